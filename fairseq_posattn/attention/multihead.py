@@ -1,0 +1,57 @@
+"""Multi-head self-attention: projections and heads around the pipeline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.context import AttentionContext
+from fairseq_posattn.attention.mechanism import Mechanism
+from fairseq_posattn.attention.pipeline import attend
+
+
+class MultiheadSelfAttention(nn.Module):
+    """Parameters are named, created and initialised in fairseq's order, so that stock checkpoints
+    load and the same seed gives the same model."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        mechanisms: Sequence[Mechanism] = (),
+        dropout: nn.Module | None = None,
+    ):
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"{heads} attention heads do not divide the width {width}")
+        self.heads = heads
+        self.k_proj = nn.Linear(width, width)
+        self.v_proj = nn.Linear(width, width)
+        self.q_proj = nn.Linear(width, width)
+        self.out_proj = nn.Linear(width, width)
+        self.reset_parameters()
+        self.mechanisms = nn.ModuleDict({m.name: m for m in mechanisms})
+        self.dropout_module = dropout
+
+    def reset_parameters(self) -> None:
+        for projection in (self.k_proj, self.v_proj, self.q_proj):
+            nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
+        nn.init.xavier_uniform_(self.out_proj.weight)
+        nn.init.zeros_(self.out_proj.bias)
+
+    def forward(
+        self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """x: B T C -> B T C and, if asked for, the weights of each head B H T T."""
+        q, k, v = (self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj))  # B H T D
+        out, weights = attend(
+            q, k, v, ctx, list(self.mechanisms.values()), self.dropout_module, need_weights
+        )
+        out = out.transpose(1, 2).reshape(x.shape)  # B T C
+        return self.out_proj(out), weights
+
+    def split(self, x: Tensor) -> Tensor:
+        """B T C -> B H T D."""
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)

@@ -1,0 +1,30 @@
+"""posattn-train, -generate, -interactive, -validate: fairseq's commands with the plug-in loaded."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+
+def run(program: str) -> None:
+    """fairseq's program; processes that it starts load the plug-in by the same option."""
+    if not any(argument.split("=")[0] == "--user-dir" for argument in sys.argv[1:]):
+        sys.argv += ["--user-dir", str(Path(__file__).parent)]
+    import_module(f"fairseq_cli.{program}").cli_main()
+
+
+def train() -> None:
+    run("train")
+
+
+def generate() -> None:
+    run("generate")
+
+
+def interactive() -> None:
+    run("interactive")
+
+
+def validate() -> None:
+    run("validate")

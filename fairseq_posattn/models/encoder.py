@@ -1,0 +1,207 @@
+"""fairseq's Transformer encoder around the attention core.
+
+The layer and the loop over the layers are short ones of our own: fairseq's hand a layer nothing
+but the padding mask, and differ between its releases. Parameter names and the order in which
+parameters are made are fairseq's.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import torch
+from fairseq import utils
+from fairseq.distributed import fsdp_wrap
+from fairseq.models.transformer import TransformerEncoderBase
+from fairseq.modules import LayerNorm
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.fairseq_dropout import FairseqDropout
+from torch import Tensor, nn
+
+from fairseq_posattn.attention import (
+    AttentionContext,
+    AttentionShape,
+    AttentionSpecification,
+    MultiheadSelfAttention,
+)
+from fairseq_posattn.positions import SourceTree, sinusoid
+from fairseq_posattn.positions.fusers import FUSERS
+from fairseq_posattn.positions.registry import PositionSpecification
+from fairseq_posattn.specification import SpecificationError
+
+
+class PosattnEncoderLayer(nn.Module):
+    """Self-attention with the layer's mechanisms, then feed-forward. Layout B T C."""
+
+    def __init__(self, cfg, mechanisms):
+        super().__init__()
+        width = cfg.encoder.embed_dim
+        self.normalize_before = cfg.encoder.normalize_before
+        self.self_attn = MultiheadSelfAttention(
+            width,
+            cfg.encoder.attention_heads,
+            mechanisms,
+            FairseqDropout(cfg.attention_dropout, module_name="MultiheadAttention"),
+        )
+        self.self_attn_layer_norm = LayerNorm(width, export=cfg.export)
+        self.dropout_module = FairseqDropout(cfg.dropout, module_name="TransformerEncoderLayer")
+        self.activation_fn = utils.get_activation_fn(cfg.activation_fn)
+        self.activation_dropout_module = FairseqDropout(
+            float(cfg.activation_dropout or cfg.relu_dropout or 0),
+            module_name="TransformerEncoderLayer",
+        )
+        self.fc1 = nn.Linear(width, cfg.encoder.ffn_embed_dim)
+        self.fc2 = nn.Linear(cfg.encoder.ffn_embed_dim, width)
+        self.final_layer_norm = LayerNorm(width, export=cfg.export)
+
+    def forward(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        """B T C -> B T C."""
+        x = self.sublayer(x, self.self_attn_layer_norm, lambda h: self.self_attn(h, ctx)[0])
+        return self.sublayer(x, self.final_layer_norm, self.feed_forward)
+
+    def sublayer(self, x: Tensor, norm: nn.Module, transform) -> Tensor:
+        """Dropout and residual connection around a transform, normalised before or after."""
+        if self.normalize_before:
+            return x + self.dropout_module(transform(norm(x)))
+        return norm(x + self.dropout_module(transform(x)))
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.activation_dropout_module(self.activation_fn(self.fc1(x))))
+
+
+class PosattnEncoder(TransformerEncoderBase):
+    """The stock encoder with chosen positions and attention mechanisms."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
+        self.attention = AttentionSpecification(cfg.encoder_attention)
+        self.positions = PositionSpecification(cfg.encoder_positions)
+        if not cfg.encoder.layers_to_keep:  # else it was checked when all layers were there
+            self.attention.check(cfg.encoder.layers, cfg.encoder.attention_heads)
+        self.numbers = layer_numbers(cfg)
+        super().__init__(cfg, dictionary, embed_tokens, return_fc)
+        self.check_positions(cfg)
+        self.fuser = None
+        if self.positions.sequence and self.positions.tree_depth:
+            self.fuser = FUSERS[self.positions.tree_depth.fuse](embed_tokens.embedding_dim)
+
+    def check_positions(self, cfg) -> None:
+        if not self.positions.sequence:
+            self.embed_positions = None
+        elif cfg.no_token_positional_embeddings and self.positions.needs_tree:
+            raise SpecificationError(
+                f"--no-token-positional-embeddings contradicts '{self.positions}': "
+                "for depths alone use --encoder-positions tree_depth"
+            )
+
+    @property
+    def needs_tree(self) -> bool:
+        return self.attention.needs_tree or self.positions.needs_tree
+
+    def build_encoder_layer(self, cfg):
+        shape = AttentionShape(
+            heads=cfg.encoder.attention_heads,
+            head_width=cfg.encoder.embed_dim // cfg.encoder.attention_heads,
+        )
+        layer = PosattnEncoderLayer(cfg, self.attention.build(self.numbers.pop(0), shape))
+        if cfg.checkpoint_activations:
+            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+        # as fairseq: under checkpointing FSDP wraps every layer, whatever its size
+        smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+        return fsdp_wrap(layer, min_num_params=smallest)
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+        source_tree: dict[str, Tensor] | None = None,
+    ):
+        """As fairseq's encoder; source_tree: the fields of `SourceTree`, for models with trees."""
+        tree = self.tree_of(source_tree)
+        padding = src_tokens.eq(self.padding_idx)  # B T
+        real = ~padding if padding.any() else None
+        x, embedding = self.embed(src_tokens, token_embeddings, tree)  # B T C
+        if real is not None:
+            x = x * real.unsqueeze(-1).type_as(x)
+        ctx = AttentionContext(src_tokens.size(1), src_tokens.device, real, tree)
+        states = [x]
+        for layer in self.layers:
+            x = layer(x, ctx)
+            states.append(x)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        lengths = src_tokens.ne(self.padding_idx).sum(dim=1, dtype=torch.int32)
+        return {
+            "encoder_out": [x.transpose(0, 1).contiguous()],  # T B C
+            "encoder_padding_mask": [padding],
+            "encoder_embedding": [embedding],
+            "encoder_states": [s.transpose(0, 1) for s in states] if return_all_hiddens else [],
+            "fc_results": [],
+            "src_tokens": [],
+            "src_lengths": [lengths.reshape(-1, 1)],
+        }
+
+    def tree_of(self, source_tree: dict[str, Tensor] | None) -> SourceTree | None:
+        if not self.needs_tree:
+            return None
+        if source_tree is None:
+            raise ValueError(
+                f"this model reads trees (positions '{self.positions}', attention "
+                f"'{self.attention}') but the batch has none: use --task structured_translation"
+            )
+        return SourceTree(**source_tree)
+
+    def embed(
+        self, src_tokens: Tensor, token_embeddings: Tensor | None, tree: SourceTree | None
+    ) -> tuple[Tensor, Tensor]:
+        """Scaled word embeddings with the positions, and without them: B T C each."""
+        if token_embeddings is None:
+            token_embeddings = self.embed_tokens(src_tokens)
+        x = embedding = self.embed_scale * token_embeddings
+        position = self.position(src_tokens, tree)
+        if position is not None:
+            x = x + position.type_as(x)
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        return self.dropout_module(x), embedding
+
+    def position(self, src_tokens: Tensor, tree: SourceTree | None) -> Tensor | None:
+        """B T C, or None where the encoder has no absolute positions."""
+        sequence = None if self.embed_positions is None else self.embed_positions(src_tokens)
+        if not self.positions.needs_tree:
+            return sequence
+        depth = sinusoid(tree.depths, self.embed_tokens.embedding_dim)
+        if self.fuser is None:
+            return depth
+        return self.fuser(sequence, depth.type_as(sequence))
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Take what a stock checkpoint lacks from this model, for --finetune-from-model."""
+        for key, value in self.state_dict().items():
+            added = key.startswith("fuser.") or ".self_attn.mechanisms." in key
+            if added and f"{name}.{key}" not in state_dict:
+                state_dict[f"{name}.{key}"] = value
+        for key in [key for key in state_dict if is_duplicate(key, name)]:
+            del state_dict[key]
+        return state_dict
+
+
+def layer_numbers(cfg) -> list[int]:
+    """The layers as the specification counts them, also where only some are kept of a checkpoint."""
+    keep = cfg.encoder.layers_to_keep
+    return sorted(map(int, keep.split(","))) if keep else list(range(cfg.encoder.layers))
+
+
+def is_duplicate(key: str, encoder: str) -> bool:
+    """fairseq 0.12.2 stores the projections of its encoder layers a second time."""
+    leaf = key.rsplit(".", 1)[-1]
+    return key.startswith(f"{encoder}.layers.") and key.count(".") == encoder.count(".") + 3 and (
+        leaf in ("in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias")
+    )
+
+
+def plain_namespace(cfg) -> Namespace:
+    """A dataclass, DictConfig or Namespace as a Namespace that may be changed."""
+    items = cfg.items() if hasattr(cfg, "items") else vars(cfg).items()
+    return Namespace(**dict(items))

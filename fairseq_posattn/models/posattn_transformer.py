@@ -1,0 +1,119 @@
+"""posattn_transformer: fairseq's Transformer with chosen positions and attention in the encoder."""
+
+from __future__ import annotations
+
+import logging
+from argparse import ArgumentTypeError
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+
+from fairseq_posattn.attention import AttentionSpecification
+from fairseq_posattn.attention.registry import describe as describe_attention
+from fairseq_posattn.models.config import PosattnTransformerConfig
+from fairseq_posattn.models.encoder import PosattnEncoder, plain_namespace
+from fairseq_posattn.positions.registry import PositionSpecification
+from fairseq_posattn.positions.registry import describe as describe_positions
+from fairseq_posattn.specification import SpecificationError
+
+logger = logging.getLogger(__name__)
+
+
+@register_model("posattn_transformer", dataclass=PosattnTransformerConfig)
+class PosattnTransformerModel(TransformerModelBase):
+    """Without trees it runs under any translation task, with trees under structured_translation."""
+
+    @classmethod
+    def add_args(cls, parser):
+        """All options of the stock Transformer and our two; '... help' explains those."""
+        gen_parser_from_dataclass(parser, PosattnTransformerConfig(), delete_default=True)
+        options = parser._option_string_actions
+        options["--encoder-attention"].type = helpful(AttentionSpecification, describe_attention)
+        options["--encoder-positions"].type = helpful(PositionSpecification, describe_positions)
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        args = plain_namespace(cfg)
+        refuse_what_cannot_work(args)
+        for name in ("decoder_input_dim", "decoder_output_dim"):
+            if getattr(args, name, None) is None:
+                setattr(args, name, args.decoder_embed_dim)
+        model = super().build_model(TransformerConfig.from_namespace(args), task)
+        check_task(model.encoder, task)
+        logger.info(
+            "posattn_transformer: --encoder-positions '%s' --encoder-attention '%s'",
+            model.encoder.positions,
+            model.encoder.attention,
+        )
+        return model
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return PosattnEncoder(cfg, src_dict, embed_tokens)
+
+    def forward(
+        self, src_tokens, src_lengths, prev_output_tokens, source_tree=None, **decoder_options
+    ):
+        """As fairseq's Transformer, with the trees handed to the encoder."""
+        encoder_out = self.encoder(
+            src_tokens,
+            src_lengths=src_lengths,
+            return_all_hiddens=decoder_options.pop("return_all_hiddens", True),
+            source_tree=source_tree,
+        )
+        return self.decoder(
+            prev_output_tokens,
+            encoder_out=encoder_out,
+            src_lengths=src_lengths,
+            **decoder_options,
+        )
+
+    @classmethod
+    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs):
+        """As fairseq's, but translate() also takes trees: see `hub.StructuredHubInterface`."""
+        from fairseq import hub_utils
+
+        from fairseq_posattn.hub import StructuredHubInterface
+
+        loaded = hub_utils.from_pretrained(
+            model_name_or_path, checkpoint_file, data_name_or_path, **kwargs
+        )
+        return StructuredHubInterface(loaded["args"], loaded["task"], loaded["models"])
+
+
+def helpful(specification, describe):
+    """An argparse type: the canonical form of a specification; 'help' prints and ends."""
+
+    def read(text: str) -> str:
+        if text.strip() == "help":
+            print(describe())
+            raise SystemExit(0)
+        try:
+            return str(specification(text))
+        except SpecificationError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    read.__name__ = specification.__name__
+    return read
+
+
+def refuse_what_cannot_work(args) -> None:
+    """What the encoder's own attention does not take part in is refused, never ignored."""
+    refused = {
+        "quant_noise_pq": "--quant-noise-pq (iterative product quantisation)",
+        "encoder_xformers_att_config": "--encoder-xformers-att-config",
+        "char_inputs": "char_inputs",
+    }
+    for option, name in refused.items():
+        if getattr(args, option, None):
+            raise ValueError(f"{name} does not work with posattn_transformer; leave it out")
+
+
+def check_task(encoder: PosattnEncoder, task) -> None:
+    if encoder.needs_tree and not getattr(task, "provides_trees", False):
+        raise ValueError(
+            f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}' "
+            f"reads trees, which {type(task).__name__} does not load: "
+            "use --task structured_translation"
+        )

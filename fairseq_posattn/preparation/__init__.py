@@ -1,0 +1,1 @@
+"""The steps from a treebank to binary data: extract, segment, project, binarize."""

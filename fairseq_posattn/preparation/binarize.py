@@ -1,0 +1,157 @@
+"""Pieces and trees -> fairseq's binary data with tree files beside it.
+
+For each split, PREFIX.SRC.trees lies beside the source PREFIX.SRC. Dictionaries and text are left
+to fairseq-preprocess.
+"""
+
+import logging
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fairseq import options
+from fairseq.data import indexed_dataset
+from fairseq_cli import preprocess
+
+from fairseq_posattn.command_line import progress
+from fairseq_posattn.data.tree_files import write_tree_file
+from fairseq_posattn.files import InputError, folder_written_whole, read_lines, same_number_of_lines
+from fairseq_posattn.trees.lines import read_trees
+
+LOG = "preprocess.log"
+
+
+class Split(NamedTuple):
+    """A part of the data: name in fairseq (train, valid, valid1), files without .LANGUAGE."""
+
+    name: str
+    prefix: str
+
+
+def parser() -> ArgumentParser:
+    """fairseq's options of `fairseq-preprocess`, and ours."""
+    parser = options.get_preprocessing_parser()
+    parser.description = __doc__
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace DESTDIR if it is there already"
+    )
+    return parser
+
+
+def binarize(args: Namespace) -> None:
+    """Make the folder `args.destdir`; nothing appears under its name before it is complete."""
+    check_options(args)
+    for split in splits(args):
+        check_files(split, args)
+    with folder_written_whole(args.destdir, args.overwrite) as partial:
+        args.destdir = str(partial)
+        _run_fairseq(args)
+        for split in splits(args):
+            check_sentences(split, args)
+            _add_trees(split, args)
+
+
+def splits(args: Namespace) -> list[Split]:
+    """The splits that the options name; fairseq numbers them from the second of a kind."""
+    named = [Split("train", args.trainpref)] if args.trainpref else []
+    for name, prefixes in (("valid", args.validpref), ("test", args.testpref)):
+        for k, prefix in enumerate(prefixes.split(",") if prefixes else []):
+            named.append(Split(f"{name}{k or ''}", prefix))
+    return named
+
+
+def languages(args: Namespace) -> list[str]:
+    return [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
+
+
+def check_options(args: Namespace) -> None:
+    if not all(languages(args)):
+        raise InputError(
+            "name both languages with --source-lang and --target-lang: the file names end in them"
+        )
+    if args.dataset_impl != "mmap":
+        raise InputError(f"--dataset-impl {args.dataset_impl}: tree files need mmap, the default")
+    destination = Path(args.destdir)
+    if (
+        args.overwrite
+        and destination.exists()
+        and any(destination.iterdir())
+        and not (destination / LOG).exists()
+    ):
+        raise InputError(
+            f"{args.destdir}: holds no {LOG}, "
+            "so it is not binarised data, and --overwrite won't delete it; remove it yourself"
+        )
+
+
+def check_files(split: Split, args: Namespace) -> None:
+    """Before the long work starts: equal numbers of lines, and trees that fit their source."""
+    texts = [f"{split.prefix}.{language}" for language in languages(args)]
+    trees = tree_path(split, args)
+    if same_number_of_lines([*texts, trees]) == 0:
+        raise InputError(f"{texts[0]}: the file is empty")
+    for text in texts:
+        _check_line_ends(text)
+    _check_pieces(texts[0], trees)
+
+
+def tree_path(split: Split, args: Namespace) -> str:
+    return f"{split.prefix}.{args.source_lang}.trees"
+
+
+def _check_line_ends(text: str) -> None:
+    for number, line in enumerate(read_lines(text), start=1):
+        if "\r" in line:
+            raise InputError(
+                f"{text}:{number}: a carriage return inside the line, "
+                "where fairseq would break it; remove it with tr -d '\\r'"
+            )
+
+
+def _check_pieces(source: str, trees: str) -> None:
+    lines = zip(read_lines(source), read_trees(trees), strict=True)
+    for number, (line, (_, counts)) in enumerate(progress(lines), start=1):
+        if (pieces := len(line.split())) != sum(counts):  # at any whitespace, as fairseq splits it
+            raise InputError(
+                f"{trees}:{number}: the tree has {sum(counts)} pieces, "
+                f"{source}:{number} has {pieces}; project the trees onto this file"
+            )
+
+
+def _run_fairseq(args: Namespace) -> None:
+    try:
+        preprocess.main(args)
+    except AssertionError as error:  # its way to refuse options
+        raise InputError(str(error)) from error
+    finally:
+        _close_log()
+
+
+def _close_log() -> None:
+    for handler in list(preprocess.logger.handlers):
+        if isinstance(handler, logging.FileHandler):
+            preprocess.logger.removeHandler(handler)
+            handler.close()
+
+
+def check_sentences(split: Split, args: Namespace) -> None:
+    """fairseq may read a line twice if a file is small and its workers many."""
+    expected = same_number_of_lines([tree_path(split, args)])
+    for language in languages(args):
+        prefix = preprocess.dataset_dest_prefix(args, split.name, language)
+        if (found := len(indexed_dataset.make_dataset(prefix, "mmap"))) != expected:
+            raise InputError(
+                f"{split.prefix}.{language}: fairseq made {found} sentences of "
+                f"{expected} lines; use fewer --workers"
+            )
+
+
+def _add_trees(split: Split, args: Namespace) -> None:
+    prefix = preprocess.dataset_dest_prefix(args, split.name, args.source_lang)
+    write_tree_file(prefix, _trees(split, args))
+
+
+def _trees(split: Split, args: Namespace) -> Iterator:
+    path = tree_path(split, args)
+    return iter(progress(read_trees(path), same_number_of_lines([path])))

@@ -1,0 +1,34 @@
+"""CoNLL-U -> words and parents."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from fairseq_posattn.command_line import progress
+from fairseq_posattn.files import written_together
+from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.lines import parents_line, words_line
+
+
+@dataclass
+class Extracted:
+    """What a treebank held."""
+
+    sentences: int = 0
+    words: int = 0
+    without_tree: int = 0
+
+
+def extract(treebanks: Sequence[str], out: str, several_roots: str = "error") -> Extracted:
+    """Write `out`.words and `out`.parents with the sentences of the treebanks, joined."""
+    found = Extracted()
+    with written_together([f"{out}.words", f"{out}.parents"]) as (words, parents):
+        for sentence in progress(
+            chain.from_iterable(read_conllu(path, several_roots) for path in treebanks)
+        ):
+            words.write(words_line(sentence.words) + "\n")
+            parents.write(parents_line(sentence.parents) + "\n")
+            found.sentences += 1
+            found.words += len(sentence.words)
+            found.without_tree += sentence.parents is None
+    return found

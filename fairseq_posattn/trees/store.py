@@ -1,0 +1,181 @@
+"""Trees of a corpus in a memory-mapped pair of files: PREFIX.tree.bin and PREFIX.tree.idx.
+
+.bin: four bytes a word: its parent (1-based, 0 = root) and the number of its pieces, both uint16.
+.idx: a header, then for each sentence the number of words before it (int64, one more at the end)
+and a checksum of its source pieces (uint32). The header holds a fingerprint of the source files
+that the trees were made for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_posattn.trees.checks import TreeError
+
+MAGIC = b"POSATTN TREES 1\n"
+WORD = np.dtype([("parent", "<u2"), ("pieces", "<u2")])
+LARGEST = np.iinfo(np.uint16).max
+HEADER = np.dtype([("magic", f"S{len(MAGIC)}"), ("sentences", "<i8"), ("fingerprint", "S32")])
+BLOCK = 1 << 16
+BLOCKS = 1024
+
+
+def bin_path(prefix: str) -> Path:
+    return Path(f"{prefix}.tree.bin")
+
+
+def idx_path(prefix: str) -> Path:
+    return Path(f"{prefix}.tree.idx")
+
+
+def exists(prefix: str) -> bool:
+    return bin_path(prefix).exists() and idx_path(prefix).exists()
+
+
+def fingerprint(paths: Iterable[str | os.PathLike]) -> bytes:
+    """A digest of files: of all bytes up to 64 MiB, of 1,024 blocks evenly spread beyond."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        size = os.path.getsize(path)
+        digest.update(size.to_bytes(8, "little"))
+        with open(path, "rb") as file:
+            for start in block_starts(size):
+                file.seek(start)
+                digest.update(file.read(BLOCK))
+    return digest.hexdigest().encode()
+
+
+def block_starts(size: int) -> list[int]:
+    if size <= BLOCK * BLOCKS:
+        return list(range(0, size, BLOCK))
+    return [int(start) for start in np.linspace(0, size - BLOCK, BLOCKS)]
+
+
+def checksum(pieces: np.ndarray) -> int:
+    """Of the piece numbers of one sentence, whatever integer type they are kept in."""
+    return zlib.crc32(np.ascontiguousarray(pieces, dtype="<i4"))
+
+
+class TreeWriter:
+    """Writes both files under temporary names; `finish` makes them appear."""
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+        self.words = [0]
+        self.checksums: list[int] = []
+        self.temporary = {path: Path(f"{path}.partial") for path in (bin_path(prefix), idx_path(prefix))}
+        self.file = open(self.temporary[bin_path(prefix)], "wb")  # noqa: SIM115
+
+    def add(self, parents: Sequence[int], pieces: Sequence[int], source: np.ndarray) -> None:
+        """One sentence: parents 1-based with 0 for the root, pieces of each word, source pieces."""
+        if len(parents) > LARGEST or max(pieces, default=0) > LARGEST:
+            raise TreeError(
+                f"sentence {len(self.checksums) + 1} of {self.prefix}: "
+                f"more than {LARGEST:,} words, or pieces in one word"
+            )
+        record = np.empty(len(parents), WORD)
+        record["parent"], record["pieces"] = parents, pieces
+        self.file.write(record.tobytes())
+        self.words.append(self.words[-1] + len(parents))
+        self.checksums.append(checksum(source))
+
+    def finish(self, source_files: Iterable[str | os.PathLike]) -> None:
+        self.file.close()
+        header = np.array((MAGIC, len(self.checksums), fingerprint(source_files)), HEADER)
+        with open(self.temporary[idx_path(self.prefix)], "wb") as file:
+            file.write(header.tobytes())
+            file.write(np.array(self.words, "<i8").tobytes())
+            file.write(np.array(self.checksums, "<u4").tobytes())
+        for path, temporary in self.temporary.items():
+            os.replace(temporary, path)
+
+    def __enter__(self) -> TreeWriter:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.file.close()
+        for temporary in self.temporary.values():
+            temporary.unlink(missing_ok=True)
+
+
+class TreeFile:
+    """Reads a pair of files lazily; can be sent to another process."""
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+        self.open()
+
+    def open(self) -> None:
+        path = idx_path(self.prefix)
+        raw = np.memmap(path, np.uint8, "r")
+        if raw.size < HEADER.itemsize or bytes(raw[: len(MAGIC)]) != MAGIC:
+            raise TreeError(f"{path}: not a tree index of this version; run preprocess/binarize.py again")
+        header = raw[: HEADER.itemsize].view(HEADER)[0]
+        count = int(header["sentences"])
+        expected = HEADER.itemsize + 8 * (count + 1) + 4 * count
+        self.fingerprint = bytes(header["fingerprint"])
+        if raw.size != expected:
+            raise TreeError(f"{path}: {raw.size} bytes instead of {expected}; the file is torn")
+        end = HEADER.itemsize + 8 * (count + 1)
+        self.starts = raw[HEADER.itemsize : end].view("<i8")
+        self.checksums = raw[end:].view("<u4")
+        self.check_size()
+        words = int(self.starts[-1])
+        self.words = np.memmap(bin_path(self.prefix), WORD, "r") if words else np.empty(0, WORD)
+
+    def check_size(self) -> None:
+        path = bin_path(self.prefix)
+        size, expected = path.stat().st_size, int(self.starts[-1]) * WORD.itemsize
+        if size != expected:
+            raise TreeError(f"{path}: {size} bytes instead of {expected}; the file is torn")
+
+    def __len__(self) -> int:
+        return len(self.checksums)
+
+    def __getstate__(self) -> str:
+        return self.prefix
+
+    def __setstate__(self, prefix: str) -> None:
+        self.__init__(prefix)
+
+    def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Records of all words of the sentences, one after the other, and words per sentence."""
+        starts, ends = self.starts[sentences], self.starts[sentences + 1]
+        lengths = ends - starts
+        return self.words[ranges(starts, lengths)], lengths
+
+    def check(self, source_files: Sequence[str | os.PathLike], source: Sequence) -> None:
+        """Raise unless the trees belong to the source: a sequence of arrays with end of sentence."""
+        names = f"{idx_path(self.prefix)} does not belong to {source_files[0]}"
+        remedy = "make the trees again with preprocess/binarize.py"
+        if len(self) != len(source):
+            differs = first_difference(self, source)
+            where = "the shorter is a part of the longer" if differs is None else f"first at sentence {differs + 1}"
+            raise TreeError(f"{names}: {len(self)} trees, {len(source)} sentences ({where}); {remedy}")
+        if self.fingerprint == fingerprint(source_files):
+            return
+        differs = first_difference(self, source)
+        if differs is not None:
+            raise TreeError(f"{names}: the first sentence that differs is number {differs + 1}; {remedy}")
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """starts [5, 2], lengths [2, 3] -> [5, 6, 2, 3, 4]."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+
+
+def first_difference(trees: TreeFile, source: Sequence) -> int | None:
+    """The first sentence whose checksum or number of pieces is not the tree's; None: no such."""
+    for k in range(min(len(trees), len(source))):
+        pieces = np.asarray(source[k])
+        record, _ = trees.read(np.array([k]))
+        if trees.checksums[k] != checksum(pieces) or record["pieces"].sum() + 1 != len(pieces):
+            return k
+    return None

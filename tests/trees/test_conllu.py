@@ -1,0 +1,157 @@
+"""Reading CoNLL-U."""
+
+import gzip
+import lzma
+import re
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_trees import forms, parents
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.trees import TreeError, plain_form, read_conllu
+
+
+def row(number, form, head):
+    return f"{number}\t{form}\t_\t_\t_\t_\t{head}\t_\t_\t_\n"
+
+
+def sentence(*heads):
+    return "".join(row(k, f"w{k}", head) for k, head in enumerate(heads, start=1)) + "\n"
+
+
+@pytest.fixture
+def treebank(tmp_path):
+    def write(text, name="t.conllu"):
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write
+
+
+FULL = (
+    "# sent_id = 1\n"
+    "# text = vámonos al mar\n"
+    + row("1-2", "vámonos", "_")
+    + row(1, "vamos", 0)
+    + row(2, "nos", 1)
+    + row("3-4", "al", "_")
+    + row(3, "a", 5)
+    + row(4, "el", 5)
+    + row("4.1", "unseen", "_")
+    + row(5, "mar", 1)
+    + "\n"
+    "# an empty sentence\n"
+    "\n"
+    "\n" + row(1, "no", "_") + row(2, "tree", "_")
+)
+
+
+def test_words_and_parents(treebank):
+    first, empty, last = read_conllu(treebank(FULL))
+    assert first.words == ["vamos", "nos", "a", "el", "mar"]
+    assert first.parents == [0, 1, 5, 5, 1]
+    assert (empty.words, empty.parents) == ([], [])
+    assert (last.words, last.parents) == (["no", "tree"], None)
+    assert [first.line, empty.line, last.line] == [1, 12, 15]
+    assert first.path.endswith("t.conllu")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_packed(treebank, pack):
+    suffix = {gzip.compress: "gz", lzma.compress: "xz"}[pack]
+    packed = treebank(pack(FULL.encode()), f"t.conllu.{suffix}")
+    assert [s.words for s in read_conllu(packed)] == [s.words for s in read_conllu(treebank(FULL))]
+
+
+def test_windows_line_ends_and_byte_order_mark(treebank):
+    text = "\ufeff" + FULL.replace("\n", "\r\n")
+    assert [s.parents for s in read_conllu(treebank(text))] == [[0, 1, 5, 5, 1], [], None]
+
+
+def test_reads_no_further_than_asked(treebank):
+    text = sentence(0, 1) * 1000 + "not CoNLL-U\n"
+    assert len(list(islice(read_conllu(treebank(text)), 1000))) == 1000
+
+
+@pytest.mark.parametrize("inside", [" ", "\u00a0", "\u2028", "\u0085", "\u3000", "\x0c", "\x1e"])
+def test_whitespace_inside_a_word(treebank, inside):
+    (found,) = read_conllu(treebank(row(1, f"10{inside}000", 0)))
+    assert found.words == ["10\u2423000"]
+    assert found.words[0].split() == found.words
+
+
+def test_several_roots_first(treebank):
+    (found,) = read_conllu(treebank(sentence(2, 0, 0, 3)), several_roots="first")
+    assert found.parents == [2, 0, 2, 3]
+
+
+BAD = [
+    ("1\tw\t_\n", 1, "expected 10 columns separated by tabs, found 3"),
+    (row(1, "w", 0).replace("\t", " "), 1, "expected 10 columns separated by tabs, found 1"),
+    (sentence(0) + "  \n", 3, "expected 10 columns separated by tabs, found 1"),
+    (sentence(0) + row(1, "w", 0) + row(3, "w", 1), 4, "expected the word with ID 2, found ID '3'"),
+    (row(2, "w", 0), 1, "expected the word with ID 1, found ID '2'"),
+    (row("x", "w", 0), 1, "expected the word with ID 1, found ID 'x'"),
+    (row(1, "", 0), 1, "word 1 is empty"),
+    ("# c\n" + sentence(0, "x"), 3, "expected a word number as head (column 7), found 'x'"),
+    (sentence(0, ""), 2, "expected a word number as head (column 7), found ''"),
+    (sentence(0, "1.5"), 2, "expected a word number as head (column 7), found '1.5'"),
+    (sentence(0, 3), 2, "the head of word 2 is 3, but the sentence has the words 1 to 2"),
+    (sentence(-1, 0), 1, "the head of word 1 is -1"),
+    (sentence(0, "_"), 2, "the head is missing, but line 1 of the same sentence has one"),
+    (sentence("_", 0), 1, "the head is missing, but line 2 of the same sentence has one"),
+    (sentence(2, 1), 1, "no root"),
+    (sentence(0, 1) + sentence(0, 1, 0), 6, "2 roots (words 1, 3); mend the tree, or keep"),
+    (sentence(0, 3, 4, 2), 2, "a cycle: 2 -> 3 -> 4 -> 2"),
+    (b"# ok\n1\t\xff\n", 2, "not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "message"), BAD)
+def test_bad_input(treebank, text, line, message):
+    path = treebank(text)
+    with pytest.raises(InputError, match=re.escape(f"{path}:{line}: {message}")):
+        list(read_conllu(path))
+
+
+def test_keeping_the_first_root_mends_no_cycle(treebank):
+    with pytest.raises(TreeError, match=r":2: a cycle: 2 -> 2"):
+        list(read_conllu(treebank(sentence(0, 2, 0)), several_roots="first"))
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("t.conllu.gz", gzip.compress), ("t.conllu.xz", lzma.compress)]
+)
+def test_packed_file_cut_off(treebank, name, pack):
+    path = treebank(pack(f"{FULL}\n".encode() * 50)[:-20], name)
+    with pytest.raises(InputError, match=rf"{name}:\d+: cannot be unpacked"):
+        list(read_conllu(path))
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        list(read_conllu(tmp_path / "none.conllu"))
+
+
+CELLS = forms().map(lambda form: re.sub(r"[\t\r\n]", "x", form))
+
+
+@given(st.lists(parents(most=8), min_size=1, max_size=4), st.data())
+def test_what_is_written_is_read(trees, data):
+    sentences = [[data.draw(CELLS) for _ in tree] for tree in trees]
+    text = ""
+    for words, tree in zip(sentences, trees, strict=True):
+        rows = zip(words, tree, strict=True)
+        text += "# c\n" + "".join(row(k, *pair) for k, pair in enumerate(rows, start=1)) + "\n"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.conllu"
+        path.write_bytes(text.encode())
+        found = list(read_conllu(path))
+    assert [s.parents for s in found] == trees
+    assert [s.words for s in found] == [[plain_form(w) for w in words] for words in sentences]

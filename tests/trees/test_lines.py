@@ -1,0 +1,94 @@
+"""The text files between the steps."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_trees import forms, parents
+
+from fairseq_posattn.trees import TreeError, plain_form
+from fairseq_posattn.trees.lines import (
+    parents_line,
+    parse_parents,
+    parse_tree,
+    parse_words,
+    read_parents,
+    read_trees,
+    read_words,
+    tree_line,
+    words_line,
+)
+
+
+def test_what_the_lines_look_like():
+    assert words_line(["a", "b"]) == "a b"
+    assert parents_line([2, 0, 2]) == "2 0 2"
+    assert parents_line(None) == "-"
+    assert words_line([]) == parents_line([]) == tree_line([], []) == ""
+    assert tree_line([2, 0, 2], [1, 3, 1]) == "2:1 0:3 2:1"
+
+
+@given(parents(), st.data())
+def test_what_is_written_is_read(tree, data):
+    words = [plain_form(data.draw(forms())) for _ in tree]
+    counts = [data.draw(st.integers(1, 9)) for _ in tree]
+    assert parse_words(words_line(words), "here") == words
+    assert parse_parents(parents_line(tree), "here") == tree
+    assert parse_tree(tree_line(tree, counts), "here") == (tree, counts)
+
+
+@given(forms())
+def test_a_plain_form_is_one_word_for_every_reader(form):
+    plain = plain_form(form)
+    assert plain.split() == plain.splitlines() == [plain]
+    assert len(plain) == len(form)
+    assert plain_form(plain) == plain
+
+
+def test_files(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes("0 1\n\n-\n0".encode())
+    assert list(read_parents(path)) == [[0, 1], [], None, [0]]
+    path.write_bytes("a\u2028b c\u0085\n\nd\n".encode())
+    assert list(read_words(path)) == [["a\u2028b", "c\u0085"], [], ["d"]]
+    path.write_bytes(b"0:2 1:1\n\n")
+    assert list(read_trees(path)) == [([0, 1], [2, 1]), ([], [])]
+
+
+def test_several_roots_first(tmp_path):
+    path = tmp_path / "parents"
+    path.write_text("0 0 2\n")
+    assert list(read_parents(path, "first")) == [[0, 1, 2]]
+
+
+BAD = [
+    (read_words, "a  b", "words must be separated by one space"),
+    (read_words, " a", "words must be separated by one space"),
+    (read_words, "a ", "words must be separated by one space"),
+    (read_parents, "0 x", "expected whole numbers"),
+    (read_parents, "0 -", "expected whole numbers"),
+    (read_parents, "0 5", "the head of word 2 is 5"),
+    (read_parents, "0 0", "2 roots (words 1, 2)"),
+    (read_parents, "1", "no root"),
+    (read_parents, "0 3 2", "a cycle: 2 -> 3 -> 2"),
+    (read_trees, "0:1 1", "expected parent:pieces for each word"),
+    (read_trees, "0:1 1:1:1", "expected parent:pieces for each word"),
+    (read_trees, "0:1 1:", "expected whole numbers"),
+    (read_trees, "0:1 1:0", "word 2 has no pieces"),
+    (read_trees, "0:1 2:1", "a cycle: 2 -> 2"),
+    (read_trees, "-", "expected parent:pieces for each word"),
+]
+
+
+@pytest.mark.parametrize(("read", "line", "message"), BAD)
+def test_bad_input(tmp_path, read, line, message):
+    path = tmp_path / "lines"
+    path.write_text(f"\n{line}\n")
+    with pytest.raises(TreeError, match=re.escape(f"{path}:2: {message}")):
+        list(read(path))
+
+
+def test_a_tree_of_another_length_is_not_written():
+    with pytest.raises(ValueError):
+        tree_line([0, 1], [1])
