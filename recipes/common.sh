@@ -65,13 +65,14 @@ take_turn() {
 
 install_all() {
     local lacking remedy='deactivate this environment or use one with such a Python'
-    log=$(mktemp "${TMPDIR:-/tmp}/set-up.XXXXXX") ||
+    log=$(mktemp "${TMPDIR:-/tmp}/set-up.XXXXXX" 2>/dev/null) ||
         give_up "cannot write to ${TMPDIR:-/tmp}: free some space there or set TMPDIR"
     if [[ -n $own ]]; then
         make_environment
         remedy="delete $environment"
     fi
     check_python_version "$environment/bin/python" "$remedy"
+    has_pip || give_up "the active environment $environment has no pip: run python -m ensurepip in it"
     rm -f "$stamp" 2>>"$log" || true
     lacking=$(environment_py lacking "$@")
     if [[ -n $own || -n $lacking ]]; then
@@ -86,13 +87,15 @@ install_all() {
 
 make_environment() {
     local python
-    if [[ -e $environment/bin/python ]] && "$environment/bin/python" -m pip --version >>"$log" 2>&1; then
-        return
-    fi
+    ! has_pip || return 0
     find_python
     check_space torch
     say "making $environment ($("$python" -c 'import platform; print("Python", platform.python_version())'))"
     "$python" -m venv --clear "$environment" >>"$log" 2>&1 || explain_failure "making $environment"
+}
+
+has_pip() {
+    "$environment/bin/python" -m pip --version >>"$log" 2>&1
 }
 
 # Sets python to the first that will do.

@@ -14,7 +14,8 @@ from fairseq_posattn.attention.pipeline import attend
 
 class MultiheadSelfAttention(nn.Module):
     """Parameters are named, created and initialised in fairseq's order, so that stock checkpoints
-    load and the same seed gives the same model."""
+    load and the same seed gives the same model. The layout outside of the heads is fairseq's T B C:
+    in another the gradients would be summed in another order."""
 
     def __init__(
         self,
@@ -44,14 +45,16 @@ class MultiheadSelfAttention(nn.Module):
     def forward(
         self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """x: B T C -> B T C and, if asked for, the weights of each head B H T T."""
+        """x: T B C -> T B C and, if asked for, the weights of each head B H T T."""
         q, k, v = (self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj))  # B H T D
         out, weights = attend(
             q, k, v, ctx, list(self.mechanisms.values()), self.dropout_module, need_weights
         )
-        out = out.transpose(1, 2).reshape(x.shape)  # B T C
+        out = out.permute(2, 0, 1, 3).reshape(x.shape)  # T B C
         return self.out_proj(out), weights
 
     def split(self, x: Tensor) -> Tensor:
-        """B T C -> B H T D."""
-        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+        """T B C -> B H T D, by torch's own steps: then gradients too equal the stock ones exactly."""
+        length, batch, width = x.shape
+        x = x.view(length, batch * self.heads, width // self.heads).transpose(0, 1)
+        return x.view(batch, self.heads, length, -1)

@@ -100,5 +100,6 @@ def softmax_weights(scores: Tensor, ctx: AttentionContext) -> Tensor:
     if ctx.allowed is not None:
         # the lowest finite number, not -inf: an empty row must not become NaN, forward or backward
         scores = scores.masked_fill(~ctx.allowed, torch.finfo(scores.dtype).min)
-    weights = F.softmax(scores, dim=-1, dtype=torch.float32).type_as(scores)
+    precise = torch.promote_types(scores.dtype, torch.float32)  # float64 stays as it is
+    weights = F.softmax(scores, dim=-1, dtype=precise).type_as(scores)
     return weights.masked_fill(~ctx.allowed, 0.0) if ctx.nothing_allowed else weights

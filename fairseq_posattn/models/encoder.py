@@ -31,7 +31,7 @@ from fairseq_posattn.specification import SpecificationError
 
 
 class PosattnEncoderLayer(nn.Module):
-    """Self-attention with the layer's mechanisms, then feed-forward. Layout B T C."""
+    """Self-attention with the layer's mechanisms, then feed-forward. Layout T B C."""
 
     def __init__(self, cfg, mechanisms):
         super().__init__()
@@ -55,7 +55,7 @@ class PosattnEncoderLayer(nn.Module):
         self.final_layer_norm = LayerNorm(width, export=cfg.export)
 
     def forward(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """B T C -> B T C."""
+        """T B C -> T B C."""
         x = self.sublayer(x, self.self_attn_layer_norm, lambda h: self.self_attn(h, ctx)[0])
         return self.sublayer(x, self.final_layer_norm, self.feed_forward)
 
@@ -124,6 +124,7 @@ class PosattnEncoder(TransformerEncoderBase):
         x, embedding = self.embed(src_tokens, token_embeddings, tree)  # B T C
         if real is not None:
             x = x * real.unsqueeze(-1).type_as(x)
+        x = x.transpose(0, 1)  # T B C
         ctx = AttentionContext(src_tokens.size(1), src_tokens.device, real, tree)
         states = [x]
         for layer in self.layers:
@@ -133,10 +134,10 @@ class PosattnEncoder(TransformerEncoderBase):
             x = self.layer_norm(x)
         lengths = src_tokens.ne(self.padding_idx).sum(dim=1, dtype=torch.int32)
         return {
-            "encoder_out": [x.transpose(0, 1).contiguous()],  # T B C
+            "encoder_out": [x],  # T B C
             "encoder_padding_mask": [padding],
             "encoder_embedding": [embedding],
-            "encoder_states": [s.transpose(0, 1) for s in states] if return_all_hiddens else [],
+            "encoder_states": states if return_all_hiddens else [],
             "fc_results": [],
             "src_tokens": [],
             "src_lengths": [lengths.reshape(-1, 1)],

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from subword_nmt import learn_bpe
-from subword_nmt.apply_bpe import BPE, read_vocabulary
+from subword_nmt.apply_bpe import BPE
 
 from fairseq_posattn.command_line import progress
 from fairseq_posattn.files import InputError, count_lines, read_lines, written_whole
@@ -23,6 +23,10 @@ class Segmentation:
     separator: str = SEPARATOR
     vocabulary: str | None = None
     threshold: int | None = None
+
+    def __post_init__(self):
+        if self.threshold is not None and self.vocabulary is None:
+            raise InputError("--vocabulary-threshold says nothing without --vocabulary")
 
 
 def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2) -> None:
@@ -49,14 +53,36 @@ def apply(segmentation: Segmentation, text: str, out: str) -> None:
 
 def load_bpe(segmentation: Segmentation) -> BPE:
     """The segmenter of subword-nmt, for the step above and for new text."""
-    with open(segmentation.codes, encoding="utf-8", newline="\n") as codes:
-        return BPE(codes, separator=segmentation.separator, vocab=_vocabulary(segmentation))
+    codes = io.StringIO("\n".join(_merges(segmentation.codes)))
+    return BPE(codes, separator=segmentation.separator, vocab=_vocabulary(segmentation))
+
+
+def _merges(codes: str) -> Iterator[str]:
+    """The lines of a file of merges; subword-nmt itself would end the program at a bad one."""
+    number = 0
+    for number, line in enumerate(read_lines(codes), start=1):
+        if len(line.split(" ")) != 2:
+            raise InputError(f"{codes}:{number}: expected two pieces to merge, found '{line}'")
+        yield line
+    if number < 2:
+        raise InputError(
+            f"{codes}: no merges; learn them from more text or a lower --min-frequency"
+        )
 
 
 def _vocabulary(segmentation: Segmentation) -> set[str] | None:
-    if segmentation.vocabulary is None:
+    path = segmentation.vocabulary
+    if path is None:
         return None
-    return read_vocabulary(read_lines(segmentation.vocabulary), segmentation.threshold)
+    counts = (_piece_count(line, f"{path}:{k}") for k, line in enumerate(read_lines(path), start=1))
+    return {piece for piece, count in counts if count >= (segmentation.threshold or 0)}
+
+
+def _piece_count(line: str, where: str) -> tuple[str, int]:
+    piece, _, count = line.rpartition(" ")
+    if not piece or not count.isdecimal():
+        raise InputError(f"{where}: expected a piece and its count, found '{line}'")
+    return piece, int(count)
 
 
 @contextlib.contextmanager

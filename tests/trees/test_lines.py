@@ -48,7 +48,7 @@ def test_a_plain_form_is_one_word_for_every_reader(form):
 
 def test_files(tmp_path):
     path = tmp_path / "lines"
-    path.write_bytes("0 1\n\n-\n0".encode())
+    path.write_bytes(b"0 1\n\n-\n0")
     assert list(read_parents(path)) == [[0, 1], [], None, [0]]
     path.write_bytes("a\u2028b c\u0085\n\nd\n".encode())
     assert list(read_words(path)) == [["a\u2028b", "c\u0085"], [], ["d"]]

@@ -1,0 +1,44 @@
+"""Options, markers and the small corpora that the tests share."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(Path(__file__).parent))  # reference, hand_drawn, commands
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="also run the tests marked long")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--all"):
+        return
+    skip = pytest.mark.skip(reason="long: runs with --all")
+    for item in items:
+        if "long" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def toy_data(tmp_path_factory) -> Path:
+    """A binarised toy corpus with trees, made by the real steps; shared by all workers.
+
+    Beside the folder `data` lie the texts that it was made from: see commands.make_toy_data.
+    """
+    from filelock import FileLock
+
+    from commands import make_toy_data
+
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    folder = shared / "toy"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "data").exists():
+            make_toy_data(folder)
+    return folder / "data"
