@@ -121,7 +121,10 @@ def convert(text: str, default, where: str):
 def format_options(options) -> list[str]:
     """'key=value' for every option, so that a canonical string outlives a change of defaults."""
     values = dataclasses.asdict(options).items()
-    return [f"{key}={str(value).lower() if value is True or value is False else value}" for key, value in values]
+    return [
+        f"{key}={str(value).lower() if value is True or value is False else value}"
+        for key, value in values
+    ]
 
 
 def format_term(name: str, pairs: list[str], layers: tuple[int, ...] | None = None) -> str:

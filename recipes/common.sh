@@ -151,13 +151,14 @@ check_space() { # LACKING REQUIREMENTS
 }
 
 check_compiler() { # LACKING REQUIREMENTS
-    local header
-    [[ $1 == *fairseq* ]] || return 0
+    local header version
+    version=$(python_version "$environment/bin/python")
+    [[ $1 == *fairseq* && $version != 3.12 ]] || return 0 # for 3.12 the package index has it built
     command -v "${CXX:-g++}" >/dev/null ||
         give_up "no C++ compiler (${CXX:-g++}), which building fairseq takes: install it (Debian, Ubuntu: apt install g++)"
     header=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
     [[ -e $header ]] ||
-        give_up "no $header, which building fairseq takes: install it (Debian, Ubuntu: apt install python$(python_version "$environment/bin/python")-dev)"
+        give_up "no $header, which building fairseq takes: install it (Debian, Ubuntu: apt install python$version-dev)"
 }
 
 install_requirements() { # EXTRAS
@@ -179,7 +180,7 @@ install_requirements() { # EXTRAS
         install 'the build tools' pip 'setuptools>=64' wheel cython numpy
     fi
     install torch 'torch>=2.1'
-    install 'fairseq (built from source, takes some minutes)' ${isolation:+"$isolation"} "$fairseq"
+    install 'fairseq (takes some minutes where it is built from source)' ${isolation:+"$isolation"} "$fairseq"
     install 'this package' --no-build-isolation --editable "$checkout${extras:+[${extras// /,}]}"
 }
 

@@ -5,10 +5,11 @@ The reference itself is only trusted because of this file.
 
 import math
 
-import hand_drawn
 import pytest
-import reference
 import torch
+
+import hand_drawn
+import reference
 
 
 @pytest.fixture(params=hand_drawn.ALL, ids=lambda drawn: drawn.name)

@@ -54,7 +54,7 @@ class MultiheadSelfAttention(nn.Module):
         return self.out_proj(out), weights
 
     def split(self, x: Tensor) -> Tensor:
-        """T B C -> B H T D, by torch's own steps: then gradients too equal the stock ones exactly."""
+        """T B C -> B H T D, by torch's own steps: gradients too equal the stock ones exactly."""
         length, batch, width = x.shape
         x = x.view(length, batch * self.heads, width // self.heads).transpose(0, 1)
         return x.view(batch, self.heads, length, -1)

@@ -50,7 +50,7 @@ class Placed:
 
 
 class AttentionSpecification:
-    """A whole specification: which mechanisms act in which layer. str() gives its canonical form."""
+    """A whole specification: which mechanisms act in which layer. str() is its canonical form."""
 
     def __init__(self, text: str = ""):
         self.placed = [place(term) for term in parse(text)]

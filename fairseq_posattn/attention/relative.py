@@ -43,7 +43,7 @@ class TableByRelation(ScoreBias, ValueTerm):
         size = (tables, 2 * options.max + 1, shape.head_width)
         self.keys = nn.Parameter(torch.empty(size))  # K
         self.values = nn.Parameter(torch.empty(size))  # V
-        for table in (self.keys, self.values):
+        for table in (*self.keys, *self.values):  # each by itself: R D
             nn.init.xavier_uniform_(table)
 
     def relation(self, ctx: AttentionContext) -> Tensor:

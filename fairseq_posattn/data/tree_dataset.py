@@ -59,7 +59,7 @@ class FlatTrees:
 
 
 class JoinedTrees:
-    """Several sources of trees one after the other, the first repeated, as fairseq's ConcatDataset."""
+    """Several sources of trees, one after the other, the first repeated: as ConcatDataset."""
 
     def __init__(self, parts: Sequence[Trees], repeat_first: int = 1):
         self.parts = parts

@@ -7,6 +7,7 @@ parameters are made are fairseq's.
 
 from __future__ import annotations
 
+import logging
 from argparse import Namespace
 
 import torch
@@ -28,6 +29,8 @@ from fairseq_posattn.positions import SourceTree, sinusoid
 from fairseq_posattn.positions.fusers import FUSERS
 from fairseq_posattn.positions.registry import PositionSpecification
 from fairseq_posattn.specification import SpecificationError
+
+logger = logging.getLogger(__name__)
 
 
 class PosattnEncoderLayer(nn.Module):
@@ -179,17 +182,22 @@ class PosattnEncoder(TransformerEncoderBase):
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Take what a stock checkpoint lacks from this model, for --finetune-from-model."""
-        for key, value in self.state_dict().items():
-            added = key.startswith("fuser.") or ".self_attn.mechanisms." in key
-            if added and f"{name}.{key}" not in state_dict:
-                state_dict[f"{name}.{key}"] = value
+        added = {
+            f"{name}.{key}": value
+            for key, value in self.state_dict().items()
+            if key.startswith("fuser.") or ".self_attn.mechanisms." in key
+        }
+        missing = added.keys() - state_dict.keys()
+        if missing:
+            logger.warning("not in the checkpoint, so they start anew: %s", sorted(missing))
+        state_dict.update({key: added[key] for key in missing})
         for key in [key for key in state_dict if is_duplicate(key, name)]:
             del state_dict[key]
         return state_dict
 
 
 def layer_numbers(cfg) -> list[int]:
-    """The layers as the specification counts them, also where only some are kept of a checkpoint."""
+    """The layers as the specification counts them, also where a checkpoint is pruned."""
     keep = cfg.encoder.layers_to_keep
     return sorted(map(int, keep.split(","))) if keep else list(range(cfg.encoder.layers))
 
@@ -197,8 +205,10 @@ def layer_numbers(cfg) -> list[int]:
 def is_duplicate(key: str, encoder: str) -> bool:
     """fairseq 0.12.2 stores the projections of its encoder layers a second time."""
     leaf = key.rsplit(".", 1)[-1]
-    return key.startswith(f"{encoder}.layers.") and key.count(".") == encoder.count(".") + 3 and (
-        leaf in ("in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias")
+    return (
+        key.startswith(f"{encoder}.layers.")
+        and key.count(".") == encoder.count(".") + 3
+        and (leaf in ("in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias"))
     )
 
 

@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from hydra.core.hydra_config import HydraConfig
 
 from fairseq_posattn.attention import AttentionSpecification
 from fairseq_posattn.attention.registry import describe as describe_attention
@@ -35,6 +36,7 @@ class PosattnTransformerModel(TransformerModelBase):
     @classmethod
     def build_model(cls, cfg, task):
         args = plain_namespace(cfg)
+        refuse_preset_under_hydra(getattr(args, "_name", None))
         refuse_what_cannot_work(args)
         for name in ("decoder_input_dim", "decoder_output_dim"):
             if getattr(args, name, None) is None:
@@ -70,7 +72,9 @@ class PosattnTransformerModel(TransformerModelBase):
         )
 
     @classmethod
-    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs):
+    def from_pretrained(
+        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
+    ):
         """As fairseq's, but translate() also takes trees: see `hub.StructuredHubInterface`."""
         from fairseq import hub_utils
 
@@ -96,6 +100,15 @@ def helpful(specification, describe):
 
     read.__name__ = specification.__name__
     return read
+
+
+def refuse_preset_under_hydra(name: str | None) -> None:
+    """Under hydra every option has its default before a preset of --arch could act."""
+    if HydraConfig.initialized() and name not in (None, "posattn_transformer"):
+        raise ValueError(
+            f"model._name={name}: fairseq-hydra-train does not know the presets of --arch; "
+            "take config/model/*.yaml and config/size/*.yaml: model=structural size=wmt_en_de"
+        )
 
 
 def refuse_what_cannot_work(args) -> None:

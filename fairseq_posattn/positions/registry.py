@@ -47,7 +47,9 @@ class PositionSpecification:
         names = [term.name for term in terms]
         options = {t.name: make_options(t, lookup(t, POSITIONS, "position")) for t in terms}
         if any(term.layers is not None for term in terms):
-            raise SpecificationError(f"'{text}': positions enter below the first layer; leave out '@'")
+            raise SpecificationError(
+                f"'{text}': positions enter below the first layer; leave out '@'"
+            )
         if not terms or len(names) != len(set(names)) or ("none" in names and len(names) > 1):
             raise SpecificationError(
                 f"'{text}': expected none, sequence, tree_depth, or sequence + tree_depth"

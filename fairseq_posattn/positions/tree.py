@@ -32,7 +32,7 @@ class SourceTree:
 
     @cached_property
     def depths(self) -> Tensor:
-        """B T: edges up to the root (Eq. 5); end of sentence: 1 + the largest depth that is left."""
+        """B T: edges up to the root (Eq. 5); end of sentence: 1 + the largest that is left."""
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         depths = word_depths(self.parents).gather(1, inside)
         depths = depths.masked_fill(~self.is_word, NO_PARENT)
@@ -61,7 +61,7 @@ class SourceTree:
 
 
 def word_depths(parents: Tensor) -> Tensor:
-    """B W parents, the root its own -> B W depths, by pointer doubling: log2(W) steps for any tree."""
+    """B W parents, the root its own -> B W depths, by pointer doubling: log2(W) steps."""
     length = parents.size(1)
     depths = (parents != torch.arange(length, device=parents.device)).long()
     ancestors = parents

@@ -69,7 +69,9 @@ class TreeWriter:
         self.prefix = prefix
         self.words = [0]
         self.checksums: list[int] = []
-        self.temporary = {path: Path(f"{path}.partial") for path in (bin_path(prefix), idx_path(prefix))}
+        self.temporary = {
+            path: Path(f"{path}.partial") for path in (bin_path(prefix), idx_path(prefix))
+        }
         self.file = open(self.temporary[bin_path(prefix)], "wb")  # noqa: SIM115
 
     def add(self, parents: Sequence[int], pieces: Sequence[int], source: np.ndarray) -> None:
@@ -115,7 +117,9 @@ class TreeFile:
         path = idx_path(self.prefix)
         raw = np.memmap(path, np.uint8, "r")
         if raw.size < HEADER.itemsize or bytes(raw[: len(MAGIC)]) != MAGIC:
-            raise TreeError(f"{path}: not a tree index of this version; run preprocess/binarize.py again")
+            raise TreeError(
+                f"{path}: not a tree index of this version; run preprocess/binarize.py again"
+            )
         header = raw[: HEADER.itemsize].view(HEADER)[0]
         count = int(header["sentences"])
         expected = HEADER.itemsize + 8 * (count + 1) + 4 * count
@@ -151,18 +155,26 @@ class TreeFile:
         return self.words[ranges(starts, lengths)], lengths
 
     def check(self, source_files: Sequence[str | os.PathLike], source: Sequence) -> None:
-        """Raise unless the trees belong to the source: a sequence of arrays with end of sentence."""
+        """Raise unless the trees belong to the source: arrays that end with end of sentence."""
         names = f"{idx_path(self.prefix)} does not belong to {source_files[0]}"
         remedy = "make the trees again with preprocess/binarize.py"
         if len(self) != len(source):
             differs = first_difference(self, source)
-            where = "the shorter is a part of the longer" if differs is None else f"first at sentence {differs + 1}"
-            raise TreeError(f"{names}: {len(self)} trees, {len(source)} sentences ({where}); {remedy}")
+            where = (
+                "the shorter is a part of the longer"
+                if differs is None
+                else f"first at sentence {differs + 1}"
+            )
+            raise TreeError(
+                f"{names}: {len(self)} trees, {len(source)} sentences ({where}); {remedy}"
+            )
         if self.fingerprint == fingerprint(source_files):
             return
         differs = first_difference(self, source)
         if differs is not None:
-            raise TreeError(f"{names}: the first sentence that differs is number {differs + 1}; {remedy}")
+            raise TreeError(
+                f"{names}: the first sentence that differs is number {differs + 1}; {remedy}"
+            )
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

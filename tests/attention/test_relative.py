@@ -1,4 +1,4 @@
-"""relative and tree_relative against plain loops written from the equations (tests/reference.py)."""
+"""relative and tree_relative against plain loops from the equations (tests/reference.py)."""
 
 import pytest
 import torch

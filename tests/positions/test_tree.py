@@ -1,12 +1,12 @@
 """Depths and relations on tensors against hand-drawn trees and the loops."""
 
-import hand_drawn
 import pytest
-import reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hand_drawn
+import reference
 from fairseq_posattn.positions import SourceTree, sinusoid
 from fairseq_posattn.trees.batch import collate, pack
 

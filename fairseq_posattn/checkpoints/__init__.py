@@ -1,0 +1,29 @@
+"""Checkpoints that are safe to load, never torn, and not written by two trainings at once.
+
+fairseq offers no hook for any of the three, so `install` wraps a few of its functions.
+"""
+
+from __future__ import annotations
+
+from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
+
+from fairseq_posattn.checkpoints import processes, safe, whole
+
+
+def install() -> None:
+    """Wrap fairseq's functions, once."""
+    if getattr(checkpoint_utils, "posattn_installed", False):
+        return
+    checkpoint_utils.posattn_installed = True
+    safe.register_classes()
+    wrap(checkpoint_utils, "load_checkpoint_to_cpu", safe.explained)
+    wrap(checkpoint_utils, "load_checkpoint", processes.started_once)
+    wrap(checkpoint_utils, "save_checkpoint", whole.marked)
+    wrap(distributed_utils, "_infer_torch_distributed_launch_init", processes.without_gpus)
+    PathManager.copy = staticmethod(whole.whole_copy(PathManager.copy))
+
+
+def wrap(module, name: str, wrapper) -> None:
+    setattr(module, name, wrapper(getattr(module, name)))

@@ -1,0 +1,120 @@
+"""Several processes train as one, or not into one folder."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import logging
+import os
+import socket
+from pathlib import Path
+
+import torch
+from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
+
+from fairseq_posattn.checkpoints.errors import CheckpointError
+from fairseq_posattn.checkpoints.whole import clear_up
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".training.lock"
+locks: dict[str, object] = {}  # open files: a lock is held until its process ends
+
+AS_ONE = (
+    "If they were meant to train as one: --distributed-world-size {n} for each, and on the CPU also "
+    "--distributed-backend gloo --ddp-backend legacy_ddp"
+)
+
+
+def started_once(load_checkpoint):
+    """At the start of a training: alone in its folder, which is cleared up; then go on as fairseq."""
+
+    @functools.wraps(load_checkpoint)
+    def start(cfg, trainer, **kwargs):
+        together(trainer, lambda: prepare(cfg, trainer))
+        if trainer.data_parallel_world_size > 1:
+            # each process reads the file: what fairseq would send around holds more classes than
+            # may be loaded
+            cfg.load_checkpoint_on_all_dp_ranks = True
+        return load_checkpoint(cfg, trainer, **kwargs)
+
+    return start
+
+
+def together(trainer, action) -> None:
+    """The first process acts, the others wait for it; if it fails, all of them end."""
+    error = None
+    if trainer.is_data_parallel_master:
+        try:
+            action()
+        except Exception as raised:
+            error = raised
+    if trainer.data_parallel_world_size > 1:
+        failed = torch.tensor([float(error is not None)], device=trainer.device)
+        distributed_utils.all_reduce(failed, group=trainer.data_parallel_process_group)
+        if failed.item() and error is None:
+            raise CheckpointError("the first process cannot start: see its message")
+    if error is not None:
+        raise error
+
+
+def prepare(cfg, trainer) -> None:
+    refuse_strangers(trainer.cfg.distributed_training.distributed_world_size)
+    if cfg.no_save or PathManager.path_requires_pathmanager(cfg.save_dir):
+        return
+    take_lock(cfg.save_dir)
+    if not cfg.no_last_checkpoints:
+        clear_up(Path(cfg.save_dir), trainer.checkpoint_suffix)
+
+
+def refuse_strangers(world_size: int) -> None:
+    """torchrun started several processes, but fairseq takes each for the only one."""
+    started = int(os.environ.get("WORLD_SIZE") or 1)
+    if started > 1 and world_size == 1:
+        raise CheckpointError(
+            f"{started} processes were started together (WORLD_SIZE={started}), but each of them "
+            f"would train on its own. {AS_ONE.format(n=started)}"
+        )
+
+
+def take_lock(save_dir: str) -> None:
+    """The lock goes with the process, however that ends; the file stays. A record lock, which data
+    loaders do not inherit."""
+    path = os.path.realpath(os.path.join(save_dir, LOCK))
+    if path in locks:
+        return
+    file = open(path, "a+")  # noqa: SIM115
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            logger.warning("no lock on %s (%s): let no other training write there", path, error)
+            return
+        file.seek(0)
+        holder = file.read().strip()
+        raise CheckpointError(
+            f"another training ({holder}) is writing to {save_dir}, and two would overwrite each "
+            f"other's checkpoints: choose another --save-dir. {AS_ONE.format(n='N')}"
+        ) from None
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}")
+    file.flush()
+    locks[path] = file
+
+
+def without_gpus(infer):
+    """Take rank and size from torchrun on the CPU too, where fairseq divides by the GPUs."""
+
+    @functools.wraps(infer)
+    def infer_launch(cfg) -> None:
+        if torch.cuda.device_count():
+            return infer(cfg)
+        cfg.distributed_init_method = "env://"
+        cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
+        cfg.distributed_rank = int(os.environ["RANK"])
+        cfg.device_id = 0
+        cfg.distributed_no_spawn = True
+
+    return infer_launch

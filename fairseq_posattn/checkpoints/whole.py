@@ -1,0 +1,104 @@
+"""Whatever moment a training is killed at, the next one goes on from the last whole checkpoint.
+
+fairseq writes the first file of a save under another name and renames it, then copies it to the
+other names, checkpoint_last.pt being the last. Here each copy is renamed too, and a mark stands in
+the folder while a save is going on: found at the start of a training, it says that
+checkpoint_last.pt may be behind, or not there yet.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+import shutil
+from pathlib import Path
+
+import torch
+from fairseq.file_io import PathManager
+
+from fairseq_posattn.checkpoints.errors import CheckpointError
+from fairseq_posattn.checkpoints.safe import is_torn
+
+logger = logging.getLogger(__name__)
+
+MARK = ".unfinished"
+OF_TRAINING = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)"  # not, say, checkpoint_average.pt
+
+
+def whole_copy(copy):
+    """Copy to a temporary name and rename: a kill in between leaves the old file as it was."""
+
+    @functools.wraps(copy)
+    def atomic(src_path: str, dst_path: str, overwrite: bool = False):
+        if any(map(PathManager.path_requires_pathmanager, (src_path, dst_path))):
+            return copy(src_path, dst_path, overwrite=overwrite)
+        temporary = f"{dst_path}.tmp"
+        try:
+            shutil.copyfile(src_path, temporary)
+            os.replace(temporary, dst_path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+        return True
+
+    return atomic
+
+
+def marked(save):
+    """Save; leave a mark if it is killed before all files are there."""
+
+    @functools.wraps(save)
+    def save_marked(cfg, trainer, *args, **kwargs):
+        if cfg.no_save or not trainer.is_data_parallel_master:
+            return save(cfg, trainer, *args, **kwargs)
+        mark = Path(cfg.save_dir, MARK)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+        saved = save(cfg, trainer, *args, **kwargs)
+        mark.unlink(missing_ok=True)
+        return saved
+
+    return save_marked
+
+
+def clear_up(folder: Path, suffix: str = "") -> None:
+    """After a kill: remove half-written files, and put the newest whole one where fairseq looks."""
+    if not folder.is_dir():
+        return
+    for partial in folder.glob("checkpoint*.pt.tmp"):
+        partial.unlink(missing_ok=True)
+    last = folder / f"checkpoint_last{suffix}.pt"
+    if (folder / MARK).exists() or is_torn(last):
+        restore(last, newest(folder, suffix))
+    (folder / MARK).unlink(missing_ok=True)
+
+
+def restore(last: Path, found: Path | None) -> None:
+    """Let the last checkpoint be a copy of the newest one."""
+    if found is not None and found != last:
+        logger.warning("the last save was broken off: going on from %s", found)
+        PathManager.copy(str(found), str(last), overwrite=True)
+    elif found is None and last.exists():
+        raise CheckpointError(
+            f"{last} is torn (its writing was broken off), and there is no whole checkpoint beside "
+            "it to go on from: remove it to start anew, or name one with --restore-file"
+        )
+
+
+def newest(folder: Path, suffix: str) -> Path | None:
+    """The whole checkpoint with the most updates; dates deceive, and `best` may be old."""
+    name = re.compile(OF_TRAINING + re.escape(suffix) + r"\.pt")
+    counts = {file: updates(file) for file in folder.iterdir() if name.fullmatch(file.name)}
+    whole = [file for file, count in counts.items() if count is not None]
+    return max(whole, key=lambda file: (counts[file], "_last" in file.name), default=None)
+
+
+def updates(file: Path) -> int | None:
+    """How many updates a checkpoint has seen; None if it cannot be loaded."""
+    try:
+        state = torch.load(str(file), map_location="cpu", mmap=True)  # reads no tensor
+        return state["optimizer_history"][-1]["num_updates"]
+    except Exception as error:
+        logger.warning("%s cannot be loaded: %s", file, str(error).split("\n")[0])
+        return None

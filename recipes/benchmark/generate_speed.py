@@ -1,0 +1,95 @@
+"""Decoding speed of specifications, as a ratio to fairseq's stock Transformer, beam 4.
+
+    python recipes/benchmark/generate_speed.py --json generate.json
+
+All models translate the same sentences through the task's own generator. The models are untrained,
+so the length of the translations is fixed at the mean length of the sentences.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from fairseq import utils
+from setting import (
+    STOCK,
+    Model,
+    alternating,
+    base_parser,
+    bootstrap,
+    configure,
+    interval,
+    make_corpus,
+    report,
+    set_up,
+    synchronize,
+)
+
+DEFAULT = ["sequence + tree_depth / relative + tree_relative"]
+
+
+class Translation:
+    """A model with the batches that it translates."""
+
+    def __init__(self, data: Path, specification: str, args):
+        cfg = configure(data, Model.parse(specification), args.size, "--max-tokens", "1000")
+        self.task, model = set_up(cfg)
+        self.model = model.cuda() if torch.cuda.is_available() else model
+        self.model.eval()
+        self.model.prepare_for_inference_(cfg)
+        length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
+        self.generator = self.task.build_generator([model], Namespace(beam=args.beam, **length))
+        dataset = self.task.datasets["train"]
+        iterator = self.task.get_batch_iterator(dataset, max_sentences=args.batch_size)
+        epoch = iterator.next_epoch_itr(shuffle=False)
+        self.batches = [batch for _, batch in zip(range(args.batches), epoch, strict=False)]
+
+    def seconds(self, k: int) -> float:
+        sample = self.batches[k % len(self.batches)]
+        synchronize()
+        start = time.perf_counter()
+        if torch.cuda.is_available():
+            sample = utils.move_to_cuda(sample)
+        self.task.inference_step(self.generator, [self.model], sample)
+        synchronize()
+        return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = base_parser(__doc__.splitlines()[0])
+    parser.add_argument("specifications", nargs="*", default=DEFAULT)
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--batches", type=int, default=5, help="different batches")
+    parser.add_argument("--beam", type=int, default=4)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
+        runs = {s: Translation(Path(folder), s, args) for s in [STOCK, *args.specifications]}
+    for run in runs.values():
+        run.seconds(0)
+    ratios: dict[str, list[float]] = {s: [] for s in args.specifications}
+    for k, order in enumerate(alternating(list(runs), args.pairs)):
+        taken = {s: runs[s].seconds(k) for s in order}
+        for s in args.specifications:
+            ratios[s].append(taken[STOCK] / taken[s])
+        print(f"round {k + 1}/{args.pairs}: stock {taken[STOCK]:.2f} s", flush=True)
+    rows = []
+    for s in args.specifications:
+        median, low, high = bootstrap(ratios[s])
+        rows.append(
+            {"specification": s, "sentences_per_second_ratio": median, "low": low, "high": high}
+        )
+    columns = {
+        "specification": lambda r: r["specification"],
+        "sentences/s to stock": lambda r: f"{r['sentences_per_second_ratio']:.3f}",
+        "95 % interval": interval,
+    }
+    report(rows, columns, args.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Speed of the loader with trees, as a ratio to fairseq's stock loader on the same data.
+
+python recipes/benchmark/loader_speed.py --json loader.json
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from setting import (
+    STOCK,
+    Model,
+    alternating,
+    base_parser,
+    bootstrap,
+    configure,
+    interval,
+    make_corpus,
+    report,
+    set_up,
+)
+
+
+def batches(data: Path, specification: str, max_tokens: int):
+    """The batches of an epoch, made anew for each pass."""
+    cfg = configure(data, Model.parse(specification), "toy", "--max-tokens", str(max_tokens))
+    task, _ = set_up(cfg)
+    return task.get_batch_iterator(task.datasets["train"], max_tokens=max_tokens)
+
+
+def seconds(iterator) -> float:
+    """One pass over all batches."""
+    epoch = iterator.next_epoch_itr(shuffle=False)
+    start = time.perf_counter()
+    for _ in epoch:
+        pass
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = base_parser(__doc__.splitlines()[0])
+    parser.add_argument("--max-tokens", type=int, default=4000, help="pieces of a batch")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
+        iterators = {s: batches(Path(folder), s, args.max_tokens) for s in (STOCK, "tree_relative")}
+        for iterator in iterators.values():
+            seconds(iterator)
+        ratios = []
+        for order in alternating(list(iterators), args.pairs):
+            taken = {s: seconds(iterators[s]) for s in order}
+            ratios.append(taken[STOCK] / taken["tree_relative"])
+    median, low, high = bootstrap(ratios)
+    row = {"loader": "with trees", "sentences_per_second_ratio": median, "low": low, "high": high}
+    columns = {
+        "loader": lambda r: r["loader"],
+        "sentences/s to stock": lambda r: f"{r['sentences_per_second_ratio']:.3f}",
+        "95 % interval": interval,
+    }
+    report([row], columns, args.json)
+
+
+if __name__ == "__main__":
+    main()

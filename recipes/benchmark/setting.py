@@ -1,0 +1,167 @@
+"""What the benchmarks share: a synthetic corpus with trees, models built by fairseq, fair pairs."""
+
+from __future__ import annotations
+
+import json
+import platform
+import random
+import statistics
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq import options, tasks
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+import fairseq_posattn
+from fairseq_posattn.data.tree_files import write_tree_file
+
+PLUGIN = str(Path(fairseq_posattn.__file__).parent)
+STOCK = "stock"
+SIZES = {  # width, feed-forward, heads, layers
+    "base": (512, 2048, 8, 6),
+    "big": (1024, 4096, 16, 6),
+    "toy": (64, 128, 4, 2),
+}
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of a benchmark: the stock Transformer, or positions and attention of ours."""
+
+    positions: str
+    attention: str
+
+    @classmethod
+    def parse(cls, text: str) -> Model | None:
+        """'POSITIONS / ATTENTION', either may be missing; 'stock' gives None."""
+        if text == STOCK:
+            return None
+        positions, slash, attention = (part.strip() for part in text.partition("/"))
+        return cls(positions or "sequence", attention) if slash else cls("sequence", text.strip())
+
+    def options(self) -> list[str]:
+        return ["--encoder-positions", self.positions, "--encoder-attention", self.attention]
+
+
+def make_corpus(folder: Path, sentences: int, vocabulary: int, length: int, seed: int = 1) -> None:
+    """Random pieces, two thirds of them beginning a word, and random trees, in fairseq's format."""
+    folder.mkdir(parents=True, exist_ok=True)
+    dictionary = Dictionary()
+    for k in range(vocabulary - len(dictionary)):
+        dictionary.add_symbol(f"p{k}")
+    for language in ("src", "tgt"):
+        dictionary.save(str(folder / f"dict.{language}.txt"))
+    rng = np.random.default_rng(seed)
+    lengths = np.clip(rng.normal(length, length / 4, sentences), 4, 2 * length).astype(int)
+    for language in ("src", "tgt"):
+        write_pieces(folder / f"train.src-tgt.{language}", lengths, vocabulary, rng)
+    trees = (random_tree(count, rng) for count in lengths)
+    write_tree_file(str(folder / "train.src-tgt.src"), trees)
+
+
+def write_pieces(prefix: Path, lengths: np.ndarray, vocabulary: int, rng) -> None:
+    end = Dictionary().eos()
+    builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", np.uint16)
+    for count in lengths:
+        pieces = rng.integers(end + 2, vocabulary, count + 1)
+        pieces[-1] = end
+        builder.add_item(torch.from_numpy(pieces))
+    builder.finalize(f"{prefix}.idx")
+
+
+def random_tree(pieces: int, rng) -> tuple[list[int], list[int]]:
+    """Parents (each word hangs from a word near it that came into the tree before) and pieces."""
+    begins = rng.random(pieces) < 2 / 3
+    begins[0] = True
+    starts = np.flatnonzero(begins)
+    counts = np.diff(np.append(starts, pieces))
+    order = rng.permutation(len(counts))
+    parents = np.zeros(len(counts), int)
+    for k, word in enumerate(order[1:], 1):
+        placed = order[:k]
+        parents[word] = placed[np.argmin(np.abs(placed - word))] + 1
+    return parents.tolist(), counts.tolist()
+
+
+def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namespace:
+    """fairseq's whole configuration for a model, as fairseq-train would make it."""
+    width, inner, heads, layers = SIZES[size]
+    arch = "transformer" if model is None else "posattn_transformer"
+    arguments = [str(data), "--task", "structured_translation", "-s", "src", "-t", "tgt"]
+    arguments += ["--user-dir", PLUGIN, "--arch", arch, "--share-all-embeddings"]
+    for side in ("encoder", "decoder"):
+        arguments += [f"--{side}-embed-dim", str(width), f"--{side}-ffn-embed-dim", str(inner)]
+        arguments += [f"--{side}-attention-heads", str(heads), f"--{side}-layers", str(layers)]
+    arguments += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"]
+    arguments += ["--optimizer", "adam", "--lr", "1e-4", "--clip-norm", "1.0", "--dropout", "0.1"]
+    arguments += model.options() if model else []
+    arguments += [] if torch.cuda.is_available() else ["--cpu"]
+    parser = options.get_training_parser()
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, [*arguments, *extra]))
+
+
+def set_up(cfg):
+    """The task of a configuration, its model and its training data."""
+    torch.manual_seed(1)
+    task = tasks.setup_task(cfg.task)
+    model = task.build_model(cfg.model)
+    task.load_dataset("train", combine=True)
+    return task, model
+
+
+def alternating(candidates: Sequence, rounds: int):
+    """Candidates in turn, in a new random order each round, so that none has the better place."""
+    rng = random.Random(1)
+    for _ in range(rounds):
+        yield rng.sample(list(candidates), len(candidates))
+
+
+def bootstrap(ratios: Sequence[float], draws: int = 2000) -> tuple[float, float, float]:
+    """Median and the 95 % interval of the median."""
+    rng = random.Random(1)
+    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(draws))
+    return statistics.median(ratios), medians[int(0.025 * draws)], medians[int(0.975 * draws)]
+
+
+def machine() -> str:
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    threads = torch.get_num_threads()
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
+    return f"{device}, {threads} threads, {versions}"
+
+
+def synchronize() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def report(rows: list[dict], columns: dict[str, Callable], file: str | None) -> None:
+    """A table on the screen, and the rows as JSON where a file is named."""
+    print(f"machine: {machine()}")
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(show(row) for show in columns.values()) + " |")
+    if file:
+        Path(file).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+def interval(row: dict) -> str:
+    return f"{row['low']:.3f} to {row['high']:.3f}"
+
+
+def base_parser(description: str) -> ArgumentParser:
+    parser = ArgumentParser(description=description)
+    parser.add_argument("--size", choices=SIZES, default="base")
+    parser.add_argument("--vocabulary", type=int, default=10_000)
+    parser.add_argument("--length", type=int, default=30, help="mean pieces of a sentence")
+    parser.add_argument("--sentences", type=int, default=4000)
+    parser.add_argument("--pairs", type=int, default=15, help="interleaved measurements")
+    parser.add_argument("--json", help="write the rows to this file")
+    return parser

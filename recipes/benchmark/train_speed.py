@@ -1,0 +1,138 @@
+"""Training speed and memory of specifications, as ratios to fairseq's stock Transformer.
+
+    python recipes/benchmark/train_speed.py --json speed.json \
+        'relative' 'tree_relative' 'sequence + tree_depth / relative + tree_relative'
+
+A specification is ATTENTION or 'POSITIONS / ATTENTION'. All models train in turn in one process on
+the same batches; a ratio is taken within each round, and the interval is a 95 % bootstrap interval
+of the median. Peak memory is measured in a process for each model, above what fairseq takes before.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import torch
+from fairseq.trainer import Trainer
+from setting import (
+    Model,
+    alternating,
+    base_parser,
+    bootstrap,
+    configure,
+    interval,
+    make_corpus,
+    report,
+    set_up,
+    synchronize,
+)
+
+DEFAULT = ["relative", "tree_relative", "sequence + tree_depth / relative + tree_relative"]
+WARM_UP = 2
+
+
+class Training:
+    """A model in training, with the batches that all models share."""
+
+    def __init__(self, data: Path, specification: str, args):
+        extra = ["--max-tokens", str(args.max_tokens), *args.fairseq]
+        cfg = configure(data, Model.parse(specification), args.size, *extra)
+        task, self.model = set_up(cfg)
+        self.trainer = Trainer(cfg, task, self.model, task.build_criterion(cfg.criterion))
+        epoch = self.trainer.get_train_iterator(1, load_dataset=False)
+        batches = epoch.next_epoch_itr(shuffle=False)
+        self.batches = [batch for _, batch in zip(range(args.batches), batches, strict=False)]
+        self.trainer.begin_epoch(1)
+
+    def step(self, k: int) -> float:
+        """Seconds of one full training step."""
+        batch = self.batches[k % len(self.batches)]
+        synchronize()
+        start = time.perf_counter()
+        self.trainer.train_step([batch])
+        synchronize()
+        return time.perf_counter() - start
+
+    def parameters(self) -> int:
+        return sum(p.numel() for p in self.model.parameters())
+
+
+def measure_speed(data: Path, specifications: list[str], args) -> dict[str, list[float]]:
+    """Ratio of words per second to stock in each round, and the number of parameters."""
+    trainings = {s: Training(data, s, args) for s in ["stock", *specifications]}
+    for training in trainings.values():
+        for k in range(WARM_UP):
+            training.step(k)
+    ratios: dict[str, list[float]] = {s: [] for s in specifications}
+    for k, order in enumerate(alternating(list(trainings), args.pairs)):
+        seconds = {s: trainings[s].step(k) for s in order}
+        for s in specifications:
+            ratios[s].append(seconds["stock"] / seconds[s])
+        print(f"round {k + 1}/{args.pairs}: stock {seconds['stock']:.2f} s", flush=True)
+    added = {s: t.parameters() - trainings["stock"].parameters() for s, t in trainings.items()}
+    return ratios, added
+
+
+def peak_memory(data: Path, specification: str, args) -> int:
+    """Bytes at the peak of a few training steps, above what was taken before the model."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(peak_memory_here, data, specification, args).result()
+
+
+def peak_memory_here(data: Path, specification: str, args) -> int:
+    before = resident()
+    training = Training(data, specification, args)
+    for k in range(WARM_UP + len(training.batches)):
+        training.step(k)
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def main() -> None:
+    parser = base_parser(__doc__.splitlines()[0])
+    parser.add_argument("specifications", nargs="*", default=DEFAULT)
+    parser.add_argument("--max-tokens", type=int, default=1000, help="pieces of a batch")
+    parser.add_argument("--batches", type=int, default=5, help="different batches")
+    parser.add_argument("--fairseq", nargs="*", default=[], help="options such as '--bf16'")
+    args = parser.parse_args()
+    args.fairseq = [f"--{option.lstrip('-')}" for option in args.fairseq]
+    with tempfile.TemporaryDirectory() as folder:
+        make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
+        ratios, added = measure_speed(Path(folder), args.specifications, args)
+        memory = {s: peak_memory(Path(folder), s, args) for s in ["stock", *args.specifications]}
+    rows = []
+    for s in args.specifications:
+        median, low, high = bootstrap(ratios[s])
+        rows.append(
+            {
+                "specification": s,
+                "words_per_second_ratio": median,
+                "low": low,
+                "high": high,
+                "peak_memory_ratio": memory[s] / memory["stock"],
+                "added_parameters": added[s],
+            }
+        )
+    columns = {
+        "specification": lambda r: r["specification"],
+        "words/s to stock": lambda r: f"{r['words_per_second_ratio']:.3f}",
+        "95 % interval": interval,
+        "peak memory to stock": lambda r: f"{r['peak_memory_ratio']:.3f}",
+        "added parameters": lambda r: f"{r['added_parameters']:,}",
+    }
+    report(rows, columns, args.json)
+
+
+if __name__ == "__main__":
+    main()

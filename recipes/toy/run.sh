@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Trains the models of models.tsv on the toy treebank, translates its test set with each, and prints
+# a table: recipes/toy/run.sh. Results: recipes/toy/results/toy.json. Everything else: recipes/toy/work.
+#
+# UPDATES=N trains for N updates; RUNS=N trains N models at once, by default one for each core.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=recipes/common.sh
+. recipes/common.sh
+set_up "$@"
+
+here=recipes/toy
+work=${TOY_WORK:-$here/work}
+results=${TOY_RESULTS:-$here/results}
+export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore
+
+prepare() {
+    rm -rf "$work"
+    mkdir -p "$work" "$results"
+    python $here/treebank.py "$work/raw" --seed 1 --train 8000 --dev 600 --test 800
+    for split in train dev test; do
+        python preprocess/extract.py "$work/raw/$split.src.conllu" --out "$work/$split"
+    done
+    python preprocess/segment.py learn "$work/train.words" "$work/raw/train.tgt" \
+        --symbols 1000 --codes "$work/codes"
+    for split in train dev test; do
+        python preprocess/segment.py apply "$work/$split.words" \
+            --codes "$work/codes" --out "$work/$split.src"
+        python preprocess/segment.py apply "$work/raw/$split.tgt" \
+            --codes "$work/codes" --out "$work/$split.tgt"
+        python preprocess/project.py --words "$work/$split.words" \
+            --parents "$work/$split.parents" --pieces "$work/$split.src"
+    done
+    python preprocess/binarize.py --source-lang src --target-lang tgt --joined-dictionary \
+        --trainpref "$work/train" --validpref "$work/dev" --testpref "$work/test" \
+        --destdir "$work/data" >"$work/binarize.log" 2>&1 || { cat "$work/binarize.log" >&2 && exit 1; }
+}
+
+echo "preparing the treebank"
+prepare >"$work.log" 2>&1 || { cat "$work.log" >&2 && exit 1; }
+echo "training $(wc -l <$here/models.tsv) models; progress: $work/*/train.log"
+tr '\t\n' '\0\0' <$here/models.tsv | xargs -0 -n 3 -P "${RUNS:-$(nproc)}" $here/model.sh "$work"
+python $here/evaluate.py "$work" --models $here/models.tsv --json "$results/toy.json"
