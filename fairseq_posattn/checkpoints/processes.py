@@ -12,10 +12,9 @@ from pathlib import Path
 
 import torch
 from fairseq.distributed import utils as distributed_utils
-from fairseq.file_io import PathManager
 
 from fairseq_posattn.checkpoints.errors import CheckpointError
-from fairseq_posattn.checkpoints.whole import clear_up
+from fairseq_posattn.checkpoints.whole import mend_last, remove_partial, writes_here
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +22,13 @@ LOCK = ".training.lock"
 locks: dict[str, object] = {}  # open files: a lock is held until its process ends
 
 AS_ONE = (
-    "If they were meant to train as one: --distributed-world-size {n} for each, and on the CPU also "
-    "--distributed-backend gloo --ddp-backend legacy_ddp"
+    "If they were meant to train as one, give each of them --distributed-world-size {n}, and on "
+    "the CPU also --distributed-backend gloo --ddp-backend legacy_ddp"
 )
 
 
 def started_once(load_checkpoint):
-    """At the start of a training: alone in its folder, which is cleared up; then go on as fairseq."""
+    """Begin a training alone in its folder, with the traces of a kill removed."""
 
     @functools.wraps(load_checkpoint)
     def start(cfg, trainer, **kwargs):
@@ -62,11 +61,12 @@ def together(trainer, action) -> None:
 
 def prepare(cfg, trainer) -> None:
     refuse_strangers(trainer.cfg.distributed_training.distributed_world_size)
-    if cfg.no_save or PathManager.path_requires_pathmanager(cfg.save_dir):
+    if not writes_here(cfg):
         return
     take_lock(cfg.save_dir)
-    if not cfg.no_last_checkpoints:
-        clear_up(Path(cfg.save_dir), trainer.checkpoint_suffix)
+    remove_partial(Path(cfg.save_dir))
+    if cfg.restore_file == "checkpoint_last.pt" and not cfg.no_last_checkpoints:
+        mend_last(Path(cfg.save_dir), trainer.checkpoint_suffix)
 
 
 def refuse_strangers(world_size: int) -> None:

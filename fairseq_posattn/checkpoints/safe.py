@@ -72,7 +72,7 @@ SAFE_CLASSES = [
 
 
 def register_classes() -> None:
-    """torch.load from 2.6 on refuses all classes but these and plain data; older torch runs code."""
+    """torch.load from 2.6 on refuses all classes but these; older torch runs any code."""
     if loads_weights_only():
         torch.serialization.add_safe_globals(SAFE_CLASSES)
         return

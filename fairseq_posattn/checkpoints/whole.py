@@ -50,7 +50,7 @@ def marked(save):
 
     @functools.wraps(save)
     def save_marked(cfg, trainer, *args, **kwargs):
-        if cfg.no_save or not trainer.is_data_parallel_master:
+        if not (writes_here(cfg) and trainer.is_data_parallel_master):
             return save(cfg, trainer, *args, **kwargs)
         mark = Path(cfg.save_dir, MARK)
         mark.parent.mkdir(parents=True, exist_ok=True)
@@ -62,16 +62,23 @@ def marked(save):
     return save_marked
 
 
-def clear_up(folder: Path, suffix: str = "") -> None:
-    """After a kill: remove half-written files, and put the newest whole one where fairseq looks."""
-    if not folder.is_dir():
-        return
+def writes_here(cfg) -> bool:
+    """Whether the training writes checkpoints, and into a folder of this machine."""
+    return not cfg.no_save and not PathManager.path_requires_pathmanager(cfg.save_dir)
+
+
+def remove_partial(folder: Path) -> None:
+    """Half-written files of a killed training."""
     for partial in folder.glob("checkpoint*.pt.tmp"):
         partial.unlink(missing_ok=True)
-    last = folder / f"checkpoint_last{suffix}.pt"
-    if (folder / MARK).exists() or is_torn(last):
+
+
+def mend_last(folder: Path, suffix: str = "") -> None:
+    """Put the newest whole checkpoint where fairseq looks, if the last save was broken off."""
+    last, mark = folder / f"checkpoint_last{suffix}.pt", folder / MARK
+    if mark.exists() or is_torn(last):
         restore(last, newest(folder, suffix))
-    (folder / MARK).unlink(missing_ok=True)
+    mark.unlink(missing_ok=True)
 
 
 def restore(last: Path, found: Path | None) -> None:
@@ -99,6 +106,6 @@ def updates(file: Path) -> int | None:
     try:
         state = torch.load(str(file), map_location="cpu", mmap=True)  # reads no tensor
         return state["optimizer_history"][-1]["num_updates"]
-    except Exception as error:
-        logger.warning("%s cannot be loaded: %s", file, str(error).split("\n")[0])
+    except Exception:  # torn in whatever way, or unsafe
+        logger.warning("%s cannot be loaded", file)
         return None

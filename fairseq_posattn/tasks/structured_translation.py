@@ -91,6 +91,13 @@ class StructuredTranslationTask(TranslationTask):
             trees = self.load_trees(prefixes, dataset.src)
             self.datasets[split] = TreeDataset(dataset, trees, self.src_dict.pad())
 
+    def get_batch_iterator(self, dataset, *args, **options):
+        """Outside of training every sentence counts: fairseq after 0.12.2 drops the last ones, and
+        those are the longest, if they do not fill --required-batch-size-multiple."""
+        if dataset is not self.datasets.get(self.cfg.train_subset):
+            options["required_batch_size_multiple"] = 1
+        return super().get_batch_iterator(dataset, *args, **options)
+
     def source_prefixes(self, split: str, epoch: int, combine: bool) -> list[str]:
         """The files that fairseq's loader takes for a split: train, train1, ... if combined."""
         paths = utils.split_paths(self.cfg.data)

@@ -115,7 +115,7 @@ class TreeFile:
 
     def open(self) -> None:
         path = idx_path(self.prefix)
-        raw = np.memmap(path, np.uint8, "r")
+        raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
         if raw.size < HEADER.itemsize or bytes(raw[: len(MAGIC)]) != MAGIC:
             raise TreeError(
                 f"{path}: not a tree index of this version; run preprocess/binarize.py again"

@@ -36,10 +36,10 @@ VERB, SUBJECT, OBJECT = "verb", "subject", "object"
 # What a preposition leaves open, by kind of sentence; which of the two it is, only the tree says.
 CANDIDATES = {AMBIGUOUS: [(VERB, SUBJECT), (VERB, OBJECT)], TIE: [(SUBJECT, OBJECT)]}
 # (kind, attachable phrases): share of the sentences of a split; the others are unambiguous.
-SHARES = {(AMBIGUOUS, 1): 0.28, (AMBIGUOUS, 2): 0.05, (TIE, 1): 0.19, (TIE, 2): 0.03}
+SHARES = {(AMBIGUOUS, 1): 0.30, (AMBIGUOUS, 2): 0.01, (TIE, 1): 0.22, (TIE, 2): 0.01}
 
 ADJECTIVE_PROBABILITY = 0.25
-RELATIVE_CLAUSE_PROBABILITY = 0.25
+RELATIVE_CLAUSE_PROBABILITY = 0.2
 RELATIVE_OBJECT_PROBABILITY = 0.5
 INTRANSITIVE_PROBABILITY = 0.1
 
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 
 
 # upos: number of stems
-STEMS = {"NOUN": 90, "VERB": 40, "ADJ": 30}
+STEMS = {"NOUN": 60, "VERB": 30, "ADJ": 20}
 # word class (its part before the dot is the upos): (source suffix, target suffix, weight)
 INFLECTIONS = {
     "NOUN": [("o", "u", 12), ("oni", "umak", 5), ("isko", "ellu", 2), ("iskoni", "ellumak", 1)],

@@ -115,3 +115,8 @@ def hypotheses_and_scores(output: str) -> dict[int, tuple[str, str]]:
     """Sentence number -> its best translation and the score as printed."""
     found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", output, re.M)
     return {int(number): (text, score) for number, score, text in found}
+
+
+def losses_of_updates(output: str) -> list[tuple[str, str]]:
+    """Loss and gradient norm of each update as logged."""
+    return re.findall(r"train_inner \|.* loss=([\d.]+).* gnorm=([\d.]+)", output)

@@ -1,0 +1,36 @@
+"""Small trained models, shared by the tests and by all workers."""
+
+import os
+
+import pytest
+
+from commands import FULL_TREE
+
+
+@pytest.fixture(scope="session")
+def models(toy_data, tmp_path_factory):
+    """A folder with the runs `tree` (the full model) and `stock` (fairseq's transformer)."""
+    from filelock import FileLock
+
+    from in_process import train
+
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    folder = shared / "models"
+    with FileLock(f"{folder}.lock"):
+        for name, chosen in (("tree", FULL_TREE), ("stock", ["--arch", "transformer"])):
+            if not (folder / name / "checkpoint_last.pt").exists():
+                updates = ["--max-update", "80", "--save-interval-updates", "40", "--lr", "5e-3"]
+                train(toy_data, folder / name, *chosen, *updates, "--log-interval", "100")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tree_model(models):
+    return models / "tree/checkpoint_last.pt"
+
+
+@pytest.fixture(scope="session")
+def stock_model(models):
+    return models / "stock/checkpoint_last.pt"

@@ -1,0 +1,378 @@
+"""The options of posattn_transformer, and fairseq's own beside them."""
+
+import re
+import shutil
+import sys
+
+import pytest
+import torch
+from fairseq import checkpoint_utils, options
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models.transformer import TransformerConfig
+
+import fairseq_posattn.plugin  # noqa: F401
+from commands import FULL_TREE, PLUGIN, fairseq, run, training_options
+from fairseq_posattn.models.encoder import plain_namespace
+from in_process import (
+    batch,
+    build,
+    call,
+    configured,
+    generate,
+    hypotheses_and_scores,
+    losses_of_updates,
+    train,
+)
+
+OWN = {"--encoder-positions", "--encoder-attention"}
+STOCK = ("--arch", "transformer")
+CANONICAL = "relative(max=16, shared_heads=true) + tree_relative(max=16, shared_heads=true)"
+
+
+def state(checkpoint) -> dict:
+    return checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))["model"]
+
+
+def equal_states(left, right) -> bool:
+    left, right = state(left), state(right)
+    return left.keys() == right.keys() and all(torch.equal(left[key], right[key]) for key in left)
+
+
+# what a specification does
+
+SPECIFICATIONS = [
+    ("sequence", ""),
+    ("none", ""),
+    ("tree_depth", ""),
+    ("sequence + tree_depth(fuse=add)", ""),
+    ("sequence + tree_depth(fuse=nonlinear)", ""),
+    ("sequence", "relative"),
+    ("sequence", "relative(max=2)"),
+    ("sequence", "relative@0"),
+    ("sequence", "relative@1"),
+    ("sequence", "tree_relative"),
+    ("sequence", "tree_relative(max=1)"),
+    ("sequence", "relative + tree_relative"),
+    ("sequence + tree_depth", "relative + tree_relative"),
+]
+
+
+def test_every_specification_changes_the_output(toy_data):
+    """With the weights that they share set equal, in training and in evaluation."""
+    outputs = {"train": [], "eval": []}
+    shared = build(toy_data).model.state_dict()
+    for positions, attention in SPECIFICATIONS:
+        chosen = ("--encoder-positions", positions, "--encoder-attention", attention)
+        task, model, _ = build(toy_data, *chosen)
+        model.load_state_dict({**model.state_dict(), **shared}, strict=False)
+        for mode, seen in outputs.items():
+            sample = batch(task)["net_input"]
+            seen.append(getattr(model, mode)()(**sample)[0].detach())
+    for seen in outputs.values():
+        for k, output in enumerate(seen):
+            differences = [(output - other).abs().max() for other in seen[:k]]
+            assert all(d > 1e-5 for d in differences), SPECIFICATIONS[k]
+    for trained, evaluated in zip(*outputs.values(), strict=True):  # dropout 0
+        assert torch.allclose(trained, evaluated, atol=1e-5)
+
+
+def test_other_trees_change_the_output(toy_data):
+    task, model, _ = build(toy_data, *FULL_TREE)
+    fields = batch(task)["net_input"]
+    before = model(**fields)[0]
+    fields["source_tree"]["parents"].zero_()
+    assert (model(**fields)[0] - before).abs().max() > 1e-4
+
+
+# help and mistakes
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("attention", ["relative(max=16, shared_heads=true", "tree_relative(max=16", "needs trees"]),
+        ("positions", ["none", "sequence", "tree_depth(fuse=nonlinear)"]),
+    ],
+)
+def test_help(option, expected):
+    """Without data or any other option."""
+    arguments = ["--user-dir", PLUGIN, "--arch", "posattn_transformer"]
+    result = call("train", *arguments, f"--encoder-{option}", "help")
+    for text in expected:
+        assert text in result.output
+
+
+MISTAKES = [
+    # options, what the message must contain: the mistake, the remedy
+    (["--encoder-attention", "relativ"], ["'relativ'", "there are: relative, tree_relative"]),
+    (["--encoder-attention", "relative(maxi=3)"], ["'maxi'", "it has: max, shared_heads"]),
+    (["--encoder-attention", "relative(max=x)"], ["relative(max=x)", "expected int"]),
+    (["--encoder-attention", "relative(max=0)"], ["max=0", "at least 1"]),
+    (["--encoder-attention", "relative(shared_heads=2)"], ["shared_heads=2", "true or false"]),
+    (["--encoder-attention", "relative("], ["'relative('", "name(option=value, ...)@layers"]),
+    (["--encoder-attention", "relative@1-0"], ["'1-0'", "numbers like 0-2 or 0|3"]),
+    (["--encoder-attention", "relative@2"], ["relative@2", "2 layers, 0 to 1"]),
+    (["--encoder-attention", "relative(heads=4)"], ["heads", "4 attention heads, 0 to 3"]),
+    (["--encoder-attention", "relative + relative@1"], ["'relative' stands twice in layer 1"]),
+    (["--encoder-positions", "sequenc"], ["'sequenc'", "there are: none, sequence, tree_depth"]),
+    (["--encoder-positions", ""], ["expected none, sequence, tree_depth"]),
+    (["--encoder-positions", "none + sequence"], ["expected none, sequence, tree_depth"]),
+    (["--encoder-positions", "tree_depth(fuse=add)"], ["nothing to fuse without 'sequence'"]),
+    (
+        ["--encoder-positions", "sequence + tree_depth(fuse=mul)"],
+        ["fuse=mul", "expected one of add, nonlinear"],
+    ),
+    (
+        ["--encoder-positions", "sequence + tree_depth", "--no-token-positional-embeddings"],
+        ["--no-token-positional-embeddings", "use --encoder-positions tree_depth"],
+    ),
+    (
+        ["--encoder-attention", "tree_relative", "--task", "translation"],
+        ["TranslationTask", "--task structured_translation"],
+    ),
+    (
+        ["--encoder-positions", "tree_depth", "--task", "translation"],
+        ["TranslationTask", "--task structured_translation"],
+    ),
+    (["--quant-noise-pq", "0.1"], ["--quant-noise-pq", "leave it out"]),
+    (
+        ["--encoder-xformers-att-config", "{}"],
+        ["--encoder-xformers-att-config", "leave it out"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("mistake", "expected"), MISTAKES, ids=[" ".join(m) for m, _ in MISTAKES])
+def test_a_mistake_ends_the_program_at_start(mistake, expected, toy_data, tmp_path):
+    result = train(toy_data, tmp_path, *mistake, check=False)
+    assert result.error is not None
+    end = result.message[-600:]
+    for text in expected:
+        assert text in end
+    assert not list(tmp_path.glob("*.pt"))
+
+
+@pytest.mark.long
+def test_exit_codes_on_the_command_line(toy_data, tmp_path):
+    bare = ["--user-dir", PLUGIN, "--arch", "posattn_transformer", "--encoder-attention"]
+    shown = fairseq("train", *bare, "help")
+    assert "tree_relative(max=16" in shown.stdout
+    wrong = fairseq("train", *bare, "relativ", toy_data, check=False)
+    assert wrong.returncode == 2
+    assert wrong.stdout.rstrip().endswith(
+        "no attention mechanism is called 'relativ'; there are: relative, tree_relative"
+    )
+
+
+def options_of(arch: str) -> dict:
+    """What --arch adds to the command line: name -> how its value is read, and its help."""
+    parser = options.get_training_parser()
+    before = set(parser._option_string_actions)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    return {
+        name: (type(action), action.type, action.nargs, action.const, action.choices, action.help)
+        for name, action in parser._option_string_actions.items()
+        if name not in before
+    }
+
+
+def test_options_are_those_of_the_stock_model_and_two():
+    ours, stock = options_of("posattn_transformer"), options_of("transformer")
+    # fairseq's decoder reads --decoder-input-dim too, but its command line leaves it out
+    assert ours.keys() - stock.keys() == {*OWN, "--decoder-input-dim"}
+    assert {name: ours[name] for name in stock} == stock
+
+
+def test_defaults_are_those_of_the_stock_model(toy_data):
+    ours, stock = (configured(toy_data, *arch).model for arch in ((), STOCK))
+    stock = TransformerConfig.from_namespace(stock)
+    ours = TransformerConfig.from_namespace(plain_namespace(ours))
+    ours.decoder.input_dim = ours.decoder.output_dim = ours.decoder.embed_dim
+    assert ours == stock
+
+
+# the checkpoint
+
+
+def test_the_checkpoint_describes_the_model(tree_model, toy_data):
+    """Canonically, and nothing of it is repeated when translating."""
+    cfg = checkpoint_utils.load_checkpoint_to_cpu(str(tree_model))["cfg"]
+    assert cfg["model"]["encoder_attention"] == CANONICAL
+    assert cfg["model"]["encoder_positions"] == "sequence + tree_depth(fuse=nonlinear)"
+    output = generate(toy_data, tree_model).output
+    assert f"'sequence + tree_depth(fuse=nonlinear)' --encoder-attention '{CANONICAL}'" in output
+
+
+def test_what_was_built_is_logged(toy_data, tmp_path):
+    output = train(toy_data, tmp_path, "--encoder-attention", "relative@0", "--max-update", "1")
+    attention = "relative(max=16, shared_heads=true)@0"
+    assert f"--encoder-positions 'sequence' --encoder-attention '{attention}'" in output.output
+
+
+def test_validate_gives_the_loss_of_training(toy_data, tmp_path):
+    """fairseq-validate takes task and model from the checkpoint."""
+    logged = train(toy_data, tmp_path, *FULL_TREE).output
+    common = [toy_data, "--user-dir", PLUGIN, "--task", "structured_translation", "--cpu"]
+    common += ["--path", tmp_path / "checkpoint_last.pt", "--max-tokens", "1000"]
+    validated = call("validate", *common, "--num-workers", "0").output
+    found = [re.findall(r"valid.* \| loss ([\d.]+)", text)[-1] for text in (logged, validated)]
+    assert found[0] == found[1]
+
+
+def test_score_of_the_output_of_generate(tree_model, toy_data, tmp_path):
+    output = generate(toy_data, tree_model, "--beam", "4", "--lenpen", "0.6").output
+    for kind, column in (("T", 1), ("H", 2)):
+        lines = re.findall(rf"^{kind}-(\d+)\t(.*)$", output, re.M)
+        texts = [line.split("\t")[column - 1] for _, line in sorted(lines, key=lambda x: int(x[0]))]
+        assert len(texts) == 60
+        (tmp_path / kind).write_text("".join(f"{text}\n" for text in texts))
+    scored = call("score", "--sys", tmp_path / "H", "--ref", tmp_path / "T").output
+    bleu = re.search(r"BLEU4 = ([\d.]+), ([\d./]+)", scored)
+    assert bleu[0] in output
+    assert float(bleu[2].split("/")[0]) > 5
+
+
+def test_generate_leaves_no_sentence_out(tree_model, stock_model, toy_data):
+    """fairseq-fixed drops the last sentences, the longest ones, of a number that 8 does not divide."""
+    for model in (tree_model, stock_model):
+        assert len(hypotheses_and_scores(generate(toy_data, model).output)) == 60
+
+
+# fairseq's other options
+
+COMBINED = [  # each run takes about a second
+    ("--encoder-layerdrop", "0.5", "--update-freq", "2", "--share-all-embeddings"),
+    ("--encoder-learned-pos", "--encoder-normalize-before", "--clip-norm", "1"),
+    ("--layernorm-embedding", "--activation-fn", "gelu", "--dropout", "0.1"),
+    ("--checkpoint-activations", "--offload-activations", "--left-pad-source", "False"),
+    ("--no-scale-embedding", "--adaptive-softmax-cutoff", "50", "--criterion", "adaptive_loss"),
+    ("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1", "--store-ema"),
+    ("--no-cross-attention", "--activation-dropout", "0.1", "--attention-dropout", "0.1"),
+]
+
+
+@pytest.mark.parametrize("chosen", COMBINED, ids=" ".join)
+def test_trains_and_translates_with(chosen, toy_data, tmp_path):
+    if "--store-ema" in chosen:
+        chosen = (*chosen, "--ema-fp32")
+    trained = train(toy_data, tmp_path, *FULL_TREE, *chosen)
+    assert len(losses_of_updates(trained.output)) == 4
+    translated = generate(toy_data, tmp_path / "checkpoint_last.pt", "--max-len-b", "10").output
+    assert len(hypotheses_and_scores(translated)) == 60
+
+
+def test_activation_checkpointing_changes_nothing(toy_data, tmp_path):
+    dropout = ("--dropout", "0.1", "--attention-dropout", "0.1")
+    for name, chosen in (("without", ()), ("with", ("--checkpoint-activations",))):
+        train(toy_data, tmp_path / name, *FULL_TREE, *dropout, *chosen)
+    assert equal_states(*(tmp_path / name / "checkpoint_last.pt" for name in ("without", "with")))
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--fp16", "--memory-efficient-fp16", "--bf16", "--memory-efficient-bf16", "--amp"],
+)
+def test_low_precision_where_stock_fairseq_can(flag, toy_data, tmp_path):
+    """On the CPU fairseq itself cannot do all of them."""
+    stock = train(toy_data, tmp_path / "stock", *STOCK, flag, check=False).error
+    ours = train(toy_data, tmp_path / "ours", *FULL_TREE, flag, check=False).error
+    assert (type(ours), str(ours)) == (type(stock), str(stock))
+    if flag == "--memory-efficient-fp16":
+        assert ours is None
+
+
+def test_low_precision_model_is_close(toy_data):
+    task, model, _ = build(toy_data, *FULL_TREE)
+    fields = batch(task)["net_input"]
+    expected = model.eval()(**fields)[0]
+    assert torch.allclose(model.bfloat16()(**fields)[0].float(), expected, atol=0.1)
+    for _, parameter in model.named_parameters():
+        assert parameter.dtype == torch.bfloat16
+
+
+def test_layers_to_keep(tree_model, toy_data, tmp_path):
+    """Layers keep their mechanisms when others are left out of a checkpoint."""
+    whole = hypotheses_and_scores(generate(toy_data, tree_model).output)
+    kept = {}
+    for layers in ("0,1", "0", "1"):
+        overrides = ("--model-overrides", str({"encoder_layers_to_keep": layers}))
+        kept[layers] = hypotheses_and_scores(generate(toy_data, tree_model, *overrides).output)
+    assert kept["0,1"] == whole
+    assert kept["0"] != whole != kept["1"] != kept["0"]
+
+
+def test_layers_to_keep_of_a_mechanism_on_one_layer(toy_data, tmp_path):
+    train(toy_data, tmp_path, "--encoder-attention", "relative@1", "--max-update", "1")
+    whole = state(tmp_path / "checkpoint_last.pt")
+    for layers, mechanisms in (("1", {"relative"}), ("0", set())):
+        (model,), _ = checkpoint_utils.load_model_ensemble(
+            [str(tmp_path / "checkpoint_last.pt")],
+            arg_overrides={"encoder_layers_to_keep": layers},
+            task=build(toy_data).task,
+        )
+        (layer,) = model.encoder.layers
+        assert set(layer.self_attn.mechanisms) == mechanisms
+        assert torch.equal(layer.fc1.weight, whole[f"encoder.layers.{layers}.fc1.weight"])
+
+
+def test_bleu_during_training(toy_data, tmp_path):
+    arguments = ["--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 10}']
+    arguments += ["--eval-bleu-remove-bpe", "--eval-bleu-print-samples"]
+    arguments += ["--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"]
+    output = train(toy_data, tmp_path, *FULL_TREE, *arguments).output
+    assert re.search(r"valid.* \| bleu [\d.]+", output)
+    assert "example hypothesis" in output
+
+
+def test_a_shard_for_each_epoch(toy_data, tmp_path):
+    """DATA1:DATA2: the second epoch trains on the second folder, with the trees that lie there."""
+    second = tmp_path / "second"
+    shutil.copytree(toy_data, second)
+    for file in second.glob("train.*"):
+        file.unlink()
+    for file in list(second.glob("valid.*")):
+        shutil.copy(file, second / file.name.replace("valid", "train"))
+    options = ["--max-epoch", "2", "--max-update", "100"]
+    output = train(f"{toy_data}:{second}", tmp_path / "run", *FULL_TREE, *options).output
+    trees = re.findall(r"(\S+)/train\.src-tgt\.src\.tree: (\d+) trees", output)
+    assert trees == [(str(toy_data), "400"), (str(second), "60")]
+
+
+def test_averaged_checkpoints_translate(models, toy_data, tmp_path):
+    """As fairseq's scripts/average_checkpoints.py does it: load, average, save."""
+    paths = sorted((models / "tree").glob("checkpoint_*_*.pt"))
+    assert len(paths) == 2
+    loaded = [checkpoint_utils.load_checkpoint_to_cpu(str(path)) for path in paths]
+    states = [one["model"] for one in loaded]
+    mean = {key: sum(one[key] for one in states) / len(states) for key in states[0]}
+    torch.save({**loaded[0], "model": mean}, tmp_path / "average.pt")
+    outputs = [
+        hypotheses_and_scores(generate(toy_data, path).output)
+        for path in (*paths, tmp_path / "average.pt")
+    ]
+    assert len(outputs[2]) == 60
+    assert outputs[2] not in outputs[:2]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("installed", [False, True], ids=["function", "script"])
+def test_console_scripts_need_no_user_dir(installed, toy_data, tmp_path):
+    """posattn-train and the others, the scripts themselves where the package is installed."""
+
+    def program(name, *arguments):
+        script = shutil.which(f"posattn-{name}")
+        if installed and script is None:
+            pytest.skip("the package is not installed")
+        code = f"import sys; sys.argv[0] = 'posattn-{name}'\n"
+        code += f"from fairseq_posattn.console import {name}; {name}()"
+        start = [script] if installed else [sys.executable, "-c", code]
+        return run(*start, *arguments, env={"PYTHONPATH": str(PLUGIN.parent)}).stdout
+
+    arguments = training_options(toy_data, tmp_path, *FULL_TREE)
+    where = arguments.index("--user-dir")
+    program("train", *arguments[:where], *arguments[where + 2 :])
+    common = [toy_data, "--task", "structured_translation", "-s", "src", "-t", "tgt", "--cpu"]
+    common += ["--path", tmp_path / "checkpoint_last.pt", "--batch-size", "16"]
+    translated = program("generate", *common, "--max-len-b", "10")
+    assert len(hypotheses_and_scores(translated)) == 60
+    assert "| loss " in program("validate", *common)

@@ -1,0 +1,169 @@
+"""With an empty specification posattn_transformer is fairseq's transformer, bit for bit."""
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from commands import FULL_TREE, fairseq, training_options
+from in_process import OLD_FAIRSEQ, batch, build, losses_of_updates, train
+
+STOCK = ("--arch", "transformer")
+KINDS = {  # options that change how the model is built
+    "plain": (),
+    "normalize_before": ("--encoder-normalize-before", "--decoder-normalize-before"),
+    "learned_positions": ("--encoder-learned-pos",),
+    "layernorm_embedding": ("--layernorm-embedding",),
+    "no_positions": ("--no-token-positional-embeddings",),
+    "shared": ("--share-all-embeddings", "--no-scale-embedding", "--activation-fn", "gelu"),
+}
+
+
+def same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """0.12.2 has another fast path in eval."""
+    return torch.allclose(ours, theirs, atol=1e-5) if OLD_FAIRSEQ else torch.equal(ours, theirs)
+
+
+def pair(data, *options):
+    options = ("--dropout", "0.1", "--attention-dropout", "0.1", *options)
+    return build(data, *STOCK, *options), build(data, *options)
+
+
+@pytest.fixture(params=list(KINDS), scope="module")
+def models(request, toy_data):
+    return pair(toy_data, *KINDS[request.param])
+
+
+@pytest.fixture(params=[range(6), [7]], ids=["padded", "one_sentence"])
+def sample(request, models):
+    made = batch(models[0].task, sentences=request.param)
+    padding = made["net_input"]["src_tokens"].eq(models[0].task.source_dictionary.pad())
+    assert padding[:, 0].any() == padding.any() == (len(request.param) > 1)  # on the left
+    return made
+
+
+def test_the_same_seed_gives_the_same_parameters(models):
+    stock, ours = (built.model.state_dict() for built in models)
+    assert OLD_FAIRSEQ or list(stock) == list(ours)
+    assert all(torch.equal(value, stock[key]) for key, value in ours.items())
+
+
+def test_the_same_logits_as_in_translating(models, sample):
+    with torch.no_grad():
+        stock, ours = (built.model.eval()(**sample["net_input"])[0] for built in models)
+    assert same(ours, stock)
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_the_same_logits_and_gradients(models, sample, mode):
+    """In train mode with dropout."""
+    logits, gradients = [], []
+    for built in models:
+        getattr(built.model, mode)()
+        built.model.zero_grad()
+        torch.manual_seed(3)
+        output, _ = built.model(**sample["net_input"])
+        output.square().mean().backward()
+        logits.append(output.detach())
+        gradients.append({name: p.grad.clone() for name, p in built.model.named_parameters()})
+    stock, ours = gradients
+    assert same(logits[1], logits[0])
+    assert all(same(gradient, stock[name]) for name, gradient in ours.items())
+
+
+def test_right_padding_too(models):
+    task = models[0].task
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    dataset.left_pad_source = False
+    sample = dataset.collater([dataset[k] for k in range(6)])["net_input"]
+    assert sample["src_tokens"][:, -1].eq(task.source_dictionary.pad()).any()
+    stock, ours = (built.model.eval()(**sample)[0] for built in models)
+    dataset.left_pad_source = True
+    assert same(ours, stock)
+
+
+def test_the_output_of_the_encoder_has_the_same_fields(models, sample):
+    fields = {key: sample["net_input"][key] for key in ("src_tokens", "src_lengths")}
+    stock, ours = (
+        built.model.eval().encoder(**fields, return_all_hiddens=True) for built in models
+    )
+    assert stock.keys() == ours.keys()
+    for name in stock.keys() - {"fc_results"}:  # for adapters: the stock has only None there
+        assert len(stock[name]) == len(ours[name])
+        for left, right in zip(stock[name], ours[name], strict=True):
+            assert left.dtype == right.dtype
+            assert same(right.float(), left.float()), name
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--dropout", "0"),
+        ("--dropout", "0.1", "--attention-dropout", "0.1", "--activation-dropout", "0.1"),
+        ("--dropout", "0", "--encoder-layerdrop", "0.4"),
+    ],
+    ids=["no_dropout", "dropout", "layerdrop"],
+)
+def test_the_same_training(toy_data, tmp_path, options):
+    """Through fairseq's own Trainer; with dropout only while both draw in the same order."""
+    outputs, states = [], []
+    for kind, arch in (("stock", STOCK), ("ours", ())):
+        output = train(toy_data, tmp_path / kind, *options, "--max-update", "6", *arch).output
+        outputs.append(losses_of_updates(output))
+        last = tmp_path / kind / "checkpoint_last.pt"
+        states.append(checkpoint_utils.load_checkpoint_to_cpu(str(last))["model"])
+    assert len(outputs[0]) == 6
+    assert outputs[0] == outputs[1]
+    if not OLD_FAIRSEQ:
+        assert states[0].keys() == states[1].keys()
+        assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+def test_checkpoints_go_both_ways(models, toy_data):
+    """Strict loading, as fairseq does it, from another seed."""
+    for source, target in (models, models[::-1]):
+        with torch.no_grad():
+            for parameter in source.model.parameters():
+                parameter.add_(0.01)
+        state = {key: value.clone() for key, value in source.model.state_dict().items()}
+        target.model.load_state_dict(state, strict=True, model_cfg=target.cfg.model)
+        loaded = target.model.state_dict()
+        assert all(torch.equal(loaded[key], state[key]) for key in loaded if key in state)
+
+
+def test_missing_parameters_are_not_overlooked(models):
+    """Only what a mechanism adds may be missing from a checkpoint."""
+    state = models[0].model.state_dict()
+    state.pop("encoder.layers.1.self_attn.q_proj.weight")
+    with pytest.raises(RuntimeError, match=r"encoder\.layers\.1\.self_attn\.q_proj\.weight"):
+        models[1].model.load_state_dict(state, strict=True)
+
+
+def test_tree_model_takes_a_stock_checkpoint_over(toy_data):
+    """What the checkpoint lacks keeps its start."""
+    stock, ours = build(toy_data, *STOCK, seed=2), build(toy_data, *FULL_TREE)
+    start = {key: value.clone() for key, value in ours.model.state_dict().items()}
+    taken = stock.model.state_dict()
+    ours.model.load_state_dict(dict(taken), strict=True, model_cfg=ours.cfg.model)
+    loaded = ours.model.state_dict()
+    added = loaded.keys() - taken.keys()
+    assert {key.split(".")[1] for key in added} == {"fuser", "layers"}
+    for key, value in loaded.items():
+        assert torch.equal(value, start[key] if key in added else taken[key])
+
+
+@pytest.mark.long
+def test_finetuning_from_a_stock_checkpoint(toy_data, tmp_path):
+    """On the command line, the stock one trained by fairseq's own task."""
+    start = [*training_options(toy_data, tmp_path / "stock", *STOCK), "--task", "translation"]
+    fairseq("train", *start)
+    last = tmp_path / "stock/checkpoint_last.pt"
+    options = [*FULL_TREE, "--finetune-from-model", last, "--lr", "1e-30"]
+    fairseq("train", *training_options(toy_data, tmp_path / "ours", *options))
+    load = checkpoint_utils.load_checkpoint_to_cpu
+    stock, ours = (
+        load(str(tmp_path / kind / "checkpoint_last.pt"))["model"] for kind in ("stock", "ours")
+    )
+    assert ours.keys() - stock.keys()
+    for key in ours.keys() & stock.keys():
+        assert torch.equal(ours[key], stock[key]), key

@@ -1,0 +1,140 @@
+"""Tree files: what is written is read, lazily; torn or foreign files are refused by name."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.store import (
+    BLOCK,
+    TreeFile,
+    TreeWriter,
+    bin_path,
+    block_starts,
+    exists,
+    fingerprint,
+    idx_path,
+    ranges,
+)
+
+TREES = [([2, 0, 2], [1, 3, 2]), ([], []), ([0], [1]), ([0, 1], [300, 1])]
+
+
+def write(folder, trees=TREES, name="train.en-de.en"):
+    """A tree file with its source: pieces are numbered through; the end is 2."""
+    prefix = str(folder / name)
+    source = [np.append(np.arange(sum(p)) + 7 * k, 2) for k, (_, p) in enumerate(trees)]
+    source_file = folder / f"{name}.bin"
+    source_file.write_bytes(b"".join(s.astype("<u2").tobytes() for s in source))
+    with TreeWriter(prefix) as writer:
+        for (parents, pieces), tokens in zip(trees, source, strict=True):
+            writer.add(parents, pieces, tokens)
+        writer.finish([source_file])
+    return prefix, source, source_file
+
+
+def test_what_is_written_is_read_in_any_order(tmp_path):
+    prefix, source, source_file = write(tmp_path)
+    trees = TreeFile(prefix)
+    assert len(trees) == 4 and exists(prefix)
+    records, lengths = trees.read(np.array([3, 1, 0, 0]))
+    assert lengths.tolist() == [2, 0, 3, 3]
+    assert records["parent"].tolist() == [0, 1, 2, 0, 2, 2, 0, 2]
+    assert records["pieces"].tolist() == [300, 1, 1, 3, 2, 1, 3, 2]
+    trees.check([source_file], source)
+    assert isinstance(trees.words, np.memmap)
+
+
+def test_it_travels_to_another_process(tmp_path):
+    prefix, _, _ = write(tmp_path)
+    copy = pickle.loads(pickle.dumps(TreeFile(prefix)))
+    assert copy.read(np.array([0]))[1].tolist() == [3]
+
+
+def test_an_empty_corpus(tmp_path):
+    prefix, source, source_file = write(tmp_path, [])
+    trees = TreeFile(prefix)
+    trees.check([source_file], source)
+    assert len(trees) == 0 and len(trees.read(np.array([], int))[0]) == 0
+
+
+def test_nothing_appears_before_the_end(tmp_path):
+    prefix = str(tmp_path / "x")
+    with pytest.raises(RuntimeError), TreeWriter(prefix) as writer:
+        writer.add([0], [1], np.array([5, 2]))
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def change(source, source_file):
+    source_file.write_bytes(source_file.read_bytes() + b"\0")
+    return source
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda s: s[:3], "4 trees, 3 sentences (the shorter is a part of the longer)"),
+        (lambda s: [s[0], *s], "4 trees, 5 sentences (first at sentence 2)"),
+        (lambda s: [s[0], s[1], s[3], s[2]], "first sentence that differs is number 3"),
+        (lambda s: [s[0] + 1, *s[1:]], "first sentence that differs is number 1"),
+        (lambda s: [s[0][1:], *s[1:]], "first sentence that differs is number 1"),
+    ],
+)
+def test_a_foreign_source_is_refused_with_both_names(tmp_path, spoil, message):
+    prefix, source, source_file = write(tmp_path)
+    source = spoil(change(source, source_file))
+    with pytest.raises(TreeError) as error:
+        TreeFile(prefix).check([source_file], source)
+    assert message in str(error.value)
+    assert str(source_file) in str(error.value) and str(idx_path(prefix)) in str(error.value)
+
+
+def test_the_same_sentences_in_another_file_are_accepted(tmp_path):
+    prefix, source, source_file = write(tmp_path)
+    TreeFile(prefix).check([source_file], change(source, source_file))
+
+
+@pytest.mark.parametrize("path", [bin_path, idx_path])
+@pytest.mark.parametrize("keep", [0, 20, -1])
+def test_torn_files_are_refused_by_name(tmp_path, path, keep):
+    prefix, _, _ = write(tmp_path)
+    file = path(prefix)
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(TreeError, match=str(file)):
+        TreeFile(prefix)
+
+
+def test_too_many_words_are_refused(tmp_path):
+    with (
+        TreeWriter(str(tmp_path / "x")) as writer,
+        pytest.raises(TreeError, match="sentence 1 .* more than 65,535 words"),
+    ):
+        writer.add([0] + [1] * 65_536, [1] * 65_537, np.array([2]))
+
+
+def test_a_large_file_is_sampled_from_end_to_end():
+    size = BLOCK * 5000 + 17
+    starts = block_starts(size)
+    assert len(starts) == 1024 and starts[0] == 0 and starts[-1] == size - BLOCK
+    assert block_starts(BLOCK + 1) == [0, BLOCK]
+
+
+def test_the_fingerprint_sees_every_byte_of_a_small_file(tmp_path):
+    file = tmp_path / "f"
+    file.write_bytes(bytes(200_000))
+    before = fingerprint([file])
+    file.write_bytes(bytes(150_000) + b"\1" + bytes(49_999))
+    assert fingerprint([file]) != before
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5))))
+def test_ranges(pairs):
+    starts = np.array([start for start, _ in pairs], np.int64)
+    lengths = np.array([length for _, length in pairs], np.int64)
+    expected = [start + k for start, length in pairs for k in range(length)]
+    assert ranges(starts, lengths).tolist() == expected
