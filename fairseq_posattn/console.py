@@ -11,6 +11,7 @@ def run(program: str) -> None:
     """fairseq's program; processes that it starts load the plug-in by the same option."""
     if not any(argument.split("=")[0] == "--user-dir" for argument in sys.argv[1:]):
         sys.argv += ["--user-dir", str(Path(__file__).parent)]
+    import_module("fairseq_posattn.plugin")  # --user-dir passes over what is imported already
     import_module(f"fairseq_cli.{program}").cli_main()
 
 

@@ -13,7 +13,7 @@ from fairseq_posattn.attention import AttentionSpecification
 from fairseq_posattn.models.config import PosattnTransformerConfig
 from fairseq_posattn.models.presets import STRUCTURAL_MODELS
 from fairseq_posattn.positions.registry import PositionSpecification
-from in_process import OLD_FAIRSEQ, build, configured, hypotheses_and_scores
+from in_process import OLD_FAIRSEQ, configured, hypotheses_and_scores
 
 CONFIG = PLUGIN / "config"
 S, s, T, t = "relative", "sequence", "tree_relative", "tree_depth"
@@ -157,7 +157,11 @@ def hydra_train(data, save_dir, *overrides, **kwargs):
         "hydra_train",
         *("--config-dir", CONFIG, "--config-name", "structured_translation", "size=tiny"),
         *(f"task.data={data}", "task.source_lang=src", "task.target_lang=tgt", "common.cpu=true"),
-        *(f"checkpoint.save_dir={save_dir}", "optimization.max_update=3", "dataset.max_tokens=1000"),
+        *(
+            f"checkpoint.save_dir={save_dir}",
+            "optimization.max_update=3",
+            "dataset.max_tokens=1000",
+        ),
         *(f"common.user_dir={PLUGIN}", *overrides),
         cwd=save_dir,
         **kwargs,
@@ -185,5 +189,3 @@ def test_hydra_refuses_presets_by_name(toy_data, tmp_path):
     done = hydra_train(toy_data, tmp_path, "model._name=posattn_structural_tiny", check=False)
     assert done.returncode
     assert "model=structural size=" in done.stdout
-
-
