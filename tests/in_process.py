@@ -85,7 +85,7 @@ def interactive(data: Path, checkpoint: Path, text: str, *extra, **kwargs) -> Re
 def configured(data: Path, *extra):
     """The configuration that fairseq-train makes of a command line; later options win."""
     parser = options.get_training_parser()
-    arguments = [str(a) for a in training_options(data, data.parent / "unused", *extra)]
+    arguments = [str(a) for a in training_options(data, "unused", *extra)]
     return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
 
 

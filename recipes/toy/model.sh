@@ -11,11 +11,11 @@ posattn-train "$work/data" --task structured_translation --source-lang src --tar
     --arch posattn_transformer --encoder-positions "$positions" --encoder-attention "$attention" \
     --encoder-layers 2 --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4 \
     --decoder-layers 2 --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4 \
-    --share-all-embeddings --dropout 0.1 \
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-    --optimizer adam --adam-betas '(0.9, 0.98)' --lr 2e-3 \
-    --lr-scheduler polynomial_decay --warmup-updates 100 \
-    --total-num-update "${UPDATES:-870}" --max-update "${UPDATES:-870}" --max-tokens 1000 \
+    --share-all-embeddings --dropout 0.05 \
+    --criterion label_smoothed_cross_entropy --label-smoothing 0.05 \
+    --optimizer adam --adam-betas '(0.9, 0.98)' --lr 3e-3 \
+    --lr-scheduler polynomial_decay --warmup-updates 200 \
+    --total-num-update "${UPDATES:-1400}" --max-update "${UPDATES:-1400}" --max-tokens 700 \
     --no-epoch-checkpoints --disable-validation --cpu --num-workers 0 --seed 1 \
     --log-format json --log-interval 100 --save-dir "$folder" >"$folder/train.log" 2>&1 ||
     { tail -n 20 "$folder/train.log" >&2 && exit 255; } # 255: xargs starts no further one

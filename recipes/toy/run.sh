@@ -23,7 +23,7 @@ prepare() {
         python preprocess/extract.py "$work/raw/$split.src.conllu" --out "$work/$split"
     done
     python preprocess/segment.py learn "$work/train.words" "$work/raw/train.tgt" \
-        --symbols 1000 --codes "$work/codes"
+        --symbols 800 --codes "$work/codes"
     for split in train dev test; do
         python preprocess/segment.py apply "$work/$split.words" \
             --codes "$work/codes" --out "$work/$split.src"

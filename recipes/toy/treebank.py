@@ -36,7 +36,7 @@ VERB, SUBJECT, OBJECT = "verb", "subject", "object"
 # What a preposition leaves open, by kind of sentence; which of the two it is, only the tree says.
 CANDIDATES = {AMBIGUOUS: [(VERB, SUBJECT), (VERB, OBJECT)], TIE: [(SUBJECT, OBJECT)]}
 # (kind, attachable phrases): share of the sentences of a split; the others are unambiguous.
-SHARES = {(AMBIGUOUS, 1): 0.30, (AMBIGUOUS, 2): 0.01, (TIE, 1): 0.22, (TIE, 2): 0.01}
+SHARES = {(AMBIGUOUS, 1): 0.26, (AMBIGUOUS, 2): 0.01, (TIE, 1): 0.27, (TIE, 2): 0.01}
 
 ADJECTIVE_PROBABILITY = 0.25
 RELATIVE_CLAUSE_PROBABILITY = 0.15

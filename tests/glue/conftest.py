@@ -21,7 +21,7 @@ def models(toy_data, tmp_path_factory):
     with FileLock(f"{folder}.lock"):
         for name, chosen in (("tree", FULL_TREE), ("stock", ["--arch", "transformer"])):
             if not (folder / name / "checkpoint_last.pt").exists():
-                updates = ["--max-update", "80", "--save-interval-updates", "40", "--lr", "5e-3"]
+                updates = ["--max-update", "80", "--save-interval", "4", "--lr", "5e-3"]
                 train(toy_data, folder / name, *chosen, *updates, "--log-interval", "100")
     return folder
 

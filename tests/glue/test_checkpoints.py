@@ -1,0 +1,378 @@
+"""Checkpoints: refused if unsafe, mended if torn; a killed training goes on as if never killed."""
+
+import builtins
+import os
+import random
+import shutil
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+
+import fairseq_posattn.plugin  # noqa: F401
+from background import read_until, training
+from commands import FULL_TREE, losses
+from commands import generate as generate_process
+from fairseq_posattn.checkpoints import install, safe, whole
+from fairseq_posattn.checkpoints.errors import CheckpointError
+from in_process import generate, train
+
+STOCK = ("--task", "translation", "--arch", "transformer")
+BLEU = [
+    *("--eval-bleu", "--eval-bleu-args", '{"beam": 1}', "--eval-bleu-detok", "space"),
+    *("--eval-bleu-remove-bpe", "--best-checkpoint-metric", "bleu"),
+    *("--maximize-best-checkpoint-metric", "--validate-interval-updates", "2"),
+]
+EACH_UPDATE = ("--save-interval-updates", "1", "--disable-validation")
+
+checks_classes = pytest.mark.skipif(
+    not safe.loads_weights_only(), reason="torch before 2.6 does not check classes"
+)
+
+
+def load(path) -> dict:
+    return checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def assert_same_model(left: Path, right: Path) -> None:
+    left, right = load(left), load(right)
+    assert left["optimizer_history"][-1] == right["optimizer_history"][-1]
+    assert left["model"].keys() == right["model"].keys()
+    for name, parameter in left["model"].items():
+        assert torch.equal(parameter, right["model"][name]), name
+
+
+# safe: what real checkpoints hold can be loaded, and nothing else
+
+
+@checks_classes
+@pytest.mark.parametrize(
+    "options",
+    [
+        (*STOCK, *BLEU),  # a namespace and numpy arrays
+        (*FULL_TREE, *BLEU, "--keep-best-checkpoints", "2"),
+        (*FULL_TREE, "--store-ema", "--ema-fp32", "--lr-scheduler", "inverse_sqrt"),
+        ("--optimizer", "adafactor", "--lr-scheduler", "reduce_lr_on_plateau"),
+    ],
+    ids=["stock-bleu", "tree-bleu", "ema", "adafactor"],
+)
+def test_classes_of_real_checkpoints(options, toy_data, tmp_path):
+    train(toy_data, tmp_path, *options, "--max-update", "2")
+    for file in tmp_path.glob("*.pt"):
+        assert not torch.serialization.get_unsafe_globals_in_checkpoint(file)
+    resumed = train(toy_data, tmp_path, *options, "--max-update", "4")
+    assert "@ 2 updates)" in resumed.output and len(losses(resumed.output)) == 2
+    assert generate(toy_data, tmp_path / "checkpoint_last.pt").output.count("H-") == 60
+
+
+@pytest.mark.parametrize("save", ["plain", "again"])
+def test_numpy_numbers_come_back_as_they_were(save, tmp_path):
+    numbers = {
+        "counts": np.array([[1, 2], [3, 4]]),
+        "big_endian": np.array([1.5, -2.0], dtype=">f4"),
+        "fortran": np.asfortranarray(np.ones((2, 3), dtype=np.int8)),
+        "flags": np.array([True, False]),
+        "scalar": np.float32(2.5),
+    }
+    file = tmp_path / "numbers.pt"
+    torch.save(numbers, file)
+    if save == "again":
+        torch.save(torch.load(file), file)
+    loaded = torch.load(file)
+    for name, number in numbers.items():
+        assert loaded[name].dtype == number.dtype.newbyteorder("="), name
+        assert np.array_equal(loaded[name], number), name
+    assert (loaded["counts"] + 1).sum() == 14
+
+
+class Hidden:
+    """Pickles as a call of a function."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+class PretendedObject:
+    """A numpy array whose bytes would be taken for a pointer to an object."""
+
+    def __reduce__(self):
+        kind = np.dtype("O", copy=True)
+        kind.__setstate__((3, "|", None, None, None, -1, -1, 0))
+        function, arguments, _ = np.zeros(1).__reduce__()
+        return function, arguments, (1, (1,), kind, False, b"\x41" * 8)
+
+
+class Unknown:
+    pass
+
+
+def poisons(witness: Path) -> dict:
+    command = f"touch {witness}"
+    return {
+        "posix.system": Hidden(os.system, command),
+        "eval": Hidden(builtins.eval, f"open({str(witness)!r}, 'w')"),
+        "an array of type 'O8'": PretendedObject(),
+        "test_checkpoints.Unknown": Unknown(),
+    }
+
+
+@checks_classes
+@pytest.mark.parametrize("what", poisons(Path("unused")))
+@pytest.mark.parametrize("program", ["train", "generate"])
+def test_a_malicious_checkpoint_is_refused(program, what, tree_model, toy_data, tmp_path):
+    witness, file = tmp_path / "witness", tmp_path / "checkpoint_last.pt"
+    torch.save({**torch.load(tree_model), "poison": poisons(witness)[what]}, file)
+    if program == "train":
+        result = train(toy_data, tmp_path, *FULL_TREE, check=False)
+    else:
+        result = generate(toy_data, file, check=False)
+    assert isinstance(result.error, CheckpointError)
+    assert str(result.error).startswith(f"{file} is refused: it holds {what}.")
+    assert "could run code" in str(result.error)
+    assert not witness.exists()
+
+
+@checks_classes
+def test_the_witness_would_appear(tmp_path):
+    """The malicious file of the test above is one."""
+    witness, file = tmp_path / "witness", tmp_path / "checkpoint.pt"
+    torch.save(poisons(witness)["posix.system"], file)
+    torch.load(file, weights_only=False)
+    assert witness.exists()
+
+
+def test_the_reason_is_the_last_line(toy_data, tmp_path):
+    file = tmp_path / "checkpoint_last.pt"
+    file.write_bytes(b"")
+    result = generate_process(toy_data, file, check=False)
+    assert result.returncode == 1
+    assert f"CheckpointError: {file} is torn" in result.stdout.splitlines()[-1]
+
+
+def test_a_warning_where_torch_does_not_check(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cu121")
+    with pytest.warns(UserWarning, match=r"torch 2\.5\.1\+cu121 loads .* without a check") as seen:
+        safe.register_classes()
+        install()  # once only
+    assert len(seen) == 1
+
+
+# whole: torn files
+
+
+def cut(file: Path, share: float) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: int(len(content) * share)])
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(toy_data, tmp_path_factory):
+    """A training of six updates, as printed, and its folder."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    result = train(toy_data, folder, *FULL_TREE, *EACH_UPDATE, "--max-update", "6")
+    return losses(result.output), folder
+
+
+@pytest.mark.parametrize("share", [0.5, 0.0, 0.999])
+def test_a_torn_last_checkpoint(share, uninterrupted, toy_data, tmp_path):
+    options = (*FULL_TREE, *EACH_UPDATE)
+    first = train(toy_data, tmp_path, *options, "--max-update", "3")
+    cut(tmp_path / "checkpoint_last.pt", share)
+    os.utime(tmp_path / "checkpoint_1_1.pt")  # dates deceive
+    second = train(toy_data, tmp_path, *options, "--max-update", "6")
+    newest = tmp_path / "checkpoint_1_3.pt"
+    assert f"the last save was broken off: going on from {newest}" in second.output
+    expected, folder = uninterrupted
+    assert losses(first.output) + losses(second.output) == expected
+    assert_same_model(tmp_path / "checkpoint_last.pt", folder / "checkpoint_last.pt")
+
+
+def test_all_torn(uninterrupted, toy_data, tmp_path):
+    for name in ("checkpoint_1_5.pt", "checkpoint_last.pt"):
+        shutil.copy(uninterrupted[1] / name, tmp_path)
+        cut(tmp_path / name, 0.5)
+    result = train(toy_data, tmp_path, *FULL_TREE, check=False)
+    assert isinstance(result.error, CheckpointError)
+    assert str(result.error).startswith(f"{tmp_path / 'checkpoint_last.pt'} is torn")
+    assert "remove it to start anew" in str(result.error)
+
+
+def test_another_file_by_name(uninterrupted, toy_data, tmp_path):
+    """--restore-file is the way out that the messages name."""
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"torn")
+    (tmp_path / "torn.pt").write_bytes(b"PK\x03\x04 torn")
+    options = (*FULL_TREE, "--max-update", "6", "--restore-file")
+    result = train(toy_data, tmp_path, *options, tmp_path / "torn.pt", check=False)
+    assert f"{tmp_path / 'torn.pt'} is torn" in str(result.error)
+    train(toy_data, tmp_path, *options, uninterrupted[1] / "checkpoint_1_5.pt")
+    assert_same_model(tmp_path / "checkpoint_last.pt", uninterrupted[1] / "checkpoint_last.pt")
+
+
+def write(file: Path, updates: int, **more) -> None:
+    torch.save({"optimizer_history": [{"num_updates": updates}], **more}, file)
+
+
+def test_the_newest_has_the_most_updates(tmp_path):
+    for name, updates in {
+        "checkpoint_1_50": 50,
+        "checkpoint3": 80,
+        "checkpoint_best": 70,
+        "checkpoint.best_bleu_20.10": 60,
+        "checkpoint_average": 90,  # not of the training itself
+        "checkpoint_4_99": 99,
+        "checkpoint_4_98-shard1": 98,
+    }.items():
+        write(tmp_path / f"{name}.pt", updates)
+    cut(tmp_path / "checkpoint_4_99.pt", 0.5)
+    write(tmp_path / "checkpoint_4_97.pt.tmp", 97)
+    os.utime(tmp_path / "checkpoint_1_50.pt")
+    assert whole.newest(tmp_path, "") == tmp_path / "checkpoint3.pt"
+    assert whole.newest(tmp_path, "-shard1") == tmp_path / "checkpoint_4_98-shard1.pt"
+
+
+@checks_classes
+def test_an_unsafe_file_is_no_way_on(tmp_path):
+    write(tmp_path / "checkpoint1.pt", 10)
+    write(tmp_path / "checkpoint2.pt", 20, poison=poisons(tmp_path / "witness")["posix.system"])
+    assert whole.newest(tmp_path, "") == tmp_path / "checkpoint1.pt"
+    assert not (tmp_path / "witness").exists()
+
+
+def test_without_a_last_one_as_in_fairseq(uninterrupted, toy_data, tmp_path):
+    """A user who removes it starts anew, unless a kill left its mark."""
+    shutil.copy(uninterrupted[1] / "checkpoint_1_3.pt", tmp_path)
+    options = (*FULL_TREE, "--no-save")
+    whole.mend_last(tmp_path)
+    assert not (tmp_path / "checkpoint_last.pt").exists()
+    (tmp_path / whole.MARK).touch()
+    whole.mend_last(tmp_path)
+    result = train(toy_data, tmp_path, *options, "--max-update", "6")
+    assert losses(result.output) == uninterrupted[0][3:]
+
+
+def test_a_full_disk_leaves_the_old_copy(tmp_path, monkeypatch):
+    def full(source, target):
+        Path(target).write_text("half")
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "last").write_text("old")
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(OSError, match="No space"):
+        PathManager.copy(str(tmp_path / "new"), str(tmp_path / "last"), overwrite=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["last"]
+    assert (tmp_path / "last").read_text() == "old"
+
+
+# killed
+
+
+class Trainer:
+    """What fairseq's save_checkpoint asks of a trainer."""
+
+    is_data_parallel_master = should_save_checkpoint_on_current_rank = True
+    data_parallel_rank, checkpoint_suffix, task = 0, "", None
+
+    def __init__(self, updates: int):
+        self.updates = updates
+
+    def consolidate_optimizer(self) -> None:
+        pass
+
+    def get_num_updates(self) -> int:
+        return self.updates
+
+    def save_checkpoint(self, filename: str, extra_state: dict) -> str:
+        state = {"optimizer_history": [{"num_updates": self.updates}], "extra": extra_state}
+        checkpoint_utils.torch_persistent_save(state, filename)
+        return filename
+
+
+def save(folder: Path, updates: int) -> None:
+    """fairseq's own save: checkpoint_1_UPDATES.pt, then its copies to _best and _last."""
+    cfg = Namespace(
+        **{"no_save": False, "save_dir": str(folder), "maximize_best_checkpoint_metric": False},
+        **{"no_epoch_checkpoints": False, "save_interval": 1, "save_interval_updates": 1},
+        **{"keep_best_checkpoints": 0, "keep_interval_updates": 2, "keep_last_epochs": 0},
+        **{"keep_interval_updates_pattern": -1, "no_last_checkpoints": False},
+        **{"best_checkpoint_metric": "loss", "write_checkpoints_asynchronously": False},
+    )
+    progress = Namespace(epoch=1, end_of_epoch=lambda: False, state_dict=dict)
+    checkpoint_utils.save_checkpoint(cfg, Trainer(updates), progress, 1.0 / updates)
+
+
+def killed_at(moment: int, action) -> bool:
+    """Act in a process that ends without notice when it is to touch a file for the n-th time."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    touched = 0
+
+    def end(event: str, _) -> None:
+        nonlocal touched
+        if event in ("open", "os.rename", "os.remove", "shutil.copyfile"):
+            touched += 1
+            if touched == moment:
+                os._exit(9)
+
+    sys.addaudithook(end)
+    try:
+        action()
+    finally:
+        os._exit(0)
+
+
+@pytest.mark.parametrize("saves_before", [0, 1, 3])
+def test_killed_at_every_step_of_a_save(saves_before, tmp_path):
+    steps = 0
+    while True:
+        steps += 1
+        folder = tmp_path / str(steps)
+        folder.mkdir()
+        for updates in range(1, saves_before + 1):
+            save(folder, updates)
+        killed = killed_at(steps, lambda folder=folder: save(folder, saves_before + 1))
+        new = (folder / f"checkpoint_1_{saves_before + 1}.pt").exists()
+        whole.remove_partial(folder)
+        whole.mend_last(folder)
+        last, expected = folder / "checkpoint_last.pt", saves_before + new
+        assert (whole.updates(last) if last.exists() else 0) == expected
+        assert {file.suffix for file in folder.iterdir()} <= {".pt"}  # no .tmp, no mark
+        if not killed:
+            break
+    assert steps > 8 and new
+
+
+UPDATES = "40"
+KILLS = 8
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [(), (*STOCK, "--num-workers", "1")], ids=["tree", "stock"])
+def test_killed_again_and_again(options, toy_data, tmp_path):
+    """Real processes, killed at random moments; with a save at each update, often within one."""
+    options = [*FULL_TREE, *options] if not options else [*options]
+    options += ["--max-update", UPDATES, "--save-interval-updates", "1", "--lr", "5e-3"]
+    options += ["--keep-interval-updates", "3", "--keep-last-epochs", "1"]
+    expected = train(toy_data, tmp_path / "whole", *options)
+    dice = random.Random(len(options))
+    seen = []
+    for _ in range(KILLS):
+        with training(toy_data, tmp_path / "killed", *options) as process:
+            seen += losses(read_until(process, "train_inner"))
+            time.sleep(dice.random() / 2)
+            process.kill()
+            seen += losses(process.communicate()[0])
+    last = train(toy_data, tmp_path / "killed", *options)
+    assert not list((tmp_path / "killed").glob("*.tmp"))
+    seen += losses(last.output)
+    assert set(seen) == set(losses(expected.output))
+    assert_same_model(tmp_path / "killed/checkpoint_last.pt", tmp_path / "whole/checkpoint_last.pt")

@@ -1,0 +1,181 @@
+"""Several processes train as one, or not into one folder."""
+
+import errno
+import fcntl
+import shutil
+import sys
+from argparse import Namespace
+from contextlib import ExitStack
+
+import pytest
+import torch
+
+import fairseq_posattn.plugin  # noqa: F401
+from background import free_port, read_until, training
+from commands import FULL_TREE, losses, run, training_options
+from fairseq_posattn.checkpoints import processes
+from fairseq_posattn.checkpoints.errors import CheckpointError
+from in_process import generate, train
+
+SAME = [*FULL_TREE, "--batch-size", "20", "--disable-validation", "--no-epoch-checkpoints"]
+AS_ONE = [
+    *("--distributed-world-size", "2"),
+    *("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"),
+]
+
+
+@pytest.fixture(scope="module")
+def one_process(toy_data, tmp_path_factory):
+    """What two processes must do alike: the losses of four double updates, and the last file."""
+    folder = tmp_path_factory.mktemp("one")
+    result = train(toy_data, folder, *SAME, "--update-freq", "2")
+    assert len(losses(result.output)) == 4
+    return losses(result.output), folder / "checkpoint_last.pt"
+
+
+def train_in_two(data, folder, *options) -> list[tuple[int, str]]:
+    """The documented command, once for each rank: exit codes and what was printed."""
+    method = ["--distributed-no-spawn"]
+    method += ["--distributed-init-method", f"tcp://127.0.0.1:{free_port()}"]
+    with ExitStack() as stack:
+        ranks = [
+            stack.enter_context(
+                training(
+                    data, folder, *SAME, *AS_ONE, *method, "--distributed-rank", rank, *options
+                )
+            )
+            for rank in (0, 1)
+        ]
+        printed = [rank.communicate(timeout=120)[0] for rank in ranks]
+        return [(rank.returncode, text) for rank, text in zip(ranks, printed, strict=True)]
+
+
+def assert_same_model(left, right) -> None:
+    left, right = torch.load(left)["model"], torch.load(right)["model"]
+    assert left.keys() == right.keys()
+    for name, parameter in left.items():
+        assert torch.equal(parameter, right[name]), name
+
+
+def test_two_processes_are_one_with_doubled_batches(one_process, toy_data, tmp_path):
+    (code, printed), (other_code, _) = train_in_two(toy_data, tmp_path)
+    assert (code, other_code) == (0, 0), printed[-2000:]
+    expected, last = one_process
+    assert losses(printed) == expected
+    assert_same_model(tmp_path / "checkpoint_last.pt", last)
+
+
+@pytest.mark.long
+def test_two_processes_resume(one_process, toy_data, tmp_path):
+    """Also from a torn file: both mend it in the same way."""
+    train_in_two(toy_data, tmp_path, "--max-update", "2", "--save-interval-updates", "2")
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"")
+    (code, printed), (other_code, other) = train_in_two(toy_data, tmp_path)
+    assert (code, other_code) == (0, 0), printed[-2000:] + other[-2000:]
+    expected, last = one_process
+    assert losses(printed) == expected[2:]
+    assert_same_model(tmp_path / "checkpoint_last.pt", last)
+
+
+def torchrun(data, folder, *options):
+    return run(
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"),
+        *("-m", "fairseq_cli.train", *training_options(data, folder, *SAME, *options)),
+        check=False,
+    )
+
+
+@pytest.mark.long
+def test_torchrun_on_the_cpu(one_process, toy_data, tmp_path):
+    result = torchrun(toy_data, tmp_path, *AS_ONE)
+    expected, last = one_process
+    assert result.returncode == 0 and losses(result.stdout) == expected
+    assert_same_model(tmp_path / "checkpoint_last.pt", last)
+
+
+@pytest.mark.long
+def test_torchrun_of_strangers_on_the_command_line(toy_data, tmp_path):
+    if torch.cuda.device_count() > 1:
+        pytest.skip("fairseq takes the number of GPUs for the size")
+    result = torchrun(toy_data, tmp_path)
+    assert result.returncode == 1
+    assert "each of them would train on its own" in result.stdout
+    assert not list(tmp_path.glob("*.pt"))
+
+
+def test_strangers_are_refused(toy_data, tmp_path, monkeypatch):
+    """As torchrun starts them, if fairseq is told of no world size."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    size = ("--distributed-world-size", "1")
+    result = train(toy_data, tmp_path, *size, check=False)
+    assert isinstance(result.error, CheckpointError)
+    assert "2 processes were started together (WORLD_SIZE=2)" in str(result.error)
+    assert "give each of them --distributed-world-size 2" in str(result.error)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    train(toy_data, tmp_path, *size, "--max-update", "1")
+
+
+def test_rank_and_size_of_torchrun_without_gpus(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("RANK", "2")
+    cfg = Namespace()
+    processes.without_gpus(None)(cfg)
+    assert (cfg.distributed_world_size, cfg.distributed_rank, cfg.device_id) == (3, 2, 0)
+    assert cfg.distributed_init_method == "env://" and cfg.distributed_no_spawn
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    assert processes.without_gpus(lambda _: "fairseq's own")(cfg) == "fairseq's own"
+
+
+# one folder
+
+
+def test_a_second_training_in_the_folder(toy_data, tmp_path):
+    """Refused while the first one runs, which goes on; free as soon as that has been killed,
+    though its data loader may outlive it for some seconds."""
+    folder = tmp_path / "checkpoints"
+    endless = ("--max-update", "100000", "--num-workers", "1", "--save-interval-updates", "2")
+    keep = ("--keep-interval-updates", "1", "--keep-last-epochs", "1", "--disable-validation")
+    with training(toy_data, folder, *endless, *keep) as first:
+        read_until(first, "Saved checkpoint")
+        second = train(toy_data, folder, check=False)
+        assert isinstance(second.error, CheckpointError)
+        assert f"another training (process {first.pid} on " in str(second.error)
+        assert f"is writing to {folder}" in str(second.error)
+        assert "choose another --save-dir" in str(second.error)
+        train(toy_data, folder, "--no-save", "--restore-file", "none", "--max-update", "1")
+        generate(toy_data, folder / "checkpoint_last.pt")
+        assert "Saved checkpoint" in read_until(first, "Saved checkpoint")
+        assert first.poll() is None
+        first.kill()
+        first.wait()
+        train(toy_data, folder, "--max-update", "1")
+
+
+@pytest.mark.long
+def test_two_as_one_in_the_folder_of_another(toy_data, tmp_path):
+    """Both end, each with a message."""
+    with training(toy_data, tmp_path, "--max-update", "100000", "--no-epoch-checkpoints") as first:
+        read_until(first, "train_inner")
+        (code, printed), (other_code, other) = train_in_two(toy_data, tmp_path)
+    assert (code, other_code) == (1, 1)
+    assert "another training" in printed and "the first process cannot start" in other
+
+
+def test_folders_without_locks(tmp_path, monkeypatch, caplog):
+    def unsupported(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", unsupported)
+    processes.take_lock(str(tmp_path))
+    assert "no lock" in caplog.text and "let no other training write there" in caplog.text
+
+
+def test_the_lock_goes_by_the_folder_not_its_name(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    before = len(processes.locks)
+    processes.take_lock(str(tmp_path / "folder"))
+    processes.take_lock(str(tmp_path / "link"))
+    assert len(processes.locks) == before + 1
+    shutil.rmtree(tmp_path / "folder")

@@ -1,0 +1,82 @@
+"""The recipes as a user runs them, and the arithmetic of their tables."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from commands import ROOT, run
+
+sys.path.insert(0, str(ROOT / "recipes/toy"))
+sys.path.insert(0, str(ROOT / "recipes/benchmark"))
+
+
+@pytest.mark.long
+def test_the_toy_recipe_shows_what_trees_are_good_for(tmp_path):
+    results = tmp_path / "results"
+    outputs = {"TOY_WORK": str(tmp_path / "work"), "TOY_RESULTS": str(results)}
+    outputs["VIRTUAL_ENV"] = sys.prefix
+    printed = run(ROOT / "recipes/toy/run.sh", env=outputs, cwd="/").stdout
+    models = json.loads((results / "toy.json").read_text())["models"]
+    by_name = {model["name"]: model for model in models}
+    assert by_name["full tree"]["ambiguous_exact"] >= 0.9
+    assert by_name["sequence"]["ambiguous_exact"] <= 0.5
+    assert by_name["no positions"]["ambiguous_exact"] <= 0.5
+    assert by_name["sequence + depth"]["tie_exact"] <= 0.5
+    for model in models:
+        assert model["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:none")
+        assert model["parameters"] > 0 and model["name"] in printed
+        assert model["train_words_per_second"] > 0 < model["generate_sentences_per_second"]
+
+
+def test_exact_match_by_kind_of_sentence():
+    from evaluate import exact_matches
+
+    kinds = ["ambiguous", "tie", "tie", "unambiguous"]
+    found = exact_matches(["a", "b", "x", "d"], ["a", "b", "c", "d"], kinds)
+    assert found == {"ambiguous_exact": 2 / 3, "tie_exact": 1 / 2, "unambiguous_exact": 1}
+
+
+def test_the_interval_of_a_median_covers_it_and_narrows():
+    from setting import bootstrap
+
+    few, many = ([0.9, 1.0, 1.1] * n for n in (3, 60))
+    median, low, high = bootstrap(few)
+    assert median == 1.0 and 0.9 <= low <= 1.0 <= high <= 1.1
+    narrow = bootstrap(many)
+    assert narrow[2] - narrow[1] < high - low
+    assert bootstrap([1.0] * 15) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "positions", "attention"),
+    [
+        ("relative", "sequence", "relative"),
+        ("none / tree_relative", "none", "tree_relative"),
+        ("sequence + tree_depth /", "sequence + tree_depth", ""),
+    ],
+)
+def test_what_a_benchmark_takes_for_a_model(text, positions, attention):
+    from setting import Model
+
+    assert Model.parse(text) == Model(positions, attention)
+    assert Model.parse("stock") is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("program", "column"),
+    [
+        ("train_speed", "words_per_second_ratio"),
+        ("loader_speed", "sentences_per_second_ratio"),
+        ("generate_speed", "sentences_per_second_ratio"),
+    ],
+)
+def test_benchmarks_run_and_write_their_table(program, column, tmp_path):
+    file = tmp_path / "rows.json"
+    script = ROOT / f"recipes/benchmark/{program}.py"
+    small = ["--size", "toy", "--sentences", "60", "--pairs", "3", "--vocabulary", "100"]
+    run(sys.executable, script, *small, "--length", "8", "--json", file, cwd=os.getcwd())
+    for row in json.loads(file.read_text()):
+        assert row["low"] <= row[column] <= row["high"]
