@@ -4,40 +4,50 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+import time
 from pathlib import Path
 
 from commands import ROOT, training_options
 
 
-@contextmanager
-def training(data: Path, save_dir: Path, *options, env=None) -> Iterator[subprocess.Popen]:
-    """A training in the background, killed at the end of the block at the latest."""
-    command = [sys.executable, "-m", "fairseq_cli.train"]
-    process = subprocess.Popen(
-        [str(part) for part in (*command, *training_options(data, save_dir, *options))],
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
-        cwd=ROOT,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+class Training:
+    """A training in the background, killed at the end of the `with` block at the latest."""
 
+    def __init__(self, data: Path, save_dir: Path, *options):
+        command = [sys.executable, "-m", "fairseq_cli.train"]
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self.process = subprocess.Popen(
+            [str(part) for part in (*command, *training_options(data, save_dir, *options))],
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            cwd=ROOT,
+        )
 
-def read_until(process: subprocess.Popen, text: str) -> str:
-    """What it prints, up to and with the line that has the text, or to its end."""
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if text in line:
-            break
-    return "".join(lines)
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        self.log.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def printed(self) -> str:
+        return os.pread(self.log.fileno(), 1 << 24, 0).decode()
+
+    def wait_for(self, text: str, times: int = 1, seconds: float = 120) -> None:
+        """Until the text has been printed so often, or the training has ended."""
+        end = time.monotonic() + seconds
+        while self.printed().count(text) < times and self.process.poll() is None:
+            assert time.monotonic() < end, f"no {text!r} in {self.printed()[-2000:]}"
+            time.sleep(0.02)
+
+    def wait(self, seconds: float = 120) -> int:
+        return self.process.wait(seconds)
 
 
 def free_port() -> int:

@@ -60,14 +60,20 @@ class TableByRelation(ScoreBias, ValueTerm):
         return ctx.cached((type(self), self.options.max), clipped)
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        products = (q * q.size(-1) ** -0.5) @ self.keys.transpose(-1, -2)  # B H Q R
+        keys = for_product(self.keys) * q.size(-1) ** -0.5
+        products = q @ keys.transpose(-1, -2)  # B H Q R
         rows = self.rows(ctx).expand(*products.shape[:2], -1, -1)  # B H Q K
         return products.gather(-1, rows)
 
     def value_term(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
         rows = self.rows(ctx).expand_as(weights)  # B H Q K
         buckets = weights.new_zeros(*weights.shape[:3], self.values.size(1))  # B H Q R
-        return buckets.scatter_add(-1, rows, weights) @ self.values
+        return buckets.scatter_add(-1, rows, weights) @ for_product(self.values)
+
+
+def for_product(tables: Tensor) -> Tensor:
+    """A table that all heads share loses its axis: one product, not one for each head."""
+    return tables[0] if len(tables) == 1 else tables
 
 
 class Relative(TableByRelation):

@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def ids_checked(task, expected, split="train", kept=None, shuffle=True, **batchi
     batching = {"max_tokens": 400, "seed": 3, "disable_iterator_cache": True, **batching}
     iterator = task.get_batch_iterator(task.dataset(split), **batching)
     pad = task.source_dictionary.pad()
-    samples = list(iterator.next_epoch_itr(shuffle=shuffle))
+    samples = list(filter(None, iterator.next_epoch_itr(shuffle=shuffle)))  # a shard ends on {}
     assert len(samples) > 1
     assert any(sample["net_input"]["src_tokens"].eq(pad).any() for sample in samples)
     return [number for sample in samples for number in check(sample, expected, pad, kept)]
@@ -104,7 +105,8 @@ def dev_set(toy_data):
         {"max_tokens": 97},
         {"max_tokens": None, "max_sentences": 7},
         {"required_batch_size_multiple": 8},
-        {"num_workers": 2},
+        # fairseq takes ten seconds to end several workers
+        pytest.param({"num_workers": 2}, marks=pytest.mark.long),
         {"epoch": 4, "grouped_shuffling": True},
     ],
     ids=str,
@@ -148,31 +150,28 @@ def test_too_long_sentences_are_refused_as_by_fairseq(toy_data, train_set):
         ids_checked(task, train_set, max_positions=(16, 1024))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_shards_of_several_processes(workers, toy_data, train_set):
+def test_shards_of_several_processes(toy_data, train_set):
     task = loaded(toy_data)
-    found = [
-        ids_checked(task, train_set, num_shards=3, shard_id=k, num_workers=workers)
-        for k in range(3)
-    ]
+    found = [ids_checked(task, train_set, num_shards=3, shard_id=k) for k in range(3)]
     assert sorted(number for shard in found for number in shard) == list(range(400))
 
 
 def test_bucketed_lengths(toy_data, train_set, monkeypatch):
     """Batches padded to a few widths, on top of the padding of their own."""
-    keep_interpolation(monkeypatch)
+    old_numpy(monkeypatch)
     task = loaded(toy_data, options=("--num-batch-buckets", "3"))
     assert sorted(ids_checked(task, train_set)) == list(range(400))
 
 
-def keep_interpolation(monkeypatch):
-    """numpy 2.4 took an argument away that fairseq's own --num-batch-buckets relies on."""
+def old_numpy(monkeypatch):
+    """What fairseq's own --num-batch-buckets takes from numpy 1."""
     percentile = np.percentile
 
     def with_interpolation(*args, interpolation="linear", **kwargs):
         return percentile(*args, method=interpolation, **kwargs)
 
     monkeypatch.setattr(np, "percentile", with_interpolation)
+    monkeypatch.setattr(np, "compat", SimpleNamespace(long=int), raising=False)
 
 
 def test_widths_that_are_multiples(toy_data, train_set):

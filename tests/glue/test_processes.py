@@ -5,13 +5,12 @@ import fcntl
 import shutil
 import sys
 from argparse import Namespace
-from contextlib import ExitStack
 
 import pytest
 import torch
 
 import fairseq_posattn.plugin  # noqa: F401
-from background import free_port, read_until, training
+from background import Training, free_port
 from commands import FULL_TREE, losses, run, training_options
 from fairseq_posattn.checkpoints import processes
 from fairseq_posattn.checkpoints.errors import CheckpointError
@@ -37,17 +36,9 @@ def train_in_two(data, folder, *options) -> list[tuple[int, str]]:
     """The documented command, once for each rank: exit codes and what was printed."""
     method = ["--distributed-no-spawn"]
     method += ["--distributed-init-method", f"tcp://127.0.0.1:{free_port()}"]
-    with ExitStack() as stack:
-        ranks = [
-            stack.enter_context(
-                training(
-                    data, folder, *SAME, *AS_ONE, *method, "--distributed-rank", rank, *options
-                )
-            )
-            for rank in (0, 1)
-        ]
-        printed = [rank.communicate(timeout=120)[0] for rank in ranks]
-        return [(rank.returncode, text) for rank, text in zip(ranks, printed, strict=True)]
+    method = [*SAME, *AS_ONE, *method, *options, "--distributed-rank"]
+    with Training(data, folder, *method, 0) as first, Training(data, folder, *method, 1) as second:
+        return [(rank.wait(), rank.printed()) for rank in (first, second)]
 
 
 def assert_same_model(left, right) -> None:
@@ -136,27 +127,27 @@ def test_a_second_training_in_the_folder(toy_data, tmp_path):
     folder = tmp_path / "checkpoints"
     endless = ("--max-update", "100000", "--num-workers", "1", "--save-interval-updates", "2")
     keep = ("--keep-interval-updates", "1", "--keep-last-epochs", "1", "--disable-validation")
-    with training(toy_data, folder, *endless, *keep) as first:
-        read_until(first, "Saved checkpoint")
+    with Training(toy_data, folder, *endless, *keep) as first:
+        first.wait_for("Saved checkpoint")
         second = train(toy_data, folder, check=False)
         assert isinstance(second.error, CheckpointError)
-        assert f"another training (process {first.pid} on " in str(second.error)
+        assert f"another training (process {first.process.pid} on " in str(second.error)
         assert f"is writing to {folder}" in str(second.error)
         assert "choose another --save-dir" in str(second.error)
         train(toy_data, folder, "--no-save", "--restore-file", "none", "--max-update", "1")
         generate(toy_data, folder / "checkpoint_last.pt")
-        assert "Saved checkpoint" in read_until(first, "Saved checkpoint")
-        assert first.poll() is None
+        saved = first.printed().count("Saved checkpoint")
+        first.wait_for("Saved checkpoint", times=saved + 2)
+        assert first.process.poll() is None
         first.kill()
-        first.wait()
         train(toy_data, folder, "--max-update", "1")
 
 
 @pytest.mark.long
 def test_two_as_one_in_the_folder_of_another(toy_data, tmp_path):
     """Both end, each with a message."""
-    with training(toy_data, tmp_path, "--max-update", "100000", "--no-epoch-checkpoints") as first:
-        read_until(first, "train_inner")
+    with Training(toy_data, tmp_path, "--max-update", "100000", "--no-epoch-checkpoints") as first:
+        first.wait_for("train_inner")
         (code, printed), (other_code, other) = train_in_two(toy_data, tmp_path)
     assert (code, other_code) == (1, 1)
     assert "another training" in printed and "the first process cannot start" in other
