@@ -187,6 +187,8 @@ def test_neutral_parameters_are_plain_attention(specification):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("device", DEVICES)
 def test_half_precision_is_close_to_float32(specification, dtype, device):
+    if (device, dtype) == ("cpu", torch.float16) and torch.__version__ < "2.2":
+        pytest.skip("this torch multiplies no float16 on the CPU")
     ctx = context(TREES)
     module = attention(specification).float()
     x = inputs(TREES, ctx, dtype=torch.float)
