@@ -151,7 +151,7 @@ def test_sizes_and_shares(treebank):
         assert sum(kinds.values()) == size
         ambiguous = kinds[toy.AMBIGUOUS] + kinds[toy.TIE]
         assert 0.5 <= ambiguous / size <= 0.6
-        assert 0.35 <= kinds[toy.TIE] / ambiguous <= 0.45
+        assert 0.45 <= kinds[toy.TIE] / ambiguous <= 0.55
 
 
 def test_lengths_make_training_cheap(treebank):
