@@ -5,10 +5,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(Path(__file__).parent))  # reference, hand_drawn, commands
+
+# the same examples each time, and no clock: machines are slow at times
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 
 def pytest_addoption(parser):

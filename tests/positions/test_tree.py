@@ -67,7 +67,7 @@ def trees(draw):
     return parents, pieces, keep
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(trees(), min_size=1, max_size=4), st.booleans())
 def test_random_trees_equal_the_loops(sentences, left):
     tree = batch([s[:2] for s in sentences], [s[2] for s in sentences], left)

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_posattn.trees.checks import TreeError
@@ -131,7 +131,6 @@ def test_the_fingerprint_sees_every_byte_of_a_small_file(tmp_path):
     assert fingerprint([file]) != before
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5))))
 def test_ranges(pairs):
     starts = np.array([start for start, _ in pairs], np.int64)
