@@ -111,7 +111,7 @@ def test_torn_files_are_refused_by_name(tmp_path, path, keep):
 def test_too_many_words_are_refused(tmp_path):
     with (
         TreeWriter(str(tmp_path / "x")) as writer,
-        pytest.raises(TreeError, match="sentence 1 .* more than 65,535 words"),
+        pytest.raises(TreeError, match=r"sentence 1 .* more than 65,535 words"),
     ):
         writer.add([0] + [1] * 65_536, [1] * 65_537, np.array([2]))
 
