@@ -13,6 +13,7 @@ set_up "$@"
 here=recipes/toy
 work=${TOY_WORK:-$here/work}
 results=${TOY_RESULTS:-$here/results}
+runs=${RUNS:-$(env -u OMP_NUM_THREADS nproc)} # nproc heeds that variable
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore
 
 prepare() {
@@ -40,5 +41,5 @@ prepare() {
 echo "preparing the treebank"
 prepare >"$work.log" 2>&1 || { cat "$work.log" >&2 && exit 1; }
 echo "training $(wc -l <$here/models.tsv) models; progress: $work/*/train.log"
-tr '\t\n' '\0\0' <$here/models.tsv | xargs -0 -n 3 -P "${RUNS:-$(nproc)}" $here/model.sh "$work"
+tr '\t\n' '\0\0' <$here/models.tsv | xargs -0 -n 3 -P "$runs" $here/model.sh "$work"
 python $here/evaluate.py "$work" --models $here/models.tsv --json "$results/toy.json"
