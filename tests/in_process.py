@@ -16,6 +16,7 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
 from commands import PLUGIN, training_options
 
 OLD_FAIRSEQ = fairseq.__version__ == "0.12.2"

@@ -39,9 +39,7 @@ def word_of_pieces(pieces: list[int], keep: int | None = None) -> list[int]:
     return words
 
 
-def piece_depths(
-    parents: list[int], pieces: list[int], keep: int | None = None
-) -> list[int]:
+def piece_depths(parents: list[int], pieces: list[int], keep: int | None = None) -> list[int]:
     """Eq. 5 and the text below it: one depth for each piece, then end of sentence.
 
     Truncation keeps the depths of the full tree; end of sentence is 1 + the largest
@@ -59,9 +57,7 @@ def piece_depths(
     return of_piece + [largest + 1]
 
 
-def relations(
-    parents: list[int], pieces: list[int], keep: int | None = None
-) -> list[list[int]]:
+def relations(parents: list[int], pieces: list[int], keep: int | None = None) -> list[list[int]]:
     """Rules 1 and 2 (Eq. 6), unclipped, for all pieces and end of sentence.
 
     Row i is the query, column j the key. Ours: i - j of Eq. 6 runs over words, so that

@@ -89,9 +89,7 @@ def test_sinusoid_has_fairseqs_frequencies(width):
     fairseq = pytest.importorskip("fairseq.modules.sinusoidal_positional_embedding")
     table = fairseq.SinusoidalPositionalEmbedding.get_embedding(40, width)
     for value in range(40):
-        assert table[value].tolist() == pytest.approx(
-            reference.sinusoid(value, width), abs=1e-5
-        )
+        assert table[value].tolist() == pytest.approx(reference.sinusoid(value, width), abs=1e-5)
 
 
 def test_encoder_positions():
@@ -99,9 +97,7 @@ def test_encoder_positions():
     tree = [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)]
 
     def found(mode, **weights):
-        return reference.encoder_positions(
-            embedded, sequence, [2], mode, **weights
-        ).tolist()[0]
+        return reference.encoder_positions(embedded, sequence, [2], mode, **weights).tolist()[0]
 
     assert found("none") == embedded[0]
     assert found("sequence") == [1.5, 2.25, 3.0, 3.0]

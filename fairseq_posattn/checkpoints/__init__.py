@@ -8,6 +8,7 @@ from __future__ import annotations
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.tasks.fairseq_task import FairseqTask
 
 from fairseq_posattn.checkpoints import processes, safe, whole
 
@@ -21,9 +22,10 @@ def install() -> None:
     wrap(checkpoint_utils, "load_checkpoint_to_cpu", safe.explained)
     wrap(checkpoint_utils, "load_checkpoint", processes.started_once)
     wrap(checkpoint_utils, "save_checkpoint", whole.marked)
+    wrap(FairseqTask, "get_batch_iterator", whole.same_batches)
     wrap(distributed_utils, "_infer_torch_distributed_launch_init", processes.without_gpus)
     PathManager.copy = staticmethod(whole.whole_copy(PathManager.copy))
 
 
-def wrap(module, name: str, wrapper) -> None:
-    setattr(module, name, wrapper(getattr(module, name)))
+def wrap(place, name: str, wrapper) -> None:
+    setattr(place, name, wrapper(getattr(place, name)))

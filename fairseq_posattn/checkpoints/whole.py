@@ -1,4 +1,5 @@
-"""Whatever moment a training is killed at, the next one goes on from the last whole checkpoint.
+"""Whatever moment a training is killed at, the next one goes on from the last whole checkpoint, and
+as the killed one would have gone on.
 
 fairseq writes the first file of a save under another name and renames it, then copies it to the
 other names, checkpoint_last.pt being the last. Here each copy is renamed too, and a mark stands in
@@ -109,3 +110,20 @@ def updates(file: Path) -> int | None:
     except Exception:  # torn in whatever way, or unsafe
         logger.warning("%s cannot be loaded", file)
         return None
+
+
+def same_batches(get_batch_iterator):
+    """fairseq makes its batches once, from the seed and the epoch that the process began in. Let
+    that be the first one, so that a training that goes on has the batches of an unbroken one."""
+
+    @functools.wraps(get_batch_iterator)
+    def get(task, dataset, *args, epoch: int = 1, **kwargs):
+        anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
+        if anew or dataset in task.dataset_to_epoch_iter or not task.can_reuse_epoch_itr(dataset):
+            return get_batch_iterator(task, dataset, *args, epoch=epoch, **kwargs)
+        iterator = get_batch_iterator(task, dataset, *args, epoch=1, **kwargs)
+        iterator.epoch = max(epoch, 1)
+        dataset.set_epoch(epoch)
+        return iterator
+
+    return get

@@ -95,12 +95,10 @@ class TreeDataset(BaseWrapperDataset):
         self,
         dataset: FairseqDataset,
         trees: Trees,
-        padding: int,
         on_batch: Callable[[dict], None] | None = None,
     ):
         super().__init__(dataset)
         self.trees = trees
-        self.padding = padding
         self.on_batch = on_batch
 
     def __getitem__(self, index):
@@ -122,12 +120,11 @@ class TreeDataset(BaseWrapperDataset):
                 self.on_batch(merged)
         return merged
 
-    def source_tree(self, merged: dict) -> dict[str, torch.Tensor]:
-        """The fields of `positions.SourceTree`, in the order that the batch was sorted into."""
+    def source_tree(self, merged: dict) -> torch.Tensor:
+        """What `positions.SourceTree` is made from, in the order that the batch was sorted into."""
         records, lengths = self.trees.read(merged["id"].numpy())
-        real = merged["net_input"]["src_tokens"].ne(self.padding).numpy()
-        words, parents = batch.collate(records, lengths, real)
-        return {"words": torch.from_numpy(words), "parents": torch.from_numpy(parents)}
+        pieces = merged["net_input"]["src_lengths"].numpy() - 1
+        return torch.from_numpy(batch.collate(records, lengths, pieces))
 
     def filter_indices_by_size(self, indices, max_sizes):
         return self.dataset.filter_indices_by_size(indices, max_sizes)

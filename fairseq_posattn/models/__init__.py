@@ -1,1 +1,3 @@
 """fairseq models: thin glue around the attention core."""
+
+from fairseq_posattn import plugin  # noqa: F401  (one of them alone would miss the others)

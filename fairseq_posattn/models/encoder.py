@@ -118,12 +118,12 @@ class PosattnEncoder(TransformerEncoderBase):
         src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
-        source_tree: dict[str, Tensor] | None = None,
+        source_tree: Tensor | None = None,
     ):
-        """As fairseq's encoder; source_tree: the fields of `SourceTree`, for models with trees."""
-        tree = self.tree_of(source_tree)
+        """As fairseq's encoder; source_tree: see `SourceTree.of_batch`, for models with trees."""
         padding = src_tokens.eq(self.padding_idx)  # B T
         real = ~padding if padding.any() else None
+        tree = self.tree_of(source_tree, ~padding)
         x, embedding = self.embed(src_tokens, token_embeddings, tree)  # B T C
         if real is not None:
             x = x * real.unsqueeze(-1).type_as(x)
@@ -146,7 +146,7 @@ class PosattnEncoder(TransformerEncoderBase):
             "src_lengths": [lengths.reshape(-1, 1)],
         }
 
-    def tree_of(self, source_tree: dict[str, Tensor] | None) -> SourceTree | None:
+    def tree_of(self, source_tree: Tensor | None, real: Tensor) -> SourceTree | None:
         if not self.needs_tree:
             return None
         if source_tree is None:
@@ -154,7 +154,7 @@ class PosattnEncoder(TransformerEncoderBase):
                 f"this model reads trees (positions '{self.positions}', attention "
                 f"'{self.attention}') but the batch has none: use --task structured_translation"
             )
-        return SourceTree(**source_tree)
+        return SourceTree.of_batch(source_tree, real)
 
     def embed(
         self, src_tokens: Tensor, token_embeddings: Tensor | None, tree: SourceTree | None

@@ -18,11 +18,25 @@ NO_PARENT = -1
 
 @dataclass
 class SourceTree:
-    """words: B T, the word of each piece; end of sentence counts as the word after the last one;
+    """words: B T, the word of each piece; end of sentence counts as a word after all others;
     padding is -1. parents: B W, the parent of each word of the whole tree, the root its own."""
 
     words: Tensor
     parents: Tensor
+
+    @classmethod
+    def of_batch(cls, records: Tensor, real: Tensor) -> SourceTree:
+        """records: B W 2, the parent (counted from 1, 0 = root) and the number of pieces of each
+        word, zeros beyond a sentence's last. real: B T, True = a piece or end of sentence, which
+        comes last. Of a truncated sentence the first pieces are there, and the whole tree."""
+        parents, pieces = records.long().unbind(dim=-1)  # B W
+        width = parents.size(1)
+        own = torch.arange(width, device=records.device)
+        position = real.long().cumsum(dim=1) - 1  # B T
+        words = torch.searchsorted(pieces.cumsum(dim=1), position, right=True)
+        end = position == position[:, -1:]
+        words = words.masked_fill(end, width).masked_fill(~real, PADDING)
+        return cls(words, torch.where(parents == 0, own, parents - 1))
 
     @cached_property
     def is_word(self) -> Tensor:

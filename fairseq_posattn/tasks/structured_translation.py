@@ -89,7 +89,7 @@ class StructuredTranslationTask(TranslationTask):
         if self.needs_trees is not False:
             dataset = self.datasets[split]
             trees = self.load_trees(prefixes, dataset.src)
-            self.datasets[split] = TreeDataset(dataset, trees, self.src_dict.pad())
+            self.datasets[split] = TreeDataset(dataset, trees)
 
     def get_batch_iterator(self, dataset, *args, **options):
         """Outside of training every sentence counts: fairseq after 0.12.2 drops the last ones, and
@@ -172,8 +172,7 @@ class StructuredTranslationTask(TranslationTask):
         if trees is None or len(trees) != len(src_tokens):
             raise TreeError("sentences without trees: give them to find_trees() first")
         self.batches.clear()
-        padding = self.src_dict.pad()
-        return TreeDataset(dataset, ListedTrees(trees), padding, self.batches.append)
+        return TreeDataset(dataset, ListedTrees(trees), self.batches.append)
 
     def build_generator(self, models, args, *rest, **kwargs):
         if self.needs_trees:
@@ -187,13 +186,13 @@ class StructuredTranslationTask(TranslationTask):
             sample["net_input"]["source_tree"] = self.tree_of_next_batch(sample)
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
-    def tree_of_next_batch(self, sample) -> dict[str, torch.Tensor]:
+    def tree_of_next_batch(self, sample) -> torch.Tensor:
         """fairseq-interactive makes a new sample of each batch's pieces; its trees are put back."""
         tokens = sample["net_input"]["src_tokens"]
         collated = self.batches.popleft()["net_input"] if self.batches else None
         if collated is None or not torch.equal(collated["src_tokens"], tokens.cpu()):
             raise TreeError("a batch without trees: it was not the next one of those prepared")
-        return utils.apply_to_sample(lambda t: t.to(tokens.device), collated["source_tree"])
+        return collated["source_tree"].to(tokens.device)
 
 
 def check_given(sentences: list[list[str]], given) -> list[list[int] | None]:

@@ -1,4 +1,4 @@
-"""The trees of a batch as two padded integer arrays, in the layout of the batch's pieces."""
+"""The trees of a batch in one padded array."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.store import WORD, ranges
-
-PADDING = -1
+from fairseq_posattn.trees.store import WORD
 
 
 def pack(trees: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[np.ndarray, np.ndarray]:
@@ -21,52 +19,19 @@ def pack(trees: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[np.ndarr
     return records, lengths
 
 
-def collate(
-    records: np.ndarray, lengths: np.ndarray, real: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """records, lengths: as `pack` returns them; real: B T, True = a real piece, on either side.
+def collate(records: np.ndarray, lengths: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+    """Records as `pack` returns them -> B W 2: parent and pieces of each word, zeros beyond.
 
-    Returns words B T, the word of each piece, with end of sentence as the word after the last and
-    -1 for padding; and parents B W, the parent of each word counted from 0, the root its own.
-    Where a sentence was truncated, its last pieces fall away and its tree stays whole.
+    pieces: how many of each sentence are in the batch, without end of sentence. Where a sentence
+    was truncated, its tree is still whole.
     """
-    return words_of_columns(records, lengths, real), padded_parents(records, lengths)
-
-
-def words_of_columns(records: np.ndarray, lengths: np.ndarray, real: np.ndarray) -> np.ndarray:
-    rows = np.arange(len(lengths))
-    word_in_row = ranges(np.zeros_like(lengths), lengths)
-    counts = records["pieces"].astype(np.int64)
-    word_of_piece = np.repeat(word_in_row, counts)
-    pieces = np.bincount(np.repeat(rows, lengths), weights=counts, minlength=len(rows))
-    pieces = pieces.astype(np.int64)
-    kept = real.sum(axis=1) - 1  # the last real column is end of sentence
-    check_lengths(pieces, kept)
-    starts = np.cumsum(pieces) - pieces
-    filled = np.empty(int((kept + 1).sum()), np.int64)
-    ends = np.cumsum(kept + 1) - 1
-    filled[ends] = lengths
-    filled[ranges(ends - kept, kept)] = word_of_piece[ranges(starts, kept)]
-    words = np.full(real.shape, PADDING, np.int64)
-    words[real] = filled
-    return words
-
-
-def check_lengths(pieces: np.ndarray, kept: np.ndarray) -> None:
-    short = np.flatnonzero(pieces < kept)
-    if len(short):
-        row = short[0]
-        raise TreeError(
-            f"sentence {row + 1} of a batch has {kept[row]} pieces, its tree only {pieces[row]}"
-        )
-
-
-def padded_parents(records: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """B W; what is beyond a sentence's words is its own parent, like a root."""
     width = max(int(lengths.max(initial=0)), 1)
-    own = np.arange(width)
-    parents = np.tile(own, (len(lengths), 1))
-    parent = records["parent"].astype(np.int64) - 1
-    word = ranges(np.zeros_like(lengths), lengths)
-    parents[own < lengths[:, None]] = np.where(parent < 0, word, parent)
-    return parents
+    padded = np.zeros((len(lengths), width, 2), np.int32)
+    padded[np.arange(width) < lengths[:, None]] = records.view(np.uint16).reshape(-1, 2)
+    missing = np.flatnonzero(padded[:, :, 1].sum(axis=1) < pieces)
+    if len(missing):
+        raise TreeError(
+            f"sentence {missing[0] + 1} of a batch has {pieces[missing[0]]} pieces, "
+            f"its tree only {padded[missing[0], :, 1].sum()}"
+        )
+    return padded

@@ -132,6 +132,8 @@ class TreeFile:
         self.check_size()
         words = int(self.starts[-1])
         self.words = np.memmap(bin_path(self.prefix), WORD, "r") if words else np.empty(0, WORD)
+        # plain arrays on the mapped memory: np.memmap itself is slow to index
+        self.words, self.starts = np.asarray(self.words), np.asarray(self.starts)
 
     def check_size(self) -> None:
         path = bin_path(self.prefix)

@@ -11,7 +11,7 @@ of the median. Peak memory is measured in a process for each model, above what f
 from __future__ import annotations
 
 import multiprocessing
-import resource
+import re
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -85,18 +85,20 @@ def peak_memory(data: Path, specification: str, args) -> int:
 
 
 def peak_memory_here(data: Path, specification: str, args) -> int:
-    before = resident()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew: it was the parent's
+    before = resident("VmRSS")
     training = Training(data, specification, args)
     for k in range(WARM_UP + len(training.batches)):
         training.step(k)
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    return resident("VmHWM") - before
 
 
-def resident() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+def resident(which: str) -> int:
+    """Bytes in memory: VmRSS now, VmHWM at the peak."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(rf"{which}:\s+(\d+) kB", status)[1]) * 1024
 
 
 def main() -> None:
@@ -109,8 +111,8 @@ def main() -> None:
     args.fairseq = [f"--{option.lstrip('-')}" for option in args.fairseq]
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
-        ratios, added = measure_speed(Path(folder), args.specifications, args)
         memory = {s: peak_memory(Path(folder), s, args) for s in ["stock", *args.specifications]}
+        ratios, added = measure_speed(Path(folder), args.specifications, args)
     rows = []
     for s in args.specifications:
         median, low, high = bootstrap(ratios[s])

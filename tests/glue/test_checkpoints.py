@@ -3,6 +3,7 @@
 import builtins
 import os
 import random
+import re
 import shutil
 import sys
 import time
@@ -71,6 +72,7 @@ def test_classes_of_real_checkpoints(options, toy_data, tmp_path):
     assert generate(toy_data, tmp_path / "checkpoint_last.pt").output.count("H-") == 60
 
 
+@checks_classes
 @pytest.mark.parametrize("save", ["plain", "again"])
 def test_numpy_numbers_come_back_as_they_were(save, tmp_path):
     numbers = {
@@ -275,6 +277,17 @@ def test_a_full_disk_leaves_the_old_copy(tmp_path, monkeypatch):
 # killed
 
 
+@pytest.mark.parametrize("model", [FULL_TREE, STOCK], ids=["tree", "stock"])
+def test_the_same_batches_after_the_first_epoch(model, toy_data, tmp_path):
+    """fairseq itself goes on with other batches than it had."""
+    options = (*model, "--max-tokens", "2000", "--disable-validation")
+    unbroken = train(toy_data, tmp_path / "unbroken", *options, "--max-update", "12")
+    first = train(toy_data, tmp_path / "broken", *options, "--max-update", "8")
+    second = train(toy_data, tmp_path / "broken", *options, "--max-update", "12")
+    assert re.search(r"train_inner \| epoch 002: +[2-9] /", second.output)  # amid an epoch
+    assert losses(first.output) + losses(second.output) == losses(unbroken.output)
+
+
 class Trainer:
     """What fairseq's save_checkpoint asks of a trainer."""
 
@@ -355,7 +368,7 @@ def test_killed_at_every_step_of_a_save(saves_before, tmp_path):
 @pytest.mark.parametrize("options", [FULL_TREE, STOCK], ids=["tree", "stock"])
 def test_killed_again_and_again(options, toy_data, tmp_path):
     """Real processes, killed at random moments; with a save at each update, often within one."""
-    options = [*options, "--max-update", "60", "--save-interval-updates", "1", "--lr", "5e-3"]
+    options = [*options, "--max-update", "40", "--save-interval-updates", "1", "--lr", "5e-3"]
     options += ["--keep-interval-updates", "3", "--keep-last-epochs", "1", "--num-workers", "1"]
     expected = train(toy_data, tmp_path / "whole", *options)
     dice, seen, kills = random.Random(1), [], 0

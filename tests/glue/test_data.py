@@ -12,6 +12,7 @@ from fairseq.data import indexed_dataset
 from commands import FULL_TREE
 from fairseq_posattn.data.tree_dataset import TreeDataset
 from fairseq_posattn.data.tree_files import load_tree_file
+from fairseq_posattn.positions import SourceTree
 from fairseq_posattn.trees import TreeError
 from in_process import build, train
 
@@ -47,17 +48,14 @@ def plain_parents(tree: str) -> list[int]:
 def check(sample: dict, expected: list, pad: int, kept: int | None = None) -> list[int]:
     """Each row of a batch against the plain reading of its sentence; `kept`: pieces of each."""
     fields = sample["net_input"]
-    rows = zip(
-        sample["id"].tolist(),
-        fields["src_tokens"],
-        *(fields["source_tree"][name] for name in ("words", "parents")),
-        strict=True,
-    )
+    tree = SourceTree.of_batch(fields["source_tree"], fields["src_tokens"] != pad)
+    end = tree.parents.size(1)  # a word after all others
+    rows = zip(sample["id"].tolist(), fields["src_tokens"], tree.words, tree.parents, strict=True)
     for number, tokens, words, parents in rows:
         piece_words, word_parents = expected[number]
         count = len(word_parents)
         assert words.shape == tokens.shape
-        assert words[tokens != pad].tolist() == [*piece_words[:kept], count]
+        assert words[tokens != pad].tolist() == [*piece_words[:kept], end]
         assert (words[tokens == pad] == PADDING).all()
         assert parents[:count].tolist() == word_parents
         assert parents[count:].tolist() == list(range(count, len(parents)))
@@ -248,7 +246,7 @@ def test_a_sentence_reads_the_same_in_any_company(toy_data):
             out = model.eval().encoder(
                 fields["src_tokens"], fields["src_lengths"], source_tree=fields["source_tree"]
             )["encoder_out"][0]
-            outputs.append(out[fields["src_tokens"][row] != dataset.padding, row].detach())
+            outputs.append(out[fields["src_tokens"][row] != task.src_dict.pad(), row].detach())
     for output in outputs[1:]:
         assert torch.allclose(output, outputs[0], atol=1e-5)
 
@@ -280,7 +278,7 @@ def prefix_of(data) -> str:
 def test_reading_is_lazy(copied):
     """What is on the disk is read when it is asked for, and workers get the name of the file."""
     trees = load_tree_file(prefix_of(copied))
-    assert isinstance(trees.words, np.memmap)
+    assert isinstance(trees.words.base, np.memmap)
     assert isinstance(trees.checksums.base, np.memmap)
     assert len(pickle.dumps(trees)) < 1000
     sent = pickle.loads(pickle.dumps(trees))

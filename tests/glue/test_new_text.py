@@ -2,11 +2,12 @@
 
 import re
 import shutil
+import sys
 
 import pytest
 import torch
 
-from commands import FULL_TREE, PLUGIN
+from commands import FULL_TREE, PLUGIN, run
 from commands import interactive as interactive_program
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
@@ -261,6 +262,21 @@ def test_hub_tells_two_trees_apart(hub, text, two_trees, expected):
     lines = [text.lines[first]] * 2
     found = hub.translate(lines, beam=2, trees=[text.parents[first], text.parents[second]])
     assert found == [expected[first], expected[second]]
+
+
+@pytest.mark.long
+def test_hub_in_a_program_of_its_own(text, tree_model, toy_data, expected, tmp_path):
+    """That imports nothing but the model."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from fairseq_posattn.models.posattn_transformer import PosattnTransformerModel\n"
+        f"model = PosattnTransformerModel.from_pretrained('{tree_model.parent}',\n"
+        f"    '{tree_model.name}', '{toy_data}', user_dir='{PLUGIN}',\n"
+        f"    bpe='subword_nmt', bpe_codes='{toy_data.parent / 'codes'}')\n"
+        f"print(model.translate({text.lines[0]!r}, beam=2, trees={text.parents[0]}))\n"
+    )
+    output = run(sys.executable, program, env={"PYTHONPATH": str(PLUGIN.parent)}).stdout
+    assert output.splitlines()[-1] == expected[0]
 
 
 @pytest.mark.parametrize(

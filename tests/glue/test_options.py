@@ -8,7 +8,7 @@ from unittest.mock import ANY
 
 import pytest
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import checkpoint_utils, options, tasks
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig
 
@@ -84,7 +84,7 @@ def test_other_trees_change_the_output(toy_data):
     task, model, _ = build(toy_data, *FULL_TREE)
     fields = batch(task)["net_input"]
     before = model(**fields)[0]
-    fields["source_tree"]["parents"].zero_()
+    fields["source_tree"][..., 0] = 0
     assert (model(**fields)[0] - before).abs().max() > 1e-4
 
 
@@ -216,6 +216,15 @@ def test_the_checkpoint_describes_the_model(tree_model, toy_data):
     assert cfg["model"]["encoder_positions"] == "sequence + tree_depth(fuse=nonlinear)"
     output = generate(toy_data, tree_model).output
     assert f"'sequence + tree_depth(fuse=nonlinear)' --encoder-attention '{CANONICAL}'" in output
+
+
+def test_a_loose_specification_is_stored_canonically(toy_data):
+    """Also where no command line has read it: hydra, Python."""
+    cfg = configured(toy_data).model
+    cfg.encoder_attention, cfg.encoder_positions = "relative( max=3 ) @0|1", "tree_depth+sequence"
+    tasks.setup_task(configured(toy_data).task).build_model(cfg)
+    assert cfg.encoder_attention == "relative(max=3, shared_heads=true)@0-1"
+    assert cfg.encoder_positions == "sequence + tree_depth(fuse=nonlinear)"
 
 
 def test_what_was_built_is_logged(toy_data, tmp_path):

@@ -1,5 +1,6 @@
 """Depths and relations on tensors against hand-drawn trees and the loops."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,8 +22,8 @@ def batch(trees, keep=None, left=False) -> SourceTree:
     columns = torch.arange(length)
     ends = torch.tensor(counts)[:, None] + 1
     real = columns >= length - ends if left else columns < ends
-    words, parents = collate(*pack(trees), real.numpy())
-    return SourceTree(torch.from_numpy(words), torch.from_numpy(parents))
+    records = torch.from_numpy(collate(*pack(trees), np.array(counts)))
+    return SourceTree.of_batch(records, real)
 
 
 def row(tree: SourceTree, k: int):

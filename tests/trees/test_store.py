@@ -45,7 +45,7 @@ def test_what_is_written_is_read_in_any_order(tmp_path):
     assert records["parent"].tolist() == [0, 1, 2, 0, 2, 2, 0, 2]
     assert records["pieces"].tolist() == [300, 1, 1, 3, 2, 1, 3, 2]
     trees.check([source_file], source)
-    assert isinstance(trees.words, np.memmap)
+    assert isinstance(trees.words.base, np.memmap) and trees.words.nbytes == 4 * 6
 
 
 def test_it_travels_to_another_process(tmp_path):
