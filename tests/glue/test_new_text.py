@@ -13,7 +13,7 @@ from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
 from in_process import batch, build, generate, hypotheses_and_scores, interactive, train
 
-SHORT = ("--max-len-a", "1", "--max-len-b", "5")
+SHORT = ("--max-len-b", "25")  # with --max-len-a it would depend on the batch
 BPE = ("--bpe", "subword_nmt", "--bpe-codes")
 
 
