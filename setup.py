@@ -38,7 +38,7 @@ setup(
         "Programming Language :: Python :: 3.12",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
-    python_requires=">=3.10",
+    python_requires=">=3.10,<3.13",
     packages=find_packages(include=["fairseq_posattn*"]),
     package_data={"fairseq_posattn": ["config/**/*.yaml"]},
     install_requires=REQUIREMENTS,

@@ -20,6 +20,8 @@ from typing import BinaryIO, TextIO
 PARTIAL = ".partial"
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 
+PACKING_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+
 
 class InputError(ValueError):
     """An input that cannot be right: says what was found, where, and what to do about it."""
@@ -44,7 +46,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
         raise InputError(
             f"{path}:{number}: not UTF-8 ({error.reason}); convert the file, with iconv for example"
         ) from error
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+    except PACKING_ERRORS as error:
         raise InputError(
             f"{path}:{number + 1}: cannot be unpacked ({error}); the file is cut off or damaged"
         ) from error
@@ -53,10 +55,15 @@ def read_lines(path: str | Path) -> Iterator[str]:
 def count_lines(path: str | Path) -> int:
     """How many lines `read_lines` gives; a last line without its line end counts."""
     count, last = 0, b"\n"
-    with open_to_read(path) as file:
-        while chunk := file.read(1 << 20):
-            count += chunk.count(b"\n")
-            last = chunk[-1:]
+    try:
+        with open_to_read(path) as file:
+            while chunk := file.read(1 << 20):
+                count += chunk.count(b"\n")
+                last = chunk[-1:]
+    except PACKING_ERRORS as error:
+        raise InputError(
+            f"{path}: cannot be unpacked ({error}); the file is cut off or damaged"
+        ) from error
     return count + (last != b"\n")
 
 

@@ -13,12 +13,22 @@ from fairseq_posattn.trees import Sentence, TreeError, plain_form, read_conllu
 
 
 class TreeProvider(Protocol):
+    @classmethod
+    def from_options(cls, cfg) -> TreeProvider:
+        """The provider as the options of the task describe it."""
+
     def parents(self, sentences: Sequence[Sequence[str]]) -> list[list[int] | None]:
         """The parents of each sentence, in order; sentences are asked for once each."""
 
 
 class NoProvider:
     """Has no tree for any sentence."""
+
+    @classmethod
+    def from_options(cls, cfg) -> NoProvider:
+        if cfg.tree_file:
+            raise TreeError(f"--tree-provider none leaves no use for --tree-file {cfg.tree_file}")
+        return cls()
 
     def parents(self, sentences: Sequence[Sequence[str]]) -> list[list[int] | None]:
         return [None] * len(sentences)
@@ -27,10 +37,16 @@ class NoProvider:
 class ConlluProvider:
     """The k-th sentence asked for takes the k-th tree of a CoNLL-U file."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, several_roots: str = "error"):
         self.path = path
-        self.trees = read_conllu(path)
+        self.trees = read_conllu(path, several_roots)
         self.asked = 0
+
+    @classmethod
+    def from_options(cls, cfg) -> ConlluProvider:
+        if not cfg.tree_file:
+            raise TreeError("--tree-provider conllu: name the trees with --tree-file FILE.conllu")
+        return cls(cfg.tree_file, str(cfg.several_roots))
 
     def parents(self, sentences: Sequence[Sequence[str]]) -> list[list[int] | None]:
         return [self.next_tree(words) for words in sentences]
@@ -55,13 +71,7 @@ class ConlluProvider:
 PROVIDERS = {"conllu": ConlluProvider, "none": NoProvider}
 
 
-def build_provider(name: str | None, tree_file: str | None) -> TreeProvider:
-    """The provider called `name`; by default conllu where there is a tree file, else none."""
-    name = name or ("conllu" if tree_file else "none")
-    if name not in PROVIDERS:
-        raise TreeError(f"--tree-provider {name}: there are {', '.join(PROVIDERS)}")
-    if name == "conllu":
-        if not tree_file:
-            raise TreeError("--tree-provider conllu: name the trees with --tree-file FILE.conllu")
-        return ConlluProvider(tree_file)
-    return PROVIDERS[name]()
+def build_provider(cfg) -> TreeProvider:
+    """The provider that the task's options name; by default conllu where there is a tree file."""
+    name = cfg.tree_provider or ("conllu" if cfg.tree_file else "none")
+    return PROVIDERS[str(name)].from_options(cfg)

@@ -168,7 +168,11 @@ def test_killed_step_leaves_nothing_that_looks_whole(tmp_path, kill):
     feeder = threading.Thread(target=feed, args=(tmp_path / "pipe.conllu", text), daemon=True)
     feeder.start()
     command = [sys.executable, PROGRAMS / "extract.py", tmp_path / "pipe.conllu"]
-    running = subprocess.Popen([*command, "--out", tmp_path / "w"], stderr=subprocess.DEVNULL)
+    running = subprocess.Popen(
+        [*command, "--out", tmp_path / "w"],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     wait_for(tmp_path / "w.words.partial")
     running.send_signal(kill)
     assert running.wait(30) != 0

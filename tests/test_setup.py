@@ -80,6 +80,8 @@ class Checkout:
                 **variables,
             },
             stdin=subprocess.DEVNULL,
+            # tests that run in the background inherit that SIGINT is ignored
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

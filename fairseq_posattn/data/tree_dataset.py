@@ -38,11 +38,13 @@ class ListedTrees:
 
 
 class FlatTrees:
-    """For data without trees: each word a child of the first; words are read off the pieces."""
+    """For data without trees: each word a child of the first. Words are read off the pieces of the
+    dictionary, where an unknown piece ends its word."""
 
-    def __init__(self, source: Sequence, dictionary: Dictionary):
+    def __init__(self, source: Sequence, dictionary: Dictionary, separator: str = SEPARATOR):
         self.source = source
         self.dictionary = dictionary
+        self.separator = separator
 
     def __len__(self) -> int:
         return len(self.source)
@@ -51,10 +53,11 @@ class FlatTrees:
         return batch.pack([self.tree(int(k)) for k in sentences])
 
     def tree(self, sentence: int) -> tuple[list[int], list[int]]:
-        pieces = [self.dictionary[piece] for piece in self.source[sentence][:-1]]
-        if pieces and pieces[-1].endswith(SEPARATOR):  # cut off by --truncate-source
-            pieces[-1] = pieces[-1][: -len(SEPARATOR)]
-        _, counts = words_of_pieces(pieces)
+        numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]
+        pieces = [self.dictionary[number] for number in numbers[:-1]]
+        if pieces:  # its word may be cut off by --truncate-source
+            pieces[-1] = pieces[-1].removesuffix(self.separator)
+        _, counts = words_of_pieces(pieces, self.separator)
         return flat_tree(len(counts)), counts
 
 
@@ -101,9 +104,6 @@ class TreeDataset(BaseWrapperDataset):
         self.trees = trees
         self.on_batch = on_batch
 
-    def __getitem__(self, index):
-        return self.dataset[index]
-
     @property
     def src(self):
         return self.dataset.src
@@ -125,6 +125,3 @@ class TreeDataset(BaseWrapperDataset):
         records, lengths = self.trees.read(merged["id"].numpy())
         pieces = merged["net_input"]["src_lengths"].numpy() - 1
         return torch.from_numpy(batch.collate(records, lengths, pieces))
-
-    def filter_indices_by_size(self, indices, max_sizes):
-        return self.dataset.filter_indices_by_size(indices, max_sizes)

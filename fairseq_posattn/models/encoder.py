@@ -129,10 +129,11 @@ class PosattnEncoder(TransformerEncoderBase):
             x = x * real.unsqueeze(-1).type_as(x)
         x = x.transpose(0, 1)  # T B C
         ctx = AttentionContext(src_tokens.size(1), src_tokens.device, real, tree)
-        states = [x]
+        states = [x] if return_all_hiddens else []
         for layer in self.layers:
             x = layer(x, ctx)
-            states.append(x)
+            if return_all_hiddens:
+                states.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         lengths = src_tokens.ne(self.padding_idx).sum(dim=1, dtype=torch.int32)
@@ -140,7 +141,7 @@ class PosattnEncoder(TransformerEncoderBase):
             "encoder_out": [x],  # T B C
             "encoder_padding_mask": [padding],
             "encoder_embedding": [embedding],
-            "encoder_states": states if return_all_hiddens else [],
+            "encoder_states": states,
             "fc_results": [],
             "src_tokens": [],
             "src_lengths": [lengths.reshape(-1, 1)],
@@ -181,16 +182,16 @@ class PosattnEncoder(TransformerEncoderBase):
         return self.fuser(sequence, depth.type_as(sequence))
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Take what a stock checkpoint lacks from this model, for --finetune-from-model."""
+        """Take what a stock checkpoint lacks from this model, for --finetune-from-model. Where some
+        of it is there, the checkpoint is one of another specification: fairseq refuses it."""
         added = {
             f"{name}.{key}": value
             for key, value in self.state_dict().items()
             if key.startswith("fuser.") or ".self_attn.mechanisms." in key
         }
-        missing = added.keys() - state_dict.keys()
-        if missing:
-            logger.warning("not in the checkpoint, so they start anew: %s", sorted(missing))
-        state_dict.update({key: added[key] for key in missing})
+        if added and not added.keys() & state_dict.keys():
+            logger.warning("not in the checkpoint, so they start anew: %s", sorted(added))
+            state_dict.update(added)
         for key in [key for key in state_dict if is_duplicate(key, name)]:
             del state_dict[key]
         return state_dict

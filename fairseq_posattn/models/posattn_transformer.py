@@ -55,19 +55,23 @@ class PosattnTransformerModel(TransformerModelBase):
         return PosattnEncoder(cfg, src_dict, embed_tokens)
 
     def forward(
-        self, src_tokens, src_lengths, prev_output_tokens, source_tree=None, **decoder_options
+        self,
+        src_tokens,
+        src_lengths,
+        prev_output_tokens,
+        return_all_hiddens=True,
+        source_tree=None,
+        **decoder_options,
     ):
         """As fairseq's Transformer, with the trees handed to the encoder."""
         encoder_out = self.encoder(
-            src_tokens,
-            src_lengths=src_lengths,
-            return_all_hiddens=decoder_options.pop("return_all_hiddens", True),
-            source_tree=source_tree,
+            src_tokens, src_lengths, return_all_hiddens, source_tree=source_tree
         )
         return self.decoder(
             prev_output_tokens,
             encoder_out=encoder_out,
             src_lengths=src_lengths,
+            return_all_hiddens=return_all_hiddens,
             **decoder_options,
         )
 
@@ -114,7 +118,8 @@ def refuse_preset_under_hydra(name: str | None) -> None:
 def refuse_what_cannot_work(args) -> None:
     """What the encoder's own attention does not take part in is refused, never ignored."""
     refused = {
-        "quant_noise_pq": "--quant-noise-pq (iterative product quantisation)",
+        "quant_noise_pq": "--quant-noise-pq",
+        "quant_noise_scalar": "--quant-noise-scalar",
         "encoder_xformers_att_config": "--encoder-xformers-att-config",
         "char_inputs": "char_inputs",
     }

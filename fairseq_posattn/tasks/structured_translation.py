@@ -25,7 +25,8 @@ from fairseq_posattn.data.tree_files import load_tree_file
 from fairseq_posattn.positions.registry import PositionSpecification
 from fairseq_posattn.providers import PROVIDERS, build_provider
 from fairseq_posattn.trees import TreeError, flat_tree, words_of_pieces
-from fairseq_posattn.trees.checks import checked_tree
+from fairseq_posattn.trees.checks import SEVERAL_ROOTS, checked_tree
+from fairseq_posattn.trees.projection import SEPARATOR
 from fairseq_posattn.trees.store import exists
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,16 @@ class StructuredTranslationConfig(TranslationConfig):
             "help": "what to do with a sentence that has no tree: stop, or translate it with a "
             "flat one (each word a child of the first)"
         },
+    )
+    several_roots: ChoiceEnum(list(SEVERAL_ROOTS)) = field(
+        default="error",
+        metadata={
+            "help": "what to do with a tree of several roots in new text: stop, or keep the first, "
+            "with the others as its children"
+        },
+    )
+    piece_separator: str = field(
+        default=SEPARATOR, metadata={"help": "ends a piece that its word goes on after"}
     )
 
 
@@ -123,7 +134,7 @@ class StructuredTranslationTask(TranslationTask):
         flat = self.cfg.missing_tree == "flat"
         if flat and not any(map(exists, prefixes)):
             logger.warning("%s has no trees: all its sentences get flat ones", prefixes[0])
-            return FlatTrees(source, self.src_dict)
+            return FlatTrees(source, self.src_dict, self.cfg.piece_separator)
         parts = [load_tree_file(prefix) for prefix in prefixes]
         for prefix, part in zip(prefixes, parts, strict=True):
             logger.info("%s.tree: %s trees", prefix, f"{len(part):,}")
@@ -140,17 +151,35 @@ class StructuredTranslationTask(TranslationTask):
         """The trees of sentences as lines of pieces: those given, else those of the provider."""
         if not self.needs_trees:
             return
-        split = [words_of_pieces(line.split()) for line in segmented]
+        separator = self.cfg.piece_separator
+        split = [words_of_pieces(line.split(), separator) for line in segmented]
         sentences = [words for words, _ in split]
-        parents = self.ask_provider(sentences) if given is None else check_given(sentences, given)
+        if given is None:
+            parents = self.ask_provider(sentences)
+        else:
+            parents = self.check_given(sentences, given)
         self.new_trees = [
             (self.tree_or_flat(words, tree), pieces)
             for (words, pieces), tree in zip(split, parents, strict=True)
         ]
 
+    def check_given(self, sentences: list[list[str]], given) -> list[list[int] | None]:
+        """Trees handed over by a program: one for each sentence, and each a tree of its words."""
+        if len(given) != len(sentences):
+            raise TreeError(f"{len(given)} trees for {len(sentences)} sentences")
+        return [self.check_one(*pair) for pair in zip(sentences, given, strict=True)]
+
+    def check_one(self, words: list[str], parents) -> list[int] | None:
+        if parents is None:
+            return None
+        text = " ".join(words)
+        if len(parents) != len(words):
+            raise TreeError(f"{len(parents)} parents for the {len(words)} words of '{text}'")
+        return checked_tree(list(parents), f"the tree of '{text}'", str(self.cfg.several_roots))
+
     def ask_provider(self, sentences: list[list[str]]) -> list[list[int] | None]:
         if self.provider is None:
-            self.provider = build_provider(self.cfg.tree_provider, self.cfg.tree_file)
+            self.provider = build_provider(self.cfg)
         return self.provider.parents(sentences)
 
     def tree_or_flat(self, words: list[str], parents: list[int] | None) -> list[int]:
@@ -195,20 +224,6 @@ class StructuredTranslationTask(TranslationTask):
         return collated["source_tree"].to(tokens.device)
 
 
-def check_given(sentences: list[list[str]], given) -> list[list[int] | None]:
-    """Trees handed over by a program: one for each sentence, and each a tree of its words."""
-    if len(given) != len(sentences):
-        raise TreeError(f"{len(given)} trees for {len(sentences)} sentences")
-    for words, parents in zip(sentences, given, strict=True):
-        if parents is None:
-            continue
-        text = " ".join(words)
-        if len(parents) != len(words):
-            raise TreeError(f"{len(parents)} parents for the {len(words)} words of '{text}'")
-        checked_tree(parents, f"the tree of '{text}'")
-    return list(given)
-
-
 def store_canonical(cfg) -> None:
     """The checkpoint's configuration describes the model in full, whatever the defaults become."""
     for option, specification in (
@@ -228,3 +243,4 @@ def ignore_trees(model) -> None:
             return _forward(*args, **kwargs)
 
         module.forward = forward
+    model.encoder.needs_tree = False  # known from now on

@@ -27,7 +27,8 @@ def collate(records: np.ndarray, lengths: np.ndarray, pieces: np.ndarray) -> np.
     """
     width = max(int(lengths.max(initial=0)), 1)
     padded = np.zeros((len(lengths), width, 2), np.int32)
-    padded[np.arange(width) < lengths[:, None]] = records.view(np.uint16).reshape(-1, 2)
+    inside = np.arange(width) < lengths[:, None]
+    padded[inside, 0], padded[inside, 1] = records["parent"], records["pieces"]
     missing = np.flatnonzero(padded[:, :, 1].sum(axis=1) < pieces)
     if len(missing):
         raise TreeError(

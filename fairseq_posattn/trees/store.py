@@ -1,9 +1,10 @@
 """Trees of a corpus in a memory-mapped pair of files: PREFIX.tree.bin and PREFIX.tree.idx.
 
-.bin: four bytes a word: its parent (1-based, 0 = root) and the number of its pieces, both uint16.
+.bin: for each word its parent (1-based, 0 = root; uint16) and the number of its pieces (uint8, or
+uint16 where some word has more than 255).
 .idx: a header, then for each sentence the number of words before it (int64, one more at the end)
-and a checksum of its source pieces (uint32). The header holds a fingerprint of the source files
-that the trees were made for.
+and a checksum of its source pieces (uint32). The header holds fingerprints of .bin and of the
+source files that the trees were made for.
 """
 
 from __future__ import annotations
@@ -20,8 +21,17 @@ from fairseq_posattn.trees.checks import TreeError
 
 MAGIC = b"POSATTN TREES 1\n"
 WORD = np.dtype([("parent", "<u2"), ("pieces", "<u2")])
+SHORT_WORD = np.dtype([("parent", "<u2"), ("pieces", "u1")])
 LARGEST = np.iinfo(np.uint16).max
-HEADER = np.dtype([("magic", f"S{len(MAGIC)}"), ("sentences", "<i8"), ("fingerprint", "S32")])
+HEADER = np.dtype(
+    [
+        ("magic", f"S{len(MAGIC)}"),
+        ("sentences", "<i8"),
+        ("word_bytes", "<i8"),
+        ("trees", "S32"),
+        ("source", "S32"),
+    ]
+)
 BLOCK = 1 << 16
 BLOCKS = 1024
 
@@ -69,6 +79,7 @@ class TreeWriter:
         self.prefix = prefix
         self.words = [0]
         self.checksums: list[int] = []
+        self.most_pieces = 0
         self.temporary = {
             path: Path(f"{path}.partial") for path in (bin_path(prefix), idx_path(prefix))
         }
@@ -83,15 +94,21 @@ class TreeWriter:
             )
         record = np.empty(len(parents), WORD)
         record["parent"], record["pieces"] = parents, pieces
+        self.most_pieces = max(self.most_pieces, max(pieces, default=0))
         self.file.write(record.tobytes())
         self.words.append(self.words[-1] + len(parents))
         self.checksums.append(checksum(source))
 
     def finish(self, source_files: Iterable[str | os.PathLike]) -> None:
         self.file.close()
-        header = np.array((MAGIC, len(self.checksums), fingerprint(source_files)), HEADER)
+        words = self.temporary[bin_path(self.prefix)]
+        kind = SHORT_WORD if self.most_pieces <= np.iinfo(np.uint8).max else WORD
+        if kind is SHORT_WORD:
+            shorten(words)
+        counts = len(self.checksums), kind.itemsize
+        header = (MAGIC, *counts, fingerprint([words]), fingerprint(source_files))
         with open(self.temporary[idx_path(self.prefix)], "wb") as file:
-            file.write(header.tobytes())
+            file.write(np.array(header, HEADER).tobytes())
             file.write(np.array(self.words, "<i8").tobytes())
             file.write(np.array(self.checksums, "<u4").tobytes())
         for path, temporary in self.temporary.items():
@@ -104,6 +121,14 @@ class TreeWriter:
         self.file.close()
         for temporary in self.temporary.values():
             temporary.unlink(missing_ok=True)
+
+
+def shorten(path: Path) -> None:
+    """Rewrite WORD records as SHORT_WORD ones, in place: they never catch up with what is read."""
+    with open(path, "rb") as long, open(path, "r+b") as short:
+        while block := long.read(BLOCK * WORD.itemsize):
+            short.write(np.frombuffer(block, WORD).astype(SHORT_WORD).tobytes())
+        short.truncate()
 
 
 class TreeFile:
@@ -122,24 +147,21 @@ class TreeFile:
             )
         header = raw[: HEADER.itemsize].view(HEADER)[0]
         count = int(header["sentences"])
-        expected = HEADER.itemsize + 8 * (count + 1) + 4 * count
-        self.fingerprint = bytes(header["fingerprint"])
-        if raw.size != expected:
-            raise TreeError(f"{path}: {raw.size} bytes instead of {expected}; the file is torn")
         end = HEADER.itemsize + 8 * (count + 1)
-        self.starts = raw[HEADER.itemsize : end].view("<i8")
-        self.checksums = raw[end:].view("<u4")
-        self.check_size()
-        words = int(self.starts[-1])
-        self.words = np.memmap(bin_path(self.prefix), WORD, "r") if words else np.empty(0, WORD)
+        check_size(path, end + 4 * count)
         # plain arrays on the mapped memory: np.memmap itself is slow to index
-        self.words, self.starts = np.asarray(self.words), np.asarray(self.starts)
+        self.starts = np.asarray(raw[HEADER.itemsize : end].view("<i8"))
+        self.checksums = np.asarray(raw[end:].view("<u4"))
+        self.made_for = bytes(header["source"])
+        self.words = self.map_words(int(header["word_bytes"]), bytes(header["trees"]))
 
-    def check_size(self) -> None:
+    def map_words(self, word_bytes: int, expected: bytes) -> np.ndarray:
         path = bin_path(self.prefix)
-        size, expected = path.stat().st_size, int(self.starts[-1]) * WORD.itemsize
-        if size != expected:
-            raise TreeError(f"{path}: {size} bytes instead of {expected}; the file is torn")
+        check_size(path, int(self.starts[-1]) * word_bytes)
+        if fingerprint([path]) != expected:
+            raise TreeError(f"{path}: not the file that {idx_path(self.prefix)} was made with")
+        kind = SHORT_WORD if word_bytes == SHORT_WORD.itemsize else WORD
+        return np.asarray(np.memmap(path, kind, "r")) if self.starts[-1] else np.empty(0, kind)
 
     def __len__(self) -> int:
         return len(self.checksums)
@@ -170,13 +192,19 @@ class TreeFile:
             raise TreeError(
                 f"{names}: {len(self)} trees, {len(source)} sentences ({where}); {remedy}"
             )
-        if self.fingerprint == fingerprint(source_files):
+        if self.made_for == fingerprint(source_files):
             return
         differs = first_difference(self, source)
         if differs is not None:
             raise TreeError(
                 f"{names}: the first sentence that differs is number {differs + 1}; {remedy}"
             )
+
+
+def check_size(path: Path, expected: int) -> None:
+    size = path.stat().st_size
+    if size != expected:
+        raise TreeError(f"{path}: {size} bytes instead of {expected}; the file is torn")
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("specifications", nargs="*", default=DEFAULT)
     parser.add_argument("--max-tokens", type=int, default=1000, help="pieces of a batch")
     parser.add_argument("--batches", type=int, default=5, help="different batches")
-    parser.add_argument("--fairseq", nargs="*", default=[], help="options such as '--bf16'")
+    parser.add_argument("--fairseq", nargs="*", default=[], help="such as bf16 or name=value")
     args = parser.parse_args()
     args.fairseq = [f"--{option.lstrip('-')}" for option in args.fairseq]
     with tempfile.TemporaryDirectory() as folder:

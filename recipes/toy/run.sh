@@ -8,6 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=recipes/common.sh
 . recipes/common.sh
+[[ $# == 0 ]] || { sed -n '2,5s/^# //p' recipes/toy/run.sh >&2 && exit 2; }
 set_up "$@"
 
 here=recipes/toy
@@ -17,6 +18,9 @@ runs=${RUNS:-$(env -u OMP_NUM_THREADS nproc)} # nproc heeds that variable
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore
 
 prepare() {
+    if [[ -e $work && ! -e $work/raw ]]; then
+        echo "$work is not a folder of this recipe: name another with TOY_WORK" && exit 1
+    fi
     rm -rf "$work"
     mkdir -p "$work" "$results"
     python $here/treebank.py "$work/raw" --seed 1 --train 8000 --dev 600 --test 800

@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -371,3 +372,37 @@ def test_the_model_says_what_it_misses(toy_data):
     del fields["source_tree"]
     with torch.no_grad(), pytest.raises(ValueError, match="--task structured_translation"):
         model(**fields)
+
+
+def test_several_roots_in_new_text(text, tree_model, toy_data, tmp_path):
+    """As in the preparation: an error, or the first stays and the others hang from it."""
+    line = text.lines[0]
+    words = line.split()
+
+    def conllu(parents):
+        path = tmp_path / "roots.conllu"
+        columns = "{}\t{}\t_\t_\t_\t_\t{}\t_\t_\t_\n".format
+        rows = [columns(k, w, p) for k, (w, p) in enumerate(zip(words, parents, strict=True), 1)]
+        path.write_text("".join(rows) + "\n")
+        return "--tree-file", path
+
+    def translate(parents, *options, **kwargs):
+        pieces = f"{text.pieces[0]}\n"
+        return interactive(toy_data, tree_model, pieces, *conllu(parents), *options, **kwargs)
+
+    several = [0] * len(words)
+    assert "--several-roots first" in translate(several, check=False).message
+    found = translate(several, "--several-roots", "first").output
+    expected = translate([0, *([1] * (len(words) - 1))]).output
+    assert same_translations(*map(hypotheses_and_scores, (found, expected)))
+
+
+def test_a_generator_is_made_again_and_again(toy_data, tree_model, stock_model):
+    """The hub makes one for each call; a stock model in an ensemble is prepared once."""
+    task, model, _ = build(toy_data, *FULL_TREE)
+    _, stock, _ = build(toy_data, "--arch", "transformer_tiny")
+    for _ in range(1200):
+        task.build_generator([model, stock], SimpleNamespace(beam=1))
+    fields = batch(task)["net_input"]
+    with torch.no_grad():
+        stock(**fields)

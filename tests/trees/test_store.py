@@ -48,6 +48,36 @@ def test_what_is_written_is_read_in_any_order(tmp_path):
     assert isinstance(trees.words.base, np.memmap) and trees.words.nbytes == 4 * 6
 
 
+def test_three_bytes_a_word_unless_a_word_has_very_many_pieces(tmp_path):
+    few = [([2, 0], [255, 1]), ([0], [3])]
+    prefix, source, source_file = write(tmp_path, few)
+    assert bin_path(prefix).stat().st_size == 3 * 3
+    trees = TreeFile(prefix)
+    trees.check([source_file], source)
+    assert trees.read(np.array([1, 0]))[0]["pieces"].tolist() == [3, 255, 1]
+    assert trees.read(np.array([1, 0]))[0]["parent"].tolist() == [0, 2, 0]
+
+
+def test_shortening_a_long_file(tmp_path):
+    """Longer than the blocks that it is read and written in."""
+    count = BLOCK + 1000
+    parents = [0, *([1] * 99)]
+    prefix, _, _ = write(tmp_path, [(parents, [1 + k % 250 for k in range(100)])] * (count // 100))
+    records, _ = TreeFile(prefix).read(np.arange(count // 100))
+    assert (records["parent"].reshape(-1, 100) == parents).all()
+    assert (records["pieces"].reshape(-1, 100) == [1 + k % 250 for k in range(100)]).all()
+
+
+def test_other_trees_of_the_same_size_are_refused(tmp_path):
+    prefix, _, _ = write(tmp_path)
+    file = bin_path(prefix)
+    content = bytearray(file.read_bytes())
+    content[0] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(TreeError, match=r"not the file that .* was made with"):
+        TreeFile(prefix)
+
+
 def test_it_travels_to_another_process(tmp_path):
     prefix, _, _ = write(tmp_path)
     copy = pickle.loads(pickle.dumps(TreeFile(prefix)))
