@@ -26,10 +26,10 @@ class SourceTree:
 
     @classmethod
     def of_batch(cls, records: Tensor, real: Tensor) -> SourceTree:
-        """records: B W 2, the parent (counted from 1, 0 = root) and the number of pieces of each
+        """records: 2 B W, the parent (counted from 1, 0 = root) and the number of pieces of each
         word, zeros beyond a sentence's last. real: B T, True = a piece or end of sentence, which
         comes last. Of a truncated sentence the first pieces are there, and the whole tree."""
-        parents, pieces = records.long().unbind(dim=-1)  # B W
+        parents, pieces = records.long()  # B W each
         width = parents.size(1)
         own = torch.arange(width, device=records.device)
         position = real.long().cumsum(dim=1) - 1  # B T

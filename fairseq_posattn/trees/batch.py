@@ -20,19 +20,20 @@ def pack(trees: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[np.ndarr
 
 
 def collate(records: np.ndarray, lengths: np.ndarray, pieces: np.ndarray) -> np.ndarray:
-    """Records as `pack` returns them -> B W 2: parent and pieces of each word, zeros beyond.
+    """Records as `pack` returns them -> 2 B W: parent and pieces of each word, zeros beyond.
 
     pieces: how many of each sentence are in the batch, without end of sentence. Where a sentence
     was truncated, its tree is still whole.
     """
     width = max(int(lengths.max(initial=0)), 1)
-    padded = np.zeros((len(lengths), width, 2), np.int32)
-    inside = np.arange(width) < lengths[:, None]
-    padded[inside, 0], padded[inside, 1] = records["parent"], records["pieces"]
-    missing = np.flatnonzero(padded[:, :, 1].sum(axis=1) < pieces)
+    padded = np.zeros((2, len(lengths), width), np.int32)
+    place = np.flatnonzero(np.arange(width) < lengths[:, None])
+    parents, counts = padded.reshape(2, -1)
+    parents[place], counts[place] = records["parent"], records["pieces"]
+    missing = np.flatnonzero(padded[1].sum(axis=1) < pieces)
     if len(missing):
         raise TreeError(
             f"sentence {missing[0] + 1} of a batch has {pieces[missing[0]]} pieces, "
-            f"its tree only {padded[missing[0], :, 1].sum()}"
+            f"its tree only {padded[1, missing[0]].sum()}"
         )
     return padded

@@ -278,15 +278,15 @@ def prefix_of(data) -> str:
 def test_reading_is_lazy(copied):
     """What is on the disk is read when it is asked for, and workers get the name of the file."""
     trees = load_tree_file(prefix_of(copied))
-    assert isinstance(trees.words.base, np.memmap)
+    assert isinstance(trees.parents.base, np.memmap)
     assert isinstance(trees.checksums.base, np.memmap)
     assert len(pickle.dumps(trees)) < 1000
     sent = pickle.loads(pickle.dumps(trees))
     with open(f"{prefix_of(copied)}.tree.bin", "r+b") as file:
-        file.write(np.array([7, 9], "<u2").tobytes())
+        file.write(np.array([7, 9], "<u2").tobytes())  # the first two parents
     for reader in (trees, sent):
         records, _ = reader.read(np.array([0]))
-        assert records[0].tolist() == (7, 9)
+        assert records["parent"][:2].tolist() == [7, 9]
 
 
 def rewrite_source(data, change) -> None:
