@@ -32,6 +32,12 @@ from fairseq_posattn.specification import SpecificationError
 
 logger = logging.getLogger(__name__)
 
+DUPLICATES = {
+    f"{part}_{kind}"
+    for part in ("in_proj", "out_proj", "fc1", "fc2")
+    for kind in ("weight", "bias")
+}
+
 
 class PosattnEncoderLayer(nn.Module):
     """Self-attention with the layer's mechanisms, then feed-forward. Layout T B C."""
@@ -204,13 +210,8 @@ def layer_numbers(cfg) -> list[int]:
 
 
 def is_duplicate(key: str, encoder: str) -> bool:
-    """fairseq 0.12.2 stores the projections of its encoder layers a second time."""
-    leaf = key.rsplit(".", 1)[-1]
-    return (
-        key.startswith(f"{encoder}.layers.")
-        and key.count(".") == encoder.count(".") + 3
-        and (leaf in ("in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias"))
-    )
+    """fairseq 0.12.2 stores the matrices of its encoder layers a second time, for a fast path."""
+    return key.startswith(f"{encoder}.layers.") and key.rsplit(".", 1)[-1] in DUPLICATES
 
 
 def plain_namespace(cfg) -> Namespace:

@@ -5,7 +5,6 @@ from itertools import product
 
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from hydra import compose
 
 import fairseq_posattn.plugin  # noqa: F401
 from commands import PLUGIN, fairseq, generate
@@ -14,6 +13,11 @@ from fairseq_posattn.models.config import PosattnTransformerConfig
 from fairseq_posattn.models.presets import STRUCTURAL_MODELS
 from fairseq_posattn.positions.registry import PositionSpecification
 from in_process import OLD_FAIRSEQ, configured, hypotheses_and_scores
+
+try:
+    from hydra import compose
+except ImportError:  # hydra 1.0, beside fairseq 0.12.2
+    from hydra.experimental import compose
 
 CONFIG = PLUGIN / "config"
 S, s, T, t = "relative", "sequence", "tree_relative", "tree_depth"
