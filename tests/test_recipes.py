@@ -66,17 +66,32 @@ def test_what_a_benchmark_takes_for_a_model(text, positions, attention):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("program", "column"),
+    ("program", "models", "column"),
     [
-        ("train_speed", "words_per_second_ratio"),
-        ("loader_speed", "sentences_per_second_ratio"),
-        ("generate_speed", "sentences_per_second_ratio"),
+        ("train_speed", ["window@0", "sequence + tree_depth / relative"], "words_per_second_ratio"),
+        ("loader_speed", [], "sentences_per_second_ratio"),
+        ("generate_speed", [], "sentences_per_second_ratio"),
     ],
 )
-def test_benchmarks_run_and_write_their_table(program, column, tmp_path):
+def test_benchmarks_run_and_write_their_table(program, models, column, tmp_path):
     file = tmp_path / "rows.json"
     script = ROOT / f"recipes/benchmark/{program}.py"
     small = ["--size", "toy", "--sentences", "60", "--pairs", "3", "--vocabulary", "100"]
-    run(sys.executable, script, *small, "--length", "8", "--json", file, cwd=os.getcwd())
+    run(sys.executable, script, *models, *small, "--length", "8", "--json", file, cwd=os.getcwd())
     for row in json.loads(file.read_text()):
         assert row["low"] <= row[column] <= row["high"]
+
+
+def test_how_attention_grows_with_the_length(tmp_path):
+    table, figure = tmp_path / "scaling.json", tmp_path / "scaling.png"
+    small = ["--lengths", 32, 256, "--tokens", 512, "--width", 32, "--heads", 4, "--rounds", 2]
+    script = ROOT / "recipes/benchmark/attention_scaling.py"
+    printed = run(sys.executable, script, *small, "--json", table, "--plot", figure).stdout
+    rows = json.loads(table.read_text())
+    assert len(rows) == 2 * 4 and all(row["attention"] in printed for row in rows)
+    memory = {(row["attention"], row["length"]): row["peak_memory"] for row in rows}
+    explicit, window = "full, single steps", "window(size=11)"
+    # as many pieces in sentences of eight times the length: eight times the scores, as many windows
+    assert memory[explicit, 256] > 5 * memory[explicit, 32]
+    assert memory[window, 256] < 3 * memory[window, 32]
+    assert figure.read_bytes().startswith(b"\x89PNG")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_posattn.attention import AttentionSpecification
+from fairseq_posattn.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.attention.registry import describe
 from fairseq_posattn.positions.registry import PositionSpecification
 from fairseq_posattn.specification import SpecificationError, format_numbers, parse_numbers
@@ -22,6 +22,13 @@ FULL = "max=16, shared_heads=true"
         ("relative(heads=3|0-1)", f"relative({FULL}, heads=0-1|3)"),
         ("relative + tree_relative", f"relative({FULL}) + tree_relative({FULL})"),
         ("relative@0+relative@1", f"relative({FULL})@0 + relative({FULL})@1"),
+        ("window(across=3)@0-2", "window(size=11, across=3)@0-2"),
+        ("temperature", "temperature"),
+        ("relative(heads=all)", f"relative({FULL})"),
+        ("direct_relative", "direct_relative(t=0, start=zeros, symmetric=false)@0"),  # as published
+        ("direct_relative@0-5", "direct_relative(t=0, start=zeros, symmetric=false)@0-5"),
+        ("parent_scaled", "parent_scaled(heads=0-4)@0"),
+        ("parent_scaled(heads=all)@1", "parent_scaled(heads=all)@1"),
         ("relative(shared_heads=False)", "relative(max=16, shared_heads=false)"),
     ],
 )
@@ -33,7 +40,7 @@ def test_attention_in_canonical_form(text, canonical):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("windoww", "no attention mechanism is called 'windoww'; there are: relative"),
+        ("windoww", "no attention mechanism is called 'windoww'; there are: block, cnn, "),
         ("relative(size=3)", "'relative' has no option 'size'; it has: max, shared_heads"),
         ("relative(max=x)", "relative(max=x): expected int"),
         ("relative(max=0)", "max=0: the clipping distance must be at least 1"),
@@ -51,7 +58,7 @@ def test_attention_in_canonical_form(text, canonical):
 )
 def test_refused_with_the_reason(text, message):
     with pytest.raises(SpecificationError) as error:
-        AttentionSpecification(text).check(layers=6, heads=8)
+        AttentionSpecification(text).check(6, AttentionShape(heads=8, head_width=8))
     assert message in str(error.value)
 
 
@@ -99,3 +106,5 @@ def test_the_description_lists_every_mechanism_with_its_defaults():
     text = describe()
     assert "relative(max=16, shared_heads=true, heads=all)" in text
     assert "[needs trees]" in text
+    assert "parent_scaled(heads=0-4)@0" in text
+    assert "window(" in describe("decoder") and "block" not in describe("decoder")

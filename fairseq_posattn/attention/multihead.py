@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.context import AttentionContext
-from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.pipeline import attend
+from fairseq_posattn.attention.mechanism import AttentionReplacement, Mechanism, SubLayer
+from fairseq_posattn.attention.pipeline import attend, of_stage
 
 
 class MultiheadSelfAttention(nn.Module):
@@ -42,16 +42,30 @@ class MultiheadSelfAttention(nn.Module):
         nn.init.xavier_uniform_(self.out_proj.weight)
         nn.init.zeros_(self.out_proj.bias)
 
+    def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        """T B C -> T B C: the layer's input after the mechanisms that stand before attention."""
+        for mechanism in of_stage(self.mechanisms.values(), SubLayer):
+            x = mechanism.before(x, ctx)
+        return x
+
     def forward(
         self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """x: T B C -> T B C and, if asked for, the weights of each head B H T T."""
-        q, k, v = (self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj))  # B H T D
-        out, weights = attend(
-            q, k, v, ctx, list(self.mechanisms.values()), self.dropout_module, need_weights
-        )
-        out = out.permute(2, 0, 1, 3).reshape(x.shape)  # T B C
-        return self.out_proj(out), weights
+        q, k, v = self.project(x)
+        return self.attend(x, q, k, v, ctx, need_weights)
+
+    def project(self, x: Tensor) -> list[Tensor]:
+        """T B C -> queries, keys and values B H T D."""
+        return [self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)]
+
+    def attend(self, x, q, k, v, ctx, need_weights: bool = False) -> tuple[Tensor, Tensor | None]:
+        mechanisms = list(self.mechanisms.values())
+        out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights)
+        out = self.out_proj(out.permute(2, 0, 1, 3).reshape(x.shape))  # T B C
+        for mechanism in of_stage(mechanisms, AttentionReplacement):
+            out = mechanism.replace(x, out, ctx)
+        return out, weights
 
     def split(self, x: Tensor) -> Tensor:
         """T B C -> B H T D, by torch's own steps: gradients too equal the stock ones exactly."""

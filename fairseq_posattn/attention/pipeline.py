@@ -1,19 +1,36 @@
 """The fixed order in which mechanisms take part in attention.
 
-scaled scores -> score biases, in the order listed -> mask -> softmax in float32 -> dropout ->
-values -> value terms. Core layout: B H Q D and B H Q K; heads are a real axis.
+transforms of q, k, v -> more keys and values -> scaled scores -> score biases and changes, in the
+order listed -> AND of the masks -> softmax in float32 -> weight changes, each masked again ->
+dropout -> values -> value terms. Core layout: B H Q D and B H Q K; heads are a real axis.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.context import AttentionContext
-from fairseq_posattn.attention.mechanism import Mechanism, ScoreBias, ValueTerm
+from fairseq_posattn.attention.mechanism import (
+    KeyExpansion,
+    Mechanism,
+    QKVTransform,
+    ScoreBias,
+    ScoreChange,
+    ScoreMask,
+    Shortcut,
+    ValueTerm,
+    WeightChange,
+    precise,
+)
+
+ON_SCORES = (KeyExpansion, ScoreBias, ScoreChange, ScoreMask, WeightChange, ValueTerm)
+NOT_FUSED = (ScoreChange, WeightChange, ValueTerm)
 
 
 def attend(
@@ -25,40 +42,112 @@ def attend(
     dropout: nn.Module | None = None,
     need_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """q, k, v: B H Q D -> output B H Q D and, if asked for, the weights B H Q K before dropout."""
-    terms = [m for m in mechanisms if isinstance(m, ValueTerm)]
-    bias = score_bias(q, ctx, mechanisms)
-    if need_weights or terms or ctx.nothing_allowed:
-        return explicit_attention(q, k, v, ctx, bias, terms, dropout, need_weights)
-    return fused_attention(q, k, v, ctx, bias, dropout), None
+    """q: B H Q D; k, v: B H K D -> output B H Q D and, if asked for, the weights B H Q K, before
+    dropout."""
+    for transform in of_stage(mechanisms, QKVTransform):
+        q, k, v = transformed(transform, q, k, v, ctx)
+    out = None if need_weights else shortcut(q, k, v, ctx, mechanisms, dropout)
+    if out is not None:
+        return out, None
+    copies, mask = 1, allowed_pairs(q, ctx, mechanisms)
+    for expansion in of_stage(mechanisms, KeyExpansion):
+        if expansion.copies == 1:
+            continue
+        k, v, exists = expansion.expand(k, v)
+        copies = expansion.copies
+        mask = exists if mask is None else repeat_keys(mask, copies) & exists
+    if need_weights or of_stage(mechanisms, NOT_FUSED) or may_be_empty(ctx, mechanisms):
+        return explicit_attention(q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights)
+    bias = repeat_keys(score_bias(q, ctx, mechanisms), copies)
+    only_padding = mask is ctx.allowed
+    return fused_attention(q, k, v, bias, mask, only_padding, dropout_rate(dropout)), None
+
+
+def of_stage(mechanisms: Sequence[Mechanism], stage) -> list:
+    return [m for m in mechanisms if isinstance(m, stage)]
+
+
+def transformed(mechanism: QKVTransform, q, k, v, ctx) -> list[Tensor]:
+    wholes = (q, k, v)
+    parts = mechanism.transform(*map(mechanism.on_heads, wholes), ctx)
+    return [put_back(w, p, mechanism.heads) for w, p in zip(wholes, parts, strict=True)]
+
+
+def shortcut(q, k, v, ctx, mechanisms, dropout) -> Tensor | None:
+    at_work = of_stage(mechanisms, ON_SCORES)
+    if len(at_work) == 1 and isinstance(at_work[0], Shortcut):
+        return at_work[0].shortcut(q, k, v, ctx, dropout_rate(dropout))
+    return None
 
 
 def score_bias(q: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> Tensor | None:
     """The sum of all score biases, broadcastable to B H Q K; None where there is none."""
-    total = None
-    for mechanism in mechanisms:
-        if isinstance(mechanism, ScoreBias):
-            bias = mechanism.bias(mechanism.on_heads(q), ctx)
-            bias = spread(bias, mechanism.heads, q.size(1))
-            total = bias if total is None else total + bias
-    return total
+    biases = [spread_bias(m, q, ctx) for m in of_stage(mechanisms, ScoreBias)]
+    return sum(biases[1:], start=biases[0]) if biases else None
 
 
-def spread(x: Tensor, heads: tuple[int, ...] | None, count: int) -> Tensor:
-    """B h ... of some heads -> B H ... with zeros for the others."""
+def spread_bias(mechanism: ScoreBias, q: Tensor, ctx: AttentionContext) -> Tensor:
+    """The bias of one mechanism on all heads, in the precision of the scores."""
+    bias = mechanism.bias(mechanism.on_heads(q), ctx)
+    if bias.dtype != q.dtype:
+        bias = bias.clamp(min=lowest(q.dtype)).type_as(q)
+    return spread(bias, mechanism.heads, q.size(1))
+
+
+def allowed_pairs(q, ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> Tensor | None:
+    """The AND of all masks, broadcastable to B H Q K, True = may attend; None: no mask."""
+    masks = [
+        spread(m.allowed(m.on_heads(q), ctx), m.heads, q.size(1), elsewhere=True)
+        for m in of_stage(mechanisms, ScoreMask)
+    ]
+    masks += [mask for mask in (ctx.past, ctx.allowed) if mask is not None]
+    return reduce(and_, masks) if masks else None
+
+
+def may_be_empty(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> bool:
+    """Whether a real piece may have nothing to attend to."""
+    return ctx.nothing_allowed or not all(m.keeps_self for m in of_stage(mechanisms, ScoreMask))
+
+
+def spread(x: Tensor, heads: tuple[int, ...] | None, count: int, elsewhere=0) -> Tensor:
+    """B h ... of some heads -> B H ... with a constant for the others."""
+    x = x[(None,) * (4 - x.dim())]
     if heads is None:
         return x
     x = x.expand(-1, len(heads), -1, -1)
-    index = torch.tensor(heads, device=x.device)
-    return x.new_zeros(x.size(0), count, *x.shape[2:]).index_copy(1, index, x)
+    return put_back(x.new_full((x.size(0), count, *x.shape[2:]), elsewhere), x, heads)
 
 
-def fused_attention(q, k, v, ctx: AttentionContext, bias: Tensor | None, dropout) -> Tensor:
+def put_back(whole: Tensor, part: Tensor, heads: tuple[int, ...] | None) -> Tensor:
+    """B H ... with some heads replaced by B h ..."""
+    if heads is None:
+        return part
+    index = torch.tensor(heads, device=whole.device)
+    return whole.index_copy(1, index, part.type_as(whole))  # autocast may have changed its type
+
+
+def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None:
+    """... K -> ... copies·K: what holds for a key holds for each of its copies."""
+    return x if x is None or copies == 1 or x.size(-1) == 1 else x.repeat(1, 1, 1, copies)
+
+
+def lowest(dtype: torch.dtype) -> float:
+    """A score that gets no weight beside any real one. Half of the lowest number: it stays finite
+    when a score is added, so that a row in which all are forbidden is no NaN."""
+    return torch.finfo(dtype).min / 2
+
+
+def fused_attention(q, k, v, bias, mask, only_padding: bool, dropout: float) -> Tensor:
     """torch's own kernel, for whatever does not need the weights themselves."""
-    mask = ctx.allowed
-    if bias is not None:
-        mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout_rate(dropout))
+    if bias is not None and mask is not None:
+        if q.dtype == torch.float16:  # a sum of biases must not sink below what is forbidden
+            bias = bias.clamp(min=lowest(q.dtype) / 2)
+        mask = bias.masked_fill(~mask, lowest(q.dtype))
+    elif bias is not None:
+        mask = bias
+    elif not only_padding:  # then some row may be forbidden as a whole: one of a padding piece
+        mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, lowest(q.dtype))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 
 def dropout_rate(dropout: nn.Module | None) -> float:
@@ -74,32 +163,46 @@ def explicit_attention(
     k: Tensor,
     v: Tensor,
     ctx: AttentionContext,
-    bias: Tensor | None,
-    terms: Sequence[ValueTerm],
+    mechanisms: Sequence[Mechanism],
+    mask: Tensor | None,
+    copies: int,
     dropout: nn.Module | None,
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """The same in single steps, with the weights at hand."""
-    weights = softmax_weights(scaled_scores(q, k, bias), ctx)  # B H Q K
+    scores = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)  # B H Q K, or copies·K
+    for m in of_stage(mechanisms, (ScoreBias, ScoreChange)):
+        if isinstance(m, ScoreBias):
+            scores = scores + repeat_keys(spread_bias(m, q, ctx), copies)
+        if isinstance(m, ScoreChange):
+            scores = changed(m, m.change_scores, scores, q, ctx, copies)
+    weights = softmax_weights(scores, mask)
+    for m in of_stage(mechanisms, WeightChange):
+        weights = changed(m, m.change_weights, weights, q, ctx, copies)
+        weights = weights if mask is None else weights.masked_fill(~mask, 0.0)
     kept = weights if dropout is None else dropout(weights)
     out = kept @ v  # B H Q D
-    for term in terms:
-        addition = term.value_term(term.on_heads(kept), ctx)
+    for term in of_stage(mechanisms, ValueTerm):
+        addition = term.value_term(term.on_heads(sum_copies(kept, copies)), ctx)
         out = out + spread(addition, term.heads, out.size(1))
-    return out, weights if need_weights else None
+    return out, sum_copies(weights, copies) if need_weights else None
 
 
-def scaled_scores(q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor:
-    """q·k/sqrt(d) + bias: B H Q K."""
-    scores = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)
-    return scores if bias is None else scores + bias
+def changed(mechanism: Mechanism, change, x: Tensor, q: Tensor, ctx, copies: int) -> Tensor:
+    """Scores or weights after a mechanism's change, made in each copy of the keys."""
+    q = mechanism.on_heads(q)
+    parts = [change(part, q, ctx) for part in mechanism.on_heads(x).chunk(copies, dim=-1)]
+    return put_back(x, parts[0] if copies == 1 else torch.cat(parts, dim=-1), mechanism.heads)
 
 
-def softmax_weights(scores: Tensor, ctx: AttentionContext) -> Tensor:
+def sum_copies(weights: Tensor, copies: int) -> Tensor:
+    return weights if copies == 1 else weights.unflatten(-1, (copies, -1)).sum(dim=-2)
+
+
+def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Softmax in float32 over the allowed keys; a row with nothing allowed gives zeros."""
-    if ctx.allowed is not None:
-        # the lowest finite number, not -inf: an empty row must not become NaN, forward or backward
-        scores = scores.masked_fill(~ctx.allowed, torch.finfo(scores.dtype).min)
-    precise = torch.promote_types(scores.dtype, torch.float32)  # float64 stays as it is
-    weights = F.softmax(scores, dim=-1, dtype=precise).type_as(scores)
-    return weights.masked_fill(~ctx.allowed, 0.0) if ctx.nothing_allowed else weights
+    if mask is not None:
+        # a finite number, not -inf: an empty row must not become NaN, forward or backward
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = torch.softmax(precise(scores), dim=-1).type_as(scores)
+    return weights if mask is None else weights.masked_fill(~mask, 0.0)

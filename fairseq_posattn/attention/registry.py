@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairseq_posattn.attention.mechanism import AttentionShape, Mechanism
+from fairseq_posattn.attention.block import Block
+from fairseq_posattn.attention.cnn import Cnn
+from fairseq_posattn.attention.convolved import Convolved1d, Convolved2d
+from fairseq_posattn.attention.direct import DirectAbsolute, DirectRelative
+from fairseq_posattn.attention.directional import Directional
+from fairseq_posattn.attention.gaussian import Gaussian
+from fairseq_posattn.attention.local import LocalHard, LocalSoft
+from fairseq_posattn.attention.mechanism import (
+    AttentionReplacement,
+    AttentionShape,
+    Mechanism,
+    SubLayer,
+)
+from fairseq_posattn.attention.parent_scaled import ParentScaled
 from fairseq_posattn.attention.relative import Relative
+from fairseq_posattn.attention.temperature import Temperature
 from fairseq_posattn.attention.tree_relative import TreeRelative
+from fairseq_posattn.attention.window import Window
 from fairseq_posattn.specification import (
     SpecificationError,
     Term,
@@ -29,7 +44,10 @@ def register(mechanism: type[Mechanism]) -> type[Mechanism]:
     return mechanism
 
 
-for _mechanism in (Relative, TreeRelative):
+for _mechanism in (
+    *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
+    *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
+):
     register(_mechanism)
 
 
@@ -44,8 +62,8 @@ class Placed:
 
     def __str__(self) -> str:
         pairs = format_options(self.options)
-        if self.heads is not None:
-            pairs.append(f"heads={format_numbers(self.heads)}")
+        if self.heads != self.mechanism.usual_heads or self.heads is not None:
+            pairs.append(f"heads={'all' if self.heads is None else format_numbers(self.heads)}")
         return format_term(self.mechanism.name, pairs, self.layers)
 
 
@@ -62,17 +80,29 @@ class AttentionSpecification:
     def needs_tree(self) -> bool:
         return any(placed.mechanism.needs_tree for placed in self.placed)
 
-    def check(self, layers: int, heads: int) -> None:
-        """Refuse layers or heads that do not exist, and a mechanism twice in one layer."""
+    def check(self, layers: int, shape: AttentionShape) -> None:
+        """Refuse layers or heads that do not exist, a mechanism twice in one layer, and what a
+        mechanism itself says cannot work."""
         for placed in self.placed:
             name = placed.mechanism.name
             check_range(f"{name}@", placed.layers, layers, "layers")
-            check_range(f"{name}(heads=...), ", placed.heads, heads, "attention heads")
+            if placed.heads != placed.mechanism.usual_heads:
+                check_range(f"{name}(heads=...), ", placed.heads, shape.heads, "attention heads")
         for layer in range(layers):
-            names = [placed.mechanism.name for placed in self.in_layer(layer)]
-            twice = {name for name in names if names.count(name) > 1}
-            if twice:
-                raise SpecificationError(f"'{twice.pop()}' stands twice in layer {layer}")
+            check_layer(layer, self.in_layer(layer), shape)
+
+    def check_causal(self) -> None:
+        """Refuse what cannot stand in a decoder."""
+        for placed in self.placed:
+            mechanism = placed.mechanism
+            if not mechanism.causal_safe or issubclass(mechanism, (SubLayer, AttentionReplacement)):
+                reason = "would look at words that are not yet translated"
+                if mechanism.needs_tree:
+                    reason = "reads trees, and a target has none"
+                safe = ", ".join(sorted(m.name for m in MECHANISMS.values() if m.causal_safe))
+                raise SpecificationError(
+                    f"'{mechanism.name}' {reason}; --decoder-attention takes: {safe}"
+                )
 
     def in_layer(self, layer: int) -> list[Placed]:
         return [placed for placed in self.placed if placed.layers is None or layer in placed.layers]
@@ -80,7 +110,8 @@ class AttentionSpecification:
     def build(self, layer: int, shape: AttentionShape) -> list[Mechanism]:
         """New modules for one layer."""
         return [
-            placed.mechanism(placed.options, shape, placed.heads) for placed in self.in_layer(layer)
+            placed.mechanism(placed.options, shape, existing(placed.heads, shape))
+            for placed in self.in_layer(layer)
         ]
 
 
@@ -91,7 +122,30 @@ def place(term: Term) -> Placed:
     if heads is not None and not mechanism.accepts_heads:
         raise SpecificationError(f"'{term.name}' cannot be limited to some heads")
     read = make_options(Term(term.name, options), mechanism.Options)
-    return Placed(mechanism, read, term.layers, heads and parse_numbers(heads))
+    heads = heads_of(heads) if heads else mechanism.usual_heads
+    layers = mechanism.usual_layers if term.layers is None else term.layers
+    return Placed(mechanism, read, layers, heads)
+
+
+def heads_of(text: str) -> tuple[int, ...] | None:
+    return None if text == "all" else parse_numbers(text)
+
+
+def existing(heads: tuple[int, ...] | None, shape: AttentionShape) -> tuple[int, ...] | None:
+    """The usual heads of a mechanism may be more than the model has."""
+    return heads and tuple(head for head in heads if head < shape.heads)
+
+
+def check_layer(layer: int, placed: list[Placed], shape: AttentionShape) -> None:
+    names = [p.mechanism.name for p in placed]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise SpecificationError(f"'{twice.pop()}' stands twice in layer {layer}")
+    for one in placed:
+        try:
+            one.mechanism.check(one.options, shape, [other for other in placed if other != one])
+        except ValueError as error:
+            raise SpecificationError(f"{one}, in layer {layer}: {error}") from None
 
 
 def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: str) -> None:
@@ -101,13 +155,20 @@ def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: st
         )
 
 
-def describe() -> str:
+def describe(side: str = "encoder") -> str:
     """Every mechanism with its options and defaults, for '--encoder-attention help'."""
-    lines = ["Mechanisms for --encoder-attention, joined by '+', each name(option=value)@layers:"]
+    lines = [f"Mechanisms for --{side}-attention, joined by '+', each name(option=value)@layers:"]
     for name, mechanism in sorted(MECHANISMS.items()):
+        if side == "decoder" and not mechanism.causal_safe:
+            continue
         pairs = format_options(mechanism.Options())
-        pairs += ["heads=all"] if mechanism.accepts_heads else []
+        if mechanism.accepts_heads:
+            usual = mechanism.usual_heads
+            pairs.append(f"heads={'all' if usual is None else format_numbers(usual)}")
         remark = "  [needs trees]" if mechanism.needs_tree else ""
         summary = (mechanism.__doc__ or "").strip().splitlines()[0]
-        lines += [f"  {format_term(name, pairs)}{remark}", f"      {summary}"]
+        lines += [
+            f"  {format_term(name, pairs, mechanism.usual_layers)}{remark}",
+            f"      {summary}",
+        ]
     return "\n".join(lines)

@@ -38,8 +38,7 @@ class TableByRelation(ScoreBias, ValueTerm):
 
     def __init__(self, options, shape, heads=None):
         super().__init__(options, shape, heads)
-        acting = shape.heads if heads is None else len(heads)
-        tables = 1 if options.shared_heads else acting
+        tables = 1 if options.shared_heads else self.acting
         size = (tables, 2 * options.max + 1, shape.head_width)
         self.keys = nn.Parameter(torch.empty(size))  # K
         self.values = nn.Parameter(torch.empty(size))  # V
@@ -55,7 +54,7 @@ class TableByRelation(ScoreBias, ValueTerm):
 
         def clipped() -> Tensor:
             relation = self.relation(ctx).clamp(-self.options.max, self.options.max)
-            return (relation + self.options.max).long().view(-1, 1, ctx.length, ctx.length)
+            return (relation + self.options.max).long().view(-1, 1, ctx.queries, ctx.length)
 
         return ctx.cached((type(self), self.options.max), clipped)
 
@@ -80,6 +79,7 @@ class Relative(TableByRelation):
     """The relation is the distance in the sequence, key minus query."""
 
     name = "relative"
+    causal_safe = True
 
     def relation(self, ctx: AttentionContext) -> Tensor:
         return ctx.distances

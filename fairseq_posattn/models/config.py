@@ -1,4 +1,4 @@
-"""Options of posattn_transformer: fairseq's Transformer options, flat, and two of our own.
+"""Options of posattn_transformer: fairseq's Transformer options, flat, and our own.
 
 fairseq's nested TransformerConfig serves either argparse or hydra, not both; a flat dataclass
 serves both, and --arch presets besides.
@@ -38,6 +38,17 @@ OWN = [
             metadata={
                 "help": "attention mechanisms of the encoder, as 'relative(max=16)@0-2 + "
                 "tree_relative'; empty: the stock Transformer; 'help' lists them"
+            },
+        ),
+    ),
+    (
+        "decoder_attention",
+        str,
+        field(
+            default="",
+            metadata={
+                "help": "attention mechanisms of the decoder's self-attention, as 'window@0-2': "
+                "those that do not look ahead; empty: the stock Transformer; 'help' lists them"
             },
         ),
     ),

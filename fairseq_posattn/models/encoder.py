@@ -53,26 +53,36 @@ class PosattnEncoderLayer(nn.Module):
             FairseqDropout(cfg.attention_dropout, module_name="MultiheadAttention"),
         )
         self.self_attn_layer_norm = LayerNorm(width, export=cfg.export)
-        self.dropout_module = FairseqDropout(cfg.dropout, module_name="TransformerEncoderLayer")
+        self.dropout_module = FairseqDropout(cfg.dropout, module_name="TransformerEncoderLayerBase")
         self.activation_fn = utils.get_activation_fn(cfg.activation_fn)
         self.activation_dropout_module = FairseqDropout(
             float(cfg.activation_dropout or cfg.relu_dropout or 0),
-            module_name="TransformerEncoderLayer",
+            module_name="TransformerEncoderLayerBase",
         )
         self.fc1 = nn.Linear(width, cfg.encoder.ffn_embed_dim)
         self.fc2 = nn.Linear(cfg.encoder.ffn_embed_dim, width)
         self.final_layer_norm = LayerNorm(width, export=cfg.export)
 
-    def forward(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """T B C -> T B C."""
-        x = self.sublayer(x, self.self_attn_layer_norm, lambda h: self.self_attn(h, ctx)[0])
-        return self.sublayer(x, self.final_layer_norm, self.feed_forward)
+    def forward(
+        self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """T B C -> T B C and, if asked for, the weights of each head B H T T."""
+        x = self.self_attn.before(x, ctx)
+        residual = x
+        x, weights = self.self_attn(
+            self.norm_before(x, self.self_attn_layer_norm), ctx, need_weights
+        )
+        x = self.join(residual, x, self.self_attn_layer_norm)
+        residual = x
+        x = self.feed_forward(self.norm_before(x, self.final_layer_norm))
+        return self.join(residual, x, self.final_layer_norm), weights
 
-    def sublayer(self, x: Tensor, norm: nn.Module, transform) -> Tensor:
-        """Dropout and residual connection around a transform, normalised before or after."""
-        if self.normalize_before:
-            return x + self.dropout_module(transform(norm(x)))
-        return norm(x + self.dropout_module(transform(x)))
+    def norm_before(self, x: Tensor, norm: nn.Module) -> Tensor:
+        return norm(x) if self.normalize_before else x
+
+    def join(self, residual: Tensor, x: Tensor, norm: nn.Module) -> Tensor:
+        x = residual + self.dropout_module(x)
+        return x if self.normalize_before else norm(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
         return self.fc2(self.activation_dropout_module(self.activation_fn(self.fc1(x))))
@@ -85,9 +95,10 @@ class PosattnEncoder(TransformerEncoderBase):
         self.attention = AttentionSpecification(cfg.encoder_attention)
         self.positions = PositionSpecification(cfg.encoder_positions)
         if not cfg.encoder.layers_to_keep:  # else it was checked when all layers were there
-            self.attention.check(cfg.encoder.layers, cfg.encoder.attention_heads)
-        self.numbers = layer_numbers(cfg)
+            self.attention.check(cfg.encoder.layers, attention_shape(cfg))
+        self.numbers = layer_numbers(cfg.encoder)
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
+        self.dropout_module.module_name = "TransformerEncoder"  # for --retain-dropout-modules
         self.check_positions(cfg)
         self.fuser = None
         if self.positions.sequence and self.positions.tree_depth:
@@ -107,11 +118,8 @@ class PosattnEncoder(TransformerEncoderBase):
         return self.attention.needs_tree or self.positions.needs_tree
 
     def build_encoder_layer(self, cfg):
-        shape = AttentionShape(
-            heads=cfg.encoder.attention_heads,
-            head_width=cfg.encoder.embed_dim // cfg.encoder.attention_heads,
-        )
-        layer = PosattnEncoderLayer(cfg, self.attention.build(self.numbers.pop(0), shape))
+        mechanisms = self.attention.build(self.numbers.pop(0), attention_shape(cfg))
+        layer = PosattnEncoderLayer(cfg, mechanisms)
         if cfg.checkpoint_activations:
             layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
         # as fairseq: under checkpointing FSDP wraps every layer, whatever its size
@@ -125,8 +133,10 @@ class PosattnEncoder(TransformerEncoderBase):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
         source_tree: Tensor | None = None,
+        need_weights: bool = False,
     ):
-        """As fairseq's encoder; source_tree: see `SourceTree.of_batch`, for models with trees."""
+        """As fairseq's encoder; source_tree: see `SourceTree.of_batch`, for models with trees.
+        need_weights adds `attention_weights`: for each layer the weights of each head, B H T T."""
         padding = src_tokens.eq(self.padding_idx)  # B T
         real = ~padding if padding.any() else None
         tree = self.tree_of(source_tree, ~padding)
@@ -135,15 +145,18 @@ class PosattnEncoder(TransformerEncoderBase):
             x = x * real.unsqueeze(-1).type_as(x)
         x = x.transpose(0, 1)  # T B C
         ctx = AttentionContext(src_tokens.size(1), src_tokens.device, real, tree)
-        states = [x] if return_all_hiddens else []
+        states, weights = [x] if return_all_hiddens else [], []
         for layer in self.layers:
-            x = layer(x, ctx)
+            x, of_heads = layer(x, ctx, need_weights)
+            weights.append(of_heads)
             if return_all_hiddens:
                 states.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        lengths = src_tokens.ne(self.padding_idx).sum(dim=1, dtype=torch.int32)
+        lengths = (~padding).sum(dim=1, dtype=torch.int32)
+        asked_for = {"attention_weights": weights} if need_weights else {}
         return {
+            **asked_for,
             "encoder_out": [x],  # T B C
             "encoder_padding_mask": [padding],
             "encoder_embedding": [embedding],
@@ -190,23 +203,35 @@ class PosattnEncoder(TransformerEncoderBase):
     def upgrade_state_dict_named(self, state_dict, name):
         """Take what a stock checkpoint lacks from this model, for --finetune-from-model. Where some
         of it is there, the checkpoint is one of another specification: fairseq refuses it."""
-        added = {
-            f"{name}.{key}": value
-            for key, value in self.state_dict().items()
-            if key.startswith("fuser.") or ".self_attn.mechanisms." in key
-        }
-        if added and not added.keys() & state_dict.keys():
-            logger.warning("not in the checkpoint, so they start anew: %s", sorted(added))
-            state_dict.update(added)
+        if not self.cfg.encoder.layers_to_keep:  # else the checkpoint counts the layers otherwise
+            fill_in(state_dict, self, name)
         for key in [key for key in state_dict if is_duplicate(key, name)]:
             del state_dict[key]
         return state_dict
 
 
-def layer_numbers(cfg) -> list[int]:
-    """The layers as the specification counts them, also where a checkpoint is pruned."""
-    keep = cfg.encoder.layers_to_keep
-    return sorted(map(int, keep.split(","))) if keep else list(range(cfg.encoder.layers))
+def attention_shape(cfg) -> AttentionShape:
+    heads, width = cfg.encoder.attention_heads, cfg.encoder.embed_dim
+    return AttentionShape(heads, width // heads, cfg.max_source_positions)
+
+
+def layer_numbers(side) -> list[int]:
+    """The layers as the specification counts them, also where a checkpoint is pruned; side: the
+    configuration of the encoder or decoder."""
+    keep = side.layers_to_keep
+    return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))
+
+
+def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
+    """Parameters that mechanisms add and a checkpoint has none of, from the module itself."""
+    added = {
+        f"{name}.{key}": value
+        for key, value in module.state_dict().items()
+        if key.startswith("fuser.") or ".self_attn.mechanisms." in key
+    }
+    if added and not added.keys() & state_dict.keys():
+        logger.warning("not in the checkpoint, so they start anew: %s", sorted(added))
+        state_dict.update(added)
 
 
 def is_duplicate(key: str, encoder: str) -> bool:

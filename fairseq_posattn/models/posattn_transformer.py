@@ -1,9 +1,10 @@
-"""posattn_transformer: fairseq's Transformer with chosen positions and attention in the encoder."""
+"""posattn_transformer: fairseq's Transformer with chosen positions and attention."""
 
 from __future__ import annotations
 
 import logging
 from argparse import ArgumentTypeError
+from functools import partial
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
@@ -13,6 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from fairseq_posattn.attention import AttentionSpecification
 from fairseq_posattn.attention.registry import describe as describe_attention
 from fairseq_posattn.models.config import PosattnTransformerConfig
+from fairseq_posattn.models.decoder import PosattnDecoder
 from fairseq_posattn.models.encoder import PosattnEncoder, plain_namespace
 from fairseq_posattn.positions.registry import PositionSpecification
 from fairseq_posattn.positions.registry import describe as describe_positions
@@ -27,10 +29,12 @@ class PosattnTransformerModel(TransformerModelBase):
 
     @classmethod
     def add_args(cls, parser):
-        """All options of the stock Transformer and our two; '... help' explains those."""
+        """All options of the stock Transformer and our own; '... help' explains those."""
         gen_parser_from_dataclass(parser, PosattnTransformerConfig(), delete_default=True)
         options = parser._option_string_actions
-        options["--encoder-attention"].type = helpful(AttentionSpecification, describe_attention)
+        for side in ("encoder", "decoder"):
+            help = partial(describe_attention, side)
+            options[f"--{side}-attention"].type = helpful(AttentionSpecification, help)
         options["--encoder-positions"].type = helpful(PositionSpecification, describe_positions)
 
     @classmethod
@@ -44,15 +48,21 @@ class PosattnTransformerModel(TransformerModelBase):
         model = super().build_model(TransformerConfig.from_namespace(args), task)
         check_task(model.encoder, task)
         logger.info(
-            "posattn_transformer: --encoder-positions '%s' --encoder-attention '%s'",
+            "posattn_transformer: --encoder-positions '%s' --encoder-attention '%s' "
+            "--decoder-attention '%s'",
             model.encoder.positions,
             model.encoder.attention,
+            model.decoder.attention,
         )
         return model
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
         return PosattnEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return PosattnDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
     def forward(
         self,

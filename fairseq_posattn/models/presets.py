@@ -1,11 +1,16 @@
-"""--arch presets: the nine models of Table 1 of Wang et al. (2019), each in four sizes."""
+"""--arch presets: every published model, each in the sizes of fairseq's own presets.
+
+As fairseq's, they fill in what the user leaves open and override nothing.
+"""
 
 from __future__ import annotations
 
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer import transformer_legacy
 
-# name -> --encoder-positions, --encoder-attention; in the order of the paper's Table 1
+# All tables: name -> --encoder-positions, --encoder-attention
+
+# Wang et al. (2019), Table 1, in its order
 STRUCTURAL_MODELS = {
     "no_positions": ("none", ""),
     "tree_absolute": ("tree_depth", ""),
@@ -18,6 +23,46 @@ STRUCTURAL_MODELS = {
     "structural": ("sequence + tree_depth", "relative + tree_relative"),
 }
 
+# Yang et al. (2019), Table 1, in its order; its baseline is `sequence`
+CONVOLUTIONAL_MODELS = {
+    "directional": ("sequence", "directional@0-2"),
+    "rel_pos": ("sequence", "relative(shared_heads=false)@0-2"),
+    "gaussian": ("sequence", "gaussian@0-2"),
+    "local_hard": ("sequence", "local_hard@0-2"),
+    "local_soft": ("sequence", "local_soft@0-2"),
+    "block": ("sequence", "block@0-2"),
+    "cnn": ("sequence", "cnn@0-2"),
+    "csan_1d": ("sequence", "window(size=11)@0-2"),
+    "csan_2d": ("sequence", "window(size=11, across=3)@0-2"),
+}
+
+# Dufter et al. (2020), here in translation: SAN+P, +R, +P+R, +PE+Temp, +PE+Conv, +PE+Conv2d
+CONVOLUTED_MODELS = {
+    "direct_absolute": ("none", "direct_absolute@0"),
+    "direct_relative": ("none", "direct_relative@0"),
+    "direct": ("none", "direct_absolute@0 + direct_relative@0"),
+    "temperature": ("sequence", "temperature"),
+    "convolved_1d": ("sequence", "convolved_1d"),
+    "convolved_2d": ("sequence", "convolved_2d"),
+}
+
+# Bugliarello and Okazaki (2020)
+PARENT_SCALED_MODELS = {
+    "parent_scaled": ("sequence", "parent_scaled"),
+}
+
+MODELS = {
+    **STRUCTURAL_MODELS,
+    **CONVOLUTIONAL_MODELS,
+    **CONVOLUTED_MODELS,
+    **PARENT_SCALED_MODELS,
+}
+
+# Models with tables of t x t numbers, t = max_source_positions: at Base, fairseq's 1024 would add
+# 25 million parameters to each layer of convolved_1d
+QUADRATIC_MODELS = ("direct_absolute", "direct", "convolved_1d")
+LONGEST_INPUT = 256
+
 # suffix -> fairseq's own sizes
 SIZES = {
     "": transformer_legacy.base_architecture,
@@ -28,15 +73,30 @@ SIZES = {
 }
 
 
-def register_preset(name: str, size, positions: str, attention: str) -> None:
+def register_preset(model: str, suffix: str) -> None:
+    positions, attention = MODELS[model]
+
     def architecture(args):
-        args.encoder_positions = getattr(args, "encoder_positions", positions)
-        args.encoder_attention = getattr(args, "encoder_attention", attention)
-        size(args)
+        fill_in(args, "encoder_positions", positions)
+        if model in QUADRATIC_MODELS:
+            fill_in(args, "max_source_positions", LONGEST_INPUT)
+        if (model, suffix) == ("csan_2d", "_tiny"):  # its 2 heads are too few for across=3
+            fill_in(args, "encoder_attention_heads", 4)
+        SIZES[suffix](args)
+        fill_in(args, "encoder_attention", within(args.encoder_layers, attention))
 
-    register_model_architecture("posattn_transformer", name)(architecture)
+    register_model_architecture("posattn_transformer", f"posattn_{model}{suffix}")(architecture)
 
 
-for _model, (_positions, _attention) in STRUCTURAL_MODELS.items():
-    for _suffix, _size in SIZES.items():
-        register_preset(f"posattn_{_model}{_suffix}", _size, _positions, _attention)
+def fill_in(args, option: str, value) -> None:
+    setattr(args, option, getattr(args, option, value))
+
+
+def within(layers: int, attention: str) -> str:
+    """'the lowest three layers' in an encoder that has fewer: all of them."""
+    return attention.replace("@0-2", f"@0-{layers - 1}") if layers < 3 else attention
+
+
+for _model in MODELS:
+    for _suffix in SIZES:
+        register_preset(_model, _suffix)

@@ -228,6 +228,7 @@ def store_canonical(cfg) -> None:
     """The checkpoint's configuration describes the model in full, whatever the defaults become."""
     for option, specification in (
         ("encoder_attention", AttentionSpecification),
+        ("decoder_attention", AttentionSpecification),
         ("encoder_positions", PositionSpecification),
     ):
         text = getattr(cfg, option, None)

@@ -14,6 +14,7 @@ from fairseq.models.transformer import TransformerConfig
 
 import fairseq_posattn.plugin  # noqa: F401
 from commands import FULL_TREE, PLUGIN, fairseq, run, training_options
+from fairseq_posattn.attention import MECHANISMS
 from fairseq_posattn.models.encoder import plain_namespace
 from in_process import (
     batch,
@@ -26,7 +27,7 @@ from in_process import (
     train,
 )
 
-OWN = {"--encoder-positions", "--encoder-attention"}
+OWN = {"--encoder-positions", "--encoder-attention", "--decoder-attention"}
 # in fairseq read as a list and then split as a string; read as a string and taken as a number
 OWN_TYPES = ("--encoder-layers-to-keep", "--decoder-layers-to-keep", "--decoder-output-dim")
 STOCK = ("--arch", "transformer")
@@ -108,7 +109,7 @@ def test_help(option, expected):
 
 MISTAKES = [
     # options, what the message must contain: the mistake, the remedy
-    (["--encoder-attention", "relativ"], ["'relativ'", "there are: relative, tree_relative"]),
+    (["--encoder-attention", "relativ"], ["'relativ'", "there are: block, cnn, "]),
     (["--encoder-attention", "relative(maxi=3)"], ["'maxi'", "it has: max, shared_heads"]),
     (["--encoder-attention", "relative(max=x)"], ["relative(max=x)", "expected int"]),
     (["--encoder-attention", "relative(max=0)"], ["max=0", "at least 1"]),
@@ -118,6 +119,16 @@ MISTAKES = [
     (["--encoder-attention", "relative@2"], ["relative@2", "2 layers, 0 to 1"]),
     (["--encoder-attention", "relative(heads=4)"], ["heads", "4 attention heads, 0 to 3"]),
     (["--encoder-attention", "relative + relative@1"], ["'relative' stands twice in layer 1"]),
+    (["--encoder-attention", "window(size=10)"], ["size=10", "take 9 or 11"]),
+    (["--encoder-attention", "window(across=5)"], ["across=5", "the model has 4 attention heads"]),
+    (["--encoder-attention", "convolved_1d(t=60)"], ["t=60", "--max-source-positions 60"]),
+    (["--encoder-attention", "window + block@1"], ["layer 1", "different layers ('@')"]),
+    (["--encoder-attention", "window(across=3) + convolved_2d"], ["layer 0", "leave out one"]),
+    (["--decoder-attention", "block"], ["'block'", "--decoder-attention takes: direct_absolute,"]),
+    (
+        ["--decoder-attention", "tree_relative"],
+        ["'tree_relative' reads trees", "a target has none"],
+    ),
     (["--encoder-positions", "sequenc"], ["'sequenc'", "there are: none, sequence, tree_depth"]),
     (["--encoder-positions", ""], ["expected none, sequence, tree_depth"]),
     (["--encoder-positions", "none + sequence"], ["expected none, sequence, tree_depth"]),
@@ -163,8 +174,9 @@ def test_exit_codes_on_the_command_line(toy_data, tmp_path):
     assert "tree_relative(max=16" in shown.stdout
     wrong = fairseq("train", *bare, "relativ", toy_data, check=False)
     assert wrong.returncode == 2
+    known = ", ".join(sorted(MECHANISMS))
     assert wrong.stdout.rstrip().endswith(
-        "no attention mechanism is called 'relativ'; there are: relative, tree_relative"
+        f"no attention mechanism is called 'relativ'; there are: {known}"
     )
 
 

@@ -1,18 +1,22 @@
-"""The nine models of Table 1 of Wang et al. (2019) as --arch presets and as hydra's YAML files."""
+"""The published models as --arch presets and as hydra's YAML files."""
 
+import re
 from argparse import Namespace
 from itertools import product
 
 import pytest
+import torch
+import yaml
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 import fairseq_posattn.plugin  # noqa: F401
 from commands import PLUGIN, fairseq, generate
-from fairseq_posattn.attention import AttentionSpecification
+from fairseq_posattn.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.models.config import PosattnTransformerConfig
-from fairseq_posattn.models.presets import STRUCTURAL_MODELS
+from fairseq_posattn.models.presets import MODELS as PRESETS
 from fairseq_posattn.positions.registry import PositionSpecification
-from in_process import OLD_FAIRSEQ, configured, hypotheses_and_scores
+from fairseq_posattn.specification import SpecificationError
+from in_process import OLD_FAIRSEQ, batch, build, configured, hypotheses_and_scores
 
 try:
     from hydra import compose
@@ -21,7 +25,7 @@ except ImportError:  # hydra 1.0, beside fairseq 0.12.2
 
 CONFIG = PLUGIN / "config"
 S, s, T, t = "relative", "sequence", "tree_relative", "tree_depth"
-# Table 1: absolute (sequence, tree) and relative (sequence, tree) of the models 1 to 9
+# Wang et al. 2019, Table 1: absolute (sequence, tree) and relative (sequence, tree) of 1 to 9
 TABLE_1 = [
     ("no_positions", set(), set()),
     ("tree_absolute", {t}, set()),
@@ -33,6 +37,32 @@ TABLE_1 = [
     ("relative_tree_absolute", {s, t}, {S}),
     ("structural", {s, t}, {S, T}),
 ]
+# The other papers: positions, mechanisms with all options, in an encoder of three layers or more
+OTHERS = {
+    # Yang et al. 2019, Table 1
+    "directional": (s, "directional(strict=false)@0-2"),
+    "rel_pos": (s, "relative(max=16, shared_heads=false)@0-2"),
+    "gaussian": (s, "gaussian@0-2"),
+    "local_hard": (s, "local_hard(reach=10)@0-2"),
+    "local_soft": (s, "local_soft@0-2"),
+    "block": (s, "block(size=0)@0-2"),
+    "cnn": (s, "cnn(layers=2, kernel=7, separable=true)@0-2"),
+    "csan_1d": (s, "window(size=11, across=1)@0-2"),
+    "csan_2d": (s, "window(size=11, across=3)@0-2"),
+    # Dufter et al. 2020, Section 2: P and R in the first layer, the rest in all
+    "direct_absolute": ("none", "direct_absolute(t=0, start=zeros)@0"),
+    "direct_relative": ("none", "direct_relative(t=0, start=zeros, symmetric=false)@0"),
+    "direct": (
+        "none",
+        "direct_absolute(t=0, start=zeros)@0 + "
+        "direct_relative(t=0, start=zeros, symmetric=false)@0",
+    ),
+    "temperature": (s, "temperature"),
+    "convolved_1d": (s, "convolved_1d(start=glorot, t=0)"),
+    "convolved_2d": (s, "convolved_2d(start=glorot)"),
+    # Bugliarello and Okazaki 2020: five heads of the first layer
+    "parent_scaled": (s, "parent_scaled(heads=0-4)@0"),
+}
 SIZES = {
     "": "transformer",
     "_tiny": "transformer_tiny",
@@ -40,35 +70,46 @@ SIZES = {
     "_wmt_en_de": "transformer_wmt_en_de",
     "_wmt_en_de_big": "transformer_wmt_en_de_big",
 }
+QUADRATIC = ("direct_absolute", "direct", "convolved_1d")  # tables of t x t numbers
+DIFFERENT = {
+    **{pair: {"max_source_positions": 256} for pair in product(QUADRATIC, SIZES)},
+    ("csan_2d", "_tiny"): {"encoder_attention_heads": 4},  # 2 are too few for a window across 3
+}
 FILES = [size.removeprefix("_") for size in SIZES if size]
-MODELS = [name for name, _, _ in TABLE_1]
+MODELS = [*(name for name, _, _ in TABLE_1), *OTHERS]
 
 
-def of_architecture(name: str) -> dict:
-    """What a bare --arch NAME sets."""
-    args = Namespace()
+def of_architecture(name: str, **given) -> dict:
+    """What --arch NAME makes of the options given."""
+    args = Namespace(**given)
     ARCH_CONFIG_REGISTRY[name](args)
     return vars(args)
 
 
 def names(specification: str) -> set[str]:
-    return {part.split("(")[0] for part in specification.split(" + ")} - {"", "none"}
+    return {re.split("[(@]", part)[0] for part in specification.split(" + ")} - {"", "none"}
 
 
 def test_the_presets_are_those_of_the_table():
     expected = {f"posattn_{model}{size}" for model, size in product(MODELS, SIZES)}
     present = {name for name in ARCH_MODEL_REGISTRY if name.startswith("posattn_")}
-    assert len(expected) == 45
+    assert len(expected) == 125
     assert present == expected | {"posattn_transformer"}
-    assert list(STRUCTURAL_MODELS) == MODELS
+    assert list(PRESETS) == MODELS
+
+
+def canonical(options: dict) -> tuple[str, str]:
+    return (
+        str(PositionSpecification(options["encoder_positions"])),
+        str(AttentionSpecification(options["encoder_attention"])),
+    )
 
 
 @pytest.mark.parametrize(("model", "absolute", "relative"), TABLE_1)
 def test_specification_of_the_paper(model, absolute, relative):
     for size in SIZES:
         options = of_architecture(f"posattn_{model}{size}")
-        positions = str(PositionSpecification(options["encoder_positions"]))
-        attention = str(AttentionSpecification(options["encoder_attention"]))
+        positions, attention = canonical(options)
         assert names(positions) == absolute
         assert names(attention) == relative
         assert ("fuse=nonlinear" in positions) == (absolute == {s, t})  # the main variant
@@ -76,50 +117,83 @@ def test_specification_of_the_paper(model, absolute, relative):
         assert "@" not in attention
 
 
+@pytest.mark.parametrize("model", OTHERS)
+def test_specification_of_the_other_papers(model):
+    positions, attention = OTHERS[model]
+    for size in SIZES:
+        layers = "@0-1" if size == "_tiny" else "@0-2"  # the lowest three of those that there are
+        expected = (positions, attention.replace("@0-2", layers))
+        assert canonical(of_architecture(f"posattn_{model}{size}")) == expected
+
+
+@pytest.mark.parametrize(("layers", "lowest"), [(1, "@0"), (2, "@0-1"), (3, "@0-2"), (4, "@0-2")])
+def test_the_lowest_three_layers_that_there_are(layers, lowest):
+    for size in SIZES:
+        _, attention = canonical(of_architecture(f"posattn_cnn{size}", encoder_layers=layers))
+        assert attention == f"cnn(layers=2, kernel=7, separable=true){lowest}"
+
+
 @pytest.mark.parametrize(("model", "size"), product(MODELS, SIZES))
 def test_sizes_are_those_of_fairseq(model, size):
     preset, stock = of_architecture(f"posattn_{model}{size}"), of_architecture(SIZES[size])
     own = {"encoder_positions", "encoder_attention"}
-    assert {key: value for key, value in preset.items() if key not in own} == stock
+    expected = stock | DIFFERENT.get((model, size), {})
+    assert {key: value for key, value in preset.items() if key not in own} == expected
+
+
+@pytest.fixture(scope="module")
+def stock(toy_data):
+    return build_bare(toy_data, "transformer_tiny", "translation").model.state_dict()
+
+
+def needs_trees(positions: str, attention: str) -> bool:
+    return any(word in positions + attention for word in ("tree", "parent"))
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_tiny_preset_builds_what_it_says(model, toy_data):
-    """With the options of the command line behind --arch left out, so that the preset rules."""
-    built = build_bare(toy_data, f"posattn_{model}_tiny")
-    stock = build_bare(toy_data, "transformer_tiny")
+def test_tiny_preset_builds_what_it_says(model, toy_data, stock):
+    """With the options of the command line behind --arch left out, so that the preset rules; where
+    no trees are needed, under fairseq's own task."""
+    specification = canonical(of_architecture(f"posattn_{model}_tiny"))
+    task = "structured_translation" if needs_trees(*specification) else "translation"
+    built = build_bare(toy_data, f"posattn_{model}_tiny", task)
     encoder = built.model.encoder
-    positions, attention = (names(str(x)) for x in (encoder.positions, encoder.attention))
-    assert (model, positions, attention) in TABLE_1
-    assert built.cfg.model.encoder_positions == str(encoder.positions)
-    assert built.cfg.model.encoder_attention == str(encoder.attention)
-    for layer in encoder.layers:
-        assert set(layer.self_attn.mechanisms) == attention
-    ours, theirs = built.model.state_dict(), stock.model.state_dict()
-    assert {key: value.shape for key, value in theirs.items() if key in ours} == {
-        key: value.shape for key, value in ours.items() if key in theirs
+    assert (str(encoder.positions), str(encoder.attention)) == specification
+    assert canonical(built.cfg.model) == specification
+    assert torch.isfinite(built.model(**batch(built.task)["net_input"])[0]).all()
+    attention = names(str(encoder.attention))
+    upper = set() if str(encoder.attention).endswith("@0") else attention
+    assert [set(layer.self_attn.mechanisms) for layer in encoder.layers] == [attention, upper]
+    assert encoder.max_positions() == (256 if model in QUADRATIC else 1024)
+    ours = built.model.state_dict()
+    assert {key: value.shape for key, value in stock.items() if key in ours} == {
+        key: value.shape for key, value in ours.items() if key in stock
     }
-    added = [key for key in ours if key not in theirs]
+    added = [key for key in ours if key not in stock]
     assert all("mechanisms" in key or "fuser" in key for key in added)
-    assert OLD_FAIRSEQ or not theirs.keys() - ours.keys()
+    assert OLD_FAIRSEQ or not stock.keys() - ours.keys()
 
 
-def build_bare(data, architecture):
+def build_bare(data, architecture, task):
     from fairseq import options, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    arguments = [str(data), "--user-dir", str(PLUGIN), "--task", "structured_translation"]
+    arguments = [str(data), "--user-dir", str(PLUGIN), "--task", task]
     arguments += ["-s", "src", "-t", "tgt", "--arch", architecture]
     args = options.parse_args_and_arch(options.get_training_parser(), arguments)
     cfg = convert_namespace_to_omegaconf(args)
     task = tasks.setup_task(cfg.task)
-    return Namespace(model=task.build_model(cfg.model), cfg=cfg)
+    return Namespace(task=task, model=task.build_model(cfg.model), cfg=cfg)
 
 
 def test_an_option_overrides_the_preset(toy_data):
     cfg = configured(toy_data, "--arch", "posattn_structural_tiny", "--encoder-attention", "")
     assert cfg.model.encoder_attention == ""
     assert names(cfg.model.encoder_positions) == {s, t}
+    cfg = configured(toy_data, "--arch", "posattn_direct_tiny", "--max-source-positions", "99")
+    assert cfg.model.max_source_positions == 99
+    encoder = build(toy_data, "--arch", "posattn_csan_1d", "--encoder-layers", "2").model.encoder
+    assert str(encoder.attention) == "window(size=11, across=1)@0-1"
 
 
 # hydra
@@ -139,8 +213,12 @@ def initialized():
     return initialize_config_dir(str(CONFIG))
 
 
-@pytest.mark.parametrize(("model", "size"), product(MODELS, FILES))
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [*((model, "wmt_en_de") for model in MODELS), *(("structural", size) for size in FILES[:-1])],
+)
 def test_yaml_is_the_preset(model, size):
+    """Every model and every size, not every pair: see `test_models_and_sizes_do_not_overlap`."""
     chosen = composed(f"model={model}", f"size={size}")
     assert chosen.pop("_name") == "posattn_transformer"
     filled = {**vars(PosattnTransformerConfig()), **chosen}
@@ -154,6 +232,33 @@ def test_yaml_is_the_preset(model, size):
 def test_every_yaml_file_is_known():
     assert {path.stem for path in CONFIG.glob("model/*.yaml")} == set(MODELS)
     assert {path.stem for path in CONFIG.glob("size/*.yaml")} == set(FILES)
+
+
+def test_models_and_sizes_do_not_overlap():
+    models, sizes = (
+        {
+            option
+            for path in CONFIG.glob(f"{group}/*.yaml")
+            for option in yaml.safe_load(path.open())
+        }
+        for group in ("model", "size")
+    )
+    assert not models & sizes
+
+
+def test_tiny_yaml_needs_more_layers_for_the_lowest_three():
+    """And more heads for a window across them: the remedy in the header of the configuration."""
+    tiny = ("model=csan_2d", "size=tiny")
+    with pytest.raises(SpecificationError, match="the model has 2 layers"):
+        check(composed(*tiny))
+    with pytest.raises(SpecificationError, match="the model has 2 attention heads"):
+        check(composed(*tiny, "model.encoder_layers=3"))
+    check(composed(*tiny, "model.encoder_layers=3", "model.encoder_attention_heads=4"))
+
+
+def check(model: dict) -> None:
+    shape = AttentionShape(model["encoder_attention_heads"], 16, 1024)
+    AttentionSpecification(model["encoder_attention"]).check(model["encoder_layers"], shape)
 
 
 def hydra_train(data, save_dir, *overrides, **kwargs):

@@ -1,0 +1,426 @@
+"""Mechanisms in the decoder's self-attention: nothing later is seen, steps equal the whole."""
+
+import math
+import re
+from unittest import mock
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
+
+from fairseq_posattn.attention import MECHANISMS, window
+from fairseq_posattn.models.decoder import CausalSelfAttention
+from fairseq_posattn.models.encoder import plain_namespace
+from fairseq_posattn.specification import SpecificationError
+from in_process import OLD_FAIRSEQ, batch, build, generate, hypotheses_and_scores, train
+
+EACH = [
+    "window(size=5)",
+    "window(size=3, across=3)",
+    "window(size=3, across=3, heads=0|2)@1",
+    "relative(max=2)",
+    "relative(max=2, shared_heads=false, heads=1|3)",
+    "direct_absolute@0-1",
+    "direct_relative(t=4)@0-1",
+    "direct_relative(symmetric=true)@0-1",
+    "temperature",
+    "gaussian",
+]
+LONG_WINDOWS = ["window(size=5)", "window(size=3, across=3) + temperature", "window(size=75)@0"]
+ALL = "window(size=3, across=3) + relative(max=2) + temperature + gaussian"
+ALL += " + direct_absolute + direct_relative"
+SPECIFICATIONS = [*EACH, "window(size=3) + gaussian(heads=1) + direct_absolute(heads=0-2)@1", ALL]
+SAFE = {name for name, mechanism in MECHANISMS.items() if mechanism.causal_safe}
+SIZES = ("--decoder-layers", "2", "--max-target-positions", "320")
+STOCK = ("--arch", "transformer", *SIZES)
+ENCODER = ("--encoder-attention", "relative(max=3) + window(across=3)@1")
+SHORT, FAR = 12, 300  # the number of steps
+TABLES = ("--max-target-positions", "48")
+
+
+def decoding(specification, *extra) -> tuple:
+    return "--decoder-attention", specification, *SIZES, *extra
+
+
+def shaken(model):
+    """With mechanisms away from where they start, which for most is where they do nothing."""
+    torch.manual_seed(5)
+    for name, parameter in model.named_parameters():
+        if ".mechanisms." in name:
+            torch.nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def encoded(task, model, sentences=(0, 3, 7, 9)):
+    fields = batch(task, sentences=sentences)["net_input"]
+    padding = fields["src_tokens"].eq(task.source_dictionary.pad())
+    assert padding[:, 0].any()  # on the left
+    fields.pop("prev_output_tokens")
+    return model.encoder(**fields)
+
+
+def targets(task, length, seed=3):
+    """Random inputs of the decoder; the second and third end early, padding on the right."""
+    torch.manual_seed(seed)
+    pad, size = task.target_dictionary.pad(), len(task.target_dictionary)
+    tokens = torch.randint(task.target_dictionary.nspecial, size, (4, length))
+    tokens[:, 0] = task.target_dictionary.eos()
+    tokens[1, length // 3 :] = tokens[2, length - 2 :] = pad
+    return tokens
+
+
+@pytest.fixture(scope="module")
+def model_of(toy_data):
+    """Makes the model of a specification; the command line is read once."""
+    task, _, cfg = build(toy_data, *SIZES)
+
+    def make(specification, **sizes):
+        args = plain_namespace(cfg.model)
+        vars(args).update(decoder_attention=specification, **sizes)
+        return task, shaken(task.build_model(args))
+
+    return make
+
+
+@pytest.fixture(scope="module", params=SPECIFICATIONS)
+def built(request, model_of):
+    return model_of(request.param)
+
+
+def test_every_mechanism_that_may_stand_in_a_decoder_is_tested():
+    assert set(re.findall(r"(\w+)[ (@]", f"{' '.join(EACH)} ")) >= SAFE
+    assert all(name in ALL for name in SAFE)
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_later_words_change_nothing(built, mode):
+    task, model = built
+    assert_causal(task, getattr(model, mode)(), SHORT)
+
+
+def assert_causal(task, model, length):
+    tokens, others, cut = targets(task, length), targets(task, length, seed=4), 2 * length // 3
+    others[:, :cut] = tokens[:, :cut]
+    others[0, cut + 1 :] = task.target_dictionary.pad()
+    with torch.no_grad():
+        state = encoded(task, model)
+        before, after = (model.decoder(x, encoder_out=state)[0] for x in (tokens, others))
+    torch.testing.assert_close(after[:, :cut], before[:, :cut], atol=1e-5, rtol=0)
+    assert (after[3, cut] - before[3, cut]).abs().max() > 1e-3  # the last one that has an effect
+
+
+def steps(task, model, tokens, state, order):
+    """Logits of one step after the other, half-way with the hypotheses in another order; logits of
+    the whole; its tokens."""
+    logits, memory = [], {}
+    for step in range(tokens.size(1)):
+        if step == tokens.size(1) // 2:
+            tokens, logits = tokens[order], [one[order] for one in logits]
+            state = model.encoder.reorder_encoder_out(state, order)
+            model.decoder.reorder_incremental_state_scripting(memory, order)
+        now = tokens[:, : step + 1]
+        logits.append(model.decoder(now, encoder_out=state, incremental_state=memory)[0][:, 0])
+    return torch.stack(logits, dim=1), model.decoder(tokens, encoder_out=state)[0], tokens
+
+
+def assert_steps_equal_the_whole(task, model, tokens):
+    """Hypotheses of fairseq's beam search change places within their sentence."""
+    with torch.no_grad():
+        state = encoded(task, model.eval(), (0, 3, 3, 3))
+        single, whole, tokens = steps(task, model, tokens, state, torch.tensor([0, 3, 1, 1]))
+    real = tokens != task.target_dictionary.pad()
+    torch.testing.assert_close(single[real], whole[real], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2, 3], [0, 3, 0, 3]], ids=["padded", "not_padded"])
+def test_step_by_step_equals_the_whole(built, rows):
+    task, model = built
+    assert_steps_equal_the_whole(task, model, targets(task, SHORT)[rows])
+
+
+@pytest.mark.parametrize("specification", [ALL, "direct_absolute@0-1", "window(size=3)"])
+def test_padding_of_earlier_steps_stays_unseen(specification, model_of):
+    """On the left. Without absolute positions: in steps fairseq counts it too, in the whole not."""
+    task, model = model_of(specification, no_token_positional_embeddings=True)
+    tokens = targets(task, SHORT)
+    tokens[0, :3] = tokens[3, :1] = task.target_dictionary.pad()
+    assert_steps_equal_the_whole(task, model, tokens)
+
+
+@pytest.mark.parametrize("specification", LONG_WINDOWS)
+def test_long_targets(specification, model_of, monkeypatch):
+    """Windows go block by block there, but not in steps."""
+    blockwise = mock.Mock(wraps=window.windowed_attention)
+    monkeypatch.setattr(window, "windowed_attention", blockwise)
+    task, model = model_of(specification, decoder_layers=1)
+    assert_causal(task, model.train(), FAR)
+    assert_steps_equal_the_whole(task, model, targets(task, FAR))
+    assert blockwise.call_count == 3
+
+
+def test_every_parameter_learns(built):
+    task, model = built
+    model.train().zero_grad()
+    model(**batch(task)["net_input"])[0].square().mean().backward()
+    for name, parameter in model.decoder.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
+
+
+@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("specification", [ALL, LONG_WINDOWS[1]], ids=["all", "window"])
+def test_low_precision(specification, precision, model_of):
+    task, model = model_of(specification)
+    model.eval()
+    short, long = (targets(task, length) for length in (SHORT, FAR))
+    with torch.no_grad():
+        state = encoded(task, model)
+        expected = [model.decoder(tokens, encoder_out=state)[0] for tokens in (short, long)]
+        state = encoded(task, model.to(precision))
+        single, whole, _ = steps(task, model, short, state, torch.arange(4))
+        given = [single, whole, model.decoder(long, encoder_out=state)[0]]
+    for logits, tokens, at in zip(given, (short, short, long), (0, 0, 1), strict=True):
+        assert logits.dtype == precision and torch.isfinite(logits).all()
+        real = tokens != task.target_dictionary.pad()
+        torch.testing.assert_close(logits[real].float(), expected[at][real], atol=0.2, rtol=0)
+
+
+# beside fairseq's own decoder
+
+
+@pytest.fixture(scope="module")
+def stock(toy_data):
+    return build(toy_data, *STOCK, "--dropout", "0.1", "--attention-dropout", "0.1", seed=2).model
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_without_mechanisms_it_is_the_stock_decoder(mode, stock, model_of):
+    """Also beside an encoder that has some; in train mode with dropout."""
+    task, model = model_of("", encoder_attention="relative", dropout=0.1, attention_dropout=0.1)
+    assert {type(layer) for layer in model.decoder.layers} == {TransformerDecoderLayerBase}
+    model.decoder.load_state_dict(stock.decoder.state_dict(), strict=True)
+    state, tokens, outputs = encoded(task, model.eval()), targets(task, SHORT), []
+    for decoder in (stock.decoder, model.decoder):
+        getattr(decoder, mode)()
+        torch.manual_seed(3)
+        outputs.append(decoder(tokens, encoder_out=state)[0])
+    assert torch.equal(*outputs)
+
+
+def test_a_mechanism_in_one_layer(model_of):
+    _, model = model_of("relative@1")
+    first, second = model.decoder.layers
+    assert type(first) is TransformerDecoderLayerBase
+    assert isinstance(second.self_attn, CausalSelfAttention)
+    assert list(second.self_attn.mechanisms) == ["relative"]
+    first.self_attn.dropout_module = second.self_attn.dropout_module  # both MultiheadAttention
+    names = [[getattr(m, "module_name", "") for m in x.children()] for x in (first, second)]
+    assert names[0] == names[1]  # --retain-dropout-modules reaches both
+
+
+def test_where_mechanisms_do_nothing_it_equals_the_stock_attention(model_of):
+    (task, model), (_, stock) = model_of("temperature"), model_of("")
+    for layer in model.decoder.layers:
+        torch.nn.init.ones_(layer.self_attn.mechanisms["temperature"].gamma)
+    same = {key: value for key, value in model.state_dict().items() if ".mechanisms." not in key}
+    stock.load_state_dict(same, strict=True)
+    tokens = targets(task, SHORT)
+    tokens[0, :3] = task.target_dictionary.pad()  # on the left, as of --left-pad-target
+    state, real = encoded(task, model.eval()), tokens != task.target_dictionary.pad()
+    ours, theirs = (m.eval().decoder(tokens, encoder_out=state)[0] for m in (model, stock))
+    torch.testing.assert_close(ours[real], theirs[real], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS.keys() - SAFE))
+def test_what_looks_ahead_is_refused(name, model_of):
+    with pytest.raises(SpecificationError) as refusal:
+        model_of(f"relative + {name}")
+    reason = "reads trees" if MECHANISMS[name].needs_tree else "would look at words"
+    assert f"'{name}' {reason}" in str(refusal.value)
+    assert ", ".join(sorted(SAFE)) in str(refusal.value)
+
+
+REFUSED = [
+    ("window", {"cross_self_attention": True}, "cannot act under --cross-self-attention"),
+    ("window@1", {"decoder_xformers_att_config": "{}"}, "and --decoder-xformers-att-config exclu"),
+    ("relative@2", {}, "relative@2: the model has 2 layers, 0 to 1"),
+    ("window(across=5)", {}, "across=5: the model has 4 attention heads"),
+    ("gaussian(heads=4)", {}, "the model has 4 attention heads, 0 to 3"),
+    ("direct_absolute(t=10)", {}, "t=10 has no score .* 320 .*--max-source-positions 10 .*target"),
+    ("window + window", {}, "'window' stands twice in layer 0"),
+]
+
+
+@pytest.mark.parametrize("specification, sizes, message", REFUSED)
+def test_what_cannot_work_is_refused(specification, sizes, message, model_of):
+    with pytest.raises(SpecificationError, match=message):
+        model_of(specification, **sizes)
+
+
+def test_it_is_refused_before_the_training(toy_data, tmp_path):
+    result = train(toy_data, tmp_path, *decoding("block"), check=False)
+    assert "'block' would look at words" in result.message
+    assert not list(tmp_path.iterdir())
+
+
+# the attention behind fairseq's interface
+
+
+@pytest.mark.parametrize("specification", [ALL, "window(size=3, across=3)", "relative"])
+def test_weights(specification, model_of):
+    attention = model_of(specification)[1].decoder.layers[0].self_attn.eval()
+    x, padding = torch.randn(7, 3, 32), torch.zeros(3, 7, dtype=torch.bool)
+    padding[1, 5:] = True
+    given = {"attn_mask": torch.full((7, 7), -math.inf).triu(1), "key_padding_mask": padding}
+    out, none = attention(x, x, x, **given)
+    same, weights = attention(x, x, x, need_head_weights=True, **given)
+    _, mean = attention(x, x, x, need_weights=True, **given)
+    assert none is None and weights.shape == (4, 3, 7, 7)
+    torch.testing.assert_close(same[~padding.T], out[~padding.T])
+    torch.testing.assert_close(weights.mean(0), mean)
+    assert (weights.triu(1) == 0).all() and (weights[:, 1, :, 5:] == 0).all()
+    assert (weights.tril(-2) == 0).all() == ("window" in specification)
+    torch.testing.assert_close(weights.sum(-1)[:, ~padding], torch.ones(4, 19))
+
+
+@pytest.mark.parametrize("given", [2, 3])
+def test_a_state_of_before_may_be_handed_in(given, model_of):
+    """fairseq's `prev_self_attn_state`: keys, values and perhaps their padding."""
+    _, model = model_of(ALL)
+    layer, x, memory = model.decoder.layers[0].eval(), torch.randn(7, 3, 32), {}
+    for step in range(6):
+        layer(x[step : step + 1], incremental_state=memory)
+    before = layer.self_attn._get_input_buffer(memory)
+    assert before["prev_key"].shape == (3, 4, 6, 8)  # B H S D, as in fairseq
+    padding = torch.zeros(3, 6, dtype=torch.bool)
+    state = [before["prev_key"].clone(), before["prev_value"].clone(), padding][:given]
+    expected = layer(x[6:], incremental_state=memory)[0]
+    handed_in = layer(x[6:], incremental_state={}, prev_self_attn_state=state)[0]
+    torch.testing.assert_close(handed_in, expected)
+
+
+# checkpoints
+
+
+@pytest.mark.parametrize("specification", ["window", "relative@1", ALL])
+def test_a_stock_checkpoint_loads(specification, stock, model_of, caplog):
+    """As fairseq loads it, also for --finetune-from-model; what was added starts anew."""
+    _, model = model_of(specification, encoder_attention="relative(max=3) + window(across=3)@1")
+    start = {key: value.clone() for key, value in model.state_dict().items()}
+    taken = stock.state_dict()
+    model.load_state_dict(dict(taken), strict=True)
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, taken.get(key, start[key])), key
+    added = [key for key in start if key.startswith("decoder") and key not in taken]
+    assert bool(added) == (specification != "window") == ("decoder.layers.1.self" in caplog.text)
+
+
+def states(*paths) -> list[dict]:
+    return [checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"] for path in paths]
+
+
+def test_resuming_and_activation_checkpointing_change_nothing(toy_data, tmp_path):
+    chosen = (*decoding(ALL), *ENCODER, "--dropout", "0.1", "--disable-validation", *TABLES)
+    train(toy_data, tmp_path / "whole", *chosen)
+    train(toy_data, tmp_path / "parts", *chosen, "--max-update", "2")
+    train(toy_data, tmp_path / "parts", *chosen)
+    train(toy_data, tmp_path / "again", *chosen, "--checkpoint-activations")
+    folders = (tmp_path / name for name in ("whole", "parts", "again"))
+    whole, parts, again = states(*(folder / "checkpoint_last.pt" for folder in folders))
+    torch.testing.assert_close(parts, whole, atol=0, rtol=0)
+    torch.testing.assert_close(again, whole, atol=1e-4, rtol=0)  # stock too sums in another order
+
+
+def test_layers_are_dropped_and_kept(toy_data, model_of, tmp_path):
+    """In training and after it; each keeps its own mechanism."""
+    chosen = decoding("relative(max=1)@0 + relative(max=2)@2", "--decoder-layers", "3")
+    train(toy_data, tmp_path, *chosen, "--decoder-layerdrop", "0.5", "--disable-validation")
+    (saved,) = states(tmp_path / "checkpoint_last.pt")
+    task, _ = model_of("")
+    for kept in ("0", "0,1", "1,2", "2"):
+        (model,), _ = checkpoint_utils.load_model_ensemble(
+            [str(tmp_path / "checkpoint_last.pt")],
+            arg_overrides={"decoder_layers_to_keep": kept, "encoder_layers_to_keep": "0,1"},
+            task=task,
+        )
+        loaded = model.decoder.layers.state_dict()
+        for place, number in enumerate(kept.split(",")):
+            start, own = f"decoder.layers.{number}.", f"{place}."
+            expected = {own + k[len(start) :]: v for k, v in saved.items() if k.startswith(start)}
+            assert expected.keys() == {key for key in loaded if key.startswith(own)}
+            assert all(torch.equal(loaded[key], value) for key, value in expected.items())
+
+
+# through fairseq's programs
+
+
+@pytest.fixture(scope="module")
+def runs(toy_data, tmp_path_factory):
+    """Checkpoints: `ours`, trained and then moved away from neutral; `stock`."""
+    folder = tmp_path_factory.mktemp("runs")
+    updates = ("--lr", "1e-2", "--disable-validation", *TABLES, "--max-update")
+    train(toy_data, folder / "ours", *decoding(ALL), *ENCODER, *updates, "40")
+    train(toy_data, folder / "stock", *STOCK, *updates, "10")
+    last = folder / "ours/checkpoint_last.pt"
+    saved = torch.load(last, weights_only=False)
+    torch.manual_seed(5)
+    for name, value in saved["model"].items():
+        if name.startswith("decoder.") and ".mechanisms." in name:
+            value.add_(0.3 * torch.randn_like(value))
+    torch.save(saved, last)
+    return folder
+
+
+def scored_again(paths, task, sample, hypotheses):
+    """The mean log2 probability of each hypothesis, its words given: no steps, no beams."""
+    pad, end = task.target_dictionary.pad(), task.target_dictionary.eos()
+    goal = torch.nn.utils.rnn.pad_sequence(hypotheses, True, pad)
+    before = goal.roll(1, dims=1).masked_fill(goal == pad, pad)
+    before[:, 0] = end
+    fields = {**sample["net_input"], "prev_output_tokens": before}
+    models, _ = checkpoint_utils.load_model_ensemble(paths, task=task)
+    with torch.no_grad():
+        each = [torch.log_softmax(model.eval()(**fields)[0], -1) for model in models]
+    scores = torch.logsumexp(torch.stack(each), 0) - math.log(len(each))
+    scores = scores.gather(-1, goal[..., None])[..., 0].masked_fill(goal == pad, 0)
+    return scores.sum(1) / (goal != pad).sum(1) / math.log(2)
+
+
+TRANSLATING = {
+    "greedy": ("--beam", "1"),
+    "beam": ("--beam", "3"),
+    "prefix": ("--beam", "3", "--prefix-size", "3"),
+    "reference": ("--score-reference",),
+    "ensemble": ("--beam", "3"),
+}
+
+
+@pytest.mark.parametrize("kind", TRANSLATING)
+def test_printed_scores_are_those_of_the_whole(kind, runs, toy_data, model_of):
+    if OLD_FAIRSEQ and kind == "ensemble":
+        pytest.skip("the fast path of 0.12.2's own encoder fails with this torch")
+    names = ["ours", "stock"][: 1 + (kind == "ensemble")]
+    paths = [f"{runs / name}/checkpoint_last.pt" for name in names]
+    chosen = (*TRANSLATING[kind], "--max-len-b", "12", "--batch-size", "30")
+    printed = hypotheses_and_scores(generate(toy_data, ":".join(paths), *chosen).output)
+    task, _ = model_of("")
+    sample = batch(task, "test", range(60))
+    texts, scores = zip(*(printed[k] for k in sample["id"].tolist()), strict=True)
+    words = task.target_dictionary
+    hypotheses = [words.encode_line(text, add_if_not_exist=False).long() for text in texts]
+    assert len(printed) == 60 and len(set(texts)) > 10
+    again = scored_again(paths, task, sample, hypotheses)
+    torch.testing.assert_close(again, torch.tensor(list(map(float, scores))), atol=1e-4, rtol=0)
+    given = {"prefix": 3, "reference": 99}.get(kind, 0)
+    for hypothesis, target in zip(hypotheses, sample["target"], strict=True):
+        wanted = target[target != words.pad()][:given]
+        assert torch.equal(hypothesis[: len(wanted)], wanted)
+
+
+def test_translations_may_be_as_long_as_the_tables(runs, toy_data):
+    """No step reaches beyond the longest target, for which direct_absolute has a score."""
+    path = runs / "ours/checkpoint_last.pt"
+    longest = ("--min-len", "30", "--max-len-b", "500", "--beam", "1", "--gen-subset", "valid")
+    output = generate(toy_data, path, *longest, "--batch-size", "60").output
+    lengths = {len(text.split()) for text, _ in hypotheses_and_scores(output).values()}
+    assert min(lengths) >= 30 and max(lengths) == 47
