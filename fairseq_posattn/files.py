@@ -18,19 +18,84 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 PARTIAL = ".partial"
-OPENERS = {".gz": gzip.open, ".xz": lzma.open}
-
-PACKING_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 class InputError(ValueError):
     """An input that cannot be right: says what was found, where, and what to do about it."""
 
 
+class PackingError(ValueError):
+    """A .zst file that cannot be unpacked."""
+
+
+PACKING_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, PackingError)
+
+
 def open_to_read(path: str | Path) -> BinaryIO:
-    """The bytes of a file, unpacked if its name ends in .gz or .xz."""
+    """The bytes of a file, unpacked if its name ends in .gz, .xz or .zst."""
     opener = OPENERS.get(Path(path).suffix)
     return io.BufferedReader(opener(path, "rb")) if opener else open(path, "rb")
+
+
+def open_zst(path: str | Path, mode: str) -> BinaryIO:
+    """A file of one or several zstandard frames; one written anew has its checksum."""
+    zstandard = import_zstandard(path)
+    if mode == "wb":
+        return zstandard.open(path, "wb", zstandard.ZstdCompressor(level=9, write_checksum=True))
+    return ZstReader(zstandard, path)
+
+
+def import_zstandard(path: str | Path):
+    try:
+        import zstandard
+    except ImportError:
+        raise InputError(
+            f"{path}: .zst takes the package zstandard: pip install 'fairseq_posattn[parse]'"
+        ) from None
+    return zstandard
+
+
+class ZstReader(io.RawIOBase):
+    """Unpacks all frames of a file, and tells a torn one from one that ends."""
+
+    def __init__(self, zstandard, path: str | Path):
+        self.zstandard, self.file = zstandard, open(path, "rb")  # noqa: SIM115
+        self.frame, self.packed, self.unpacked = None, b"", b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        while not self.unpacked and self._feed():
+            self._unpack()
+        count = min(len(buffer), len(self.unpacked))
+        buffer[:count] = self.unpacked[:count]
+        self.unpacked = self.unpacked[count:]
+        return count
+
+    def _feed(self) -> bool:
+        self.packed = self.packed or self.file.read(1 << 16)
+        if not self.packed and self.frame is not None:
+            raise EOFError("the file ends within a frame")
+        return bool(self.packed)
+
+    def _unpack(self) -> None:
+        if self.frame is None:
+            self.frame = self.zstandard.ZstdDecompressor().decompressobj()
+        try:
+            self.unpacked = self.frame.decompress(self.packed)
+        except self.zstandard.ZstdError as error:
+            raise PackingError(str(error)) from error
+        self.packed = self.frame.unused_data if self.frame.eof else b""
+        if self.frame.eof:
+            self.frame = None
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+OPENERS = {".gz": gzip.open, ".xz": lzma.open, ".zst": open_zst}
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -99,6 +164,23 @@ def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
     except BaseException:
         for partial in partials:
             partial.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def replaced_whole(path: str | Path) -> Iterator[Path]:
+    """A path to write a file of any kind to; it takes the name only when the block ended well."""
+    target = Path(os.path.realpath(path))
+    partial = partial_name(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with full_disk_named(target.parent):
+            yield partial
+            with open(partial, "rb") as file:
+                os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
         raise
 
 

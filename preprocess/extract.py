@@ -19,9 +19,14 @@ def parse_options() -> argparse.Namespace:
         "treebanks",
         nargs="+",
         metavar="CONLLU",
-        help="CoNLL-U, plain, .gz or .xz; several are joined",
+        help="CoNLL-U, plain, .gz, .xz or .zst; several are joined",
     )
     parser.add_argument("--out", required=True, help="where to write: OUT.words and OUT.parents")
+    parser.add_argument(
+        "--tokens",
+        action="store_true",
+        help="write words as the text has them: multiword tokens (im), not their words (in dem)",
+    )
     parser.add_argument(
         "--several-roots",
         choices=SEVERAL_ROOTS,
@@ -33,7 +38,7 @@ def parse_options() -> argparse.Namespace:
 
 def main() -> None:
     options = parse_options()
-    found = extract(options.treebanks, options.out, options.several_roots)
+    found = extract(options.treebanks, options.out, options.several_roots, options.tokens)
     print(
         f"{options.out}: {found.sentences} sentences, {found.words} words, "
         f"{found.without_tree} sentences without a tree"

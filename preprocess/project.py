@@ -4,6 +4,11 @@ r"""Words, parents and pieces -> trees, one sentence a line, `parent:pieces` for
     python preprocess/project.py --words work/train.words --parents work/train.parents \
         --pieces work/train.en
 
+or, with pieces of sentencepiece, which come from the untokenised text,
+
+    python preprocess/project.py --words work/train.words --parents work/train.parents \
+        --pieces work/train.en --text train.txt --sentencepiece work/model
+
 writes work/train.en.trees, where binarize.py looks for it.
 """
 
@@ -24,6 +29,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--pieces", required=True, help="pieces of the same sentences (from segment.py)"
     )
+    parser.add_argument("--sentencepiece", metavar="MODEL", help="the model that made the pieces")
+    parser.add_argument("--text", help="with --sentencepiece: the lines that it segmented")
     parser.add_argument("--out", help="where to write the trees (default: PIECES.trees)")
     parser.add_argument(
         "--separator",

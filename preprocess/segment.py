@@ -1,14 +1,28 @@
 #!/usr/bin/env python3
-"""Words -> pieces with byte-pair encoding (subword-nmt): learn the merges, then apply them.
+"""Lines -> pieces: learn how to split them, then split them.
+
+With byte-pair encoding of words (subword-nmt):
 
 python preprocess/segment.py learn work/train.words work/train.de.words --codes work/codes
 python preprocess/segment.py apply work/train.words --codes work/codes --out work/train.en
+
+or with sentencepiece, on text that need not be tokenised:
+
+python preprocess/segment.py learn train.en train.de --sentencepiece work/model
+python preprocess/segment.py apply train.en --sentencepiece work/model --out work/train.en
 """
 
 import argparse
 
 from fairseq_posattn import command_line
-from fairseq_posattn.preparation.segment import Segmentation, apply, learn
+from fairseq_posattn.files import InputError
+from fairseq_posattn.preparation.segment import (
+    SENTENCEPIECE_MODELS,
+    apply,
+    learn,
+    learn_sentencepiece,
+)
+from fairseq_posattn.segmenters import Segmentation, SentencePiece, SubwordNmt
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
@@ -25,10 +39,13 @@ def parse_options() -> argparse.Namespace:
 
 
 def _add_learn(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("texts", nargs="+", help="words, one sentence a line")
-    parser.add_argument("--codes", required=True, help="where to write the merges")
+    parser.add_argument("texts", nargs="+", help="one sentence a line")
+    _add_segmenter(parser, "where to write")
     parser.add_argument(
-        "--symbols", type=int, default=32000, help="how many merges (default: %(default)s)"
+        "--symbols",
+        type=int,
+        default=32000,
+        help="how many merges, or pieces of sentencepiece (default: %(default)s)",
     )
     parser.add_argument(
         "--min-frequency",
@@ -36,16 +53,24 @@ def _add_learn(parser: argparse.ArgumentParser) -> None:
         default=2,
         help="merge only pairs that occur as often (default: %(default)s)",
     )
-    parser.set_defaults(
-        step=lambda options: learn(
-            options.texts, options.codes, options.symbols, options.min_frequency
-        )
+    parser.add_argument(
+        "--model-type",
+        choices=SENTENCEPIECE_MODELS,
+        default="unigram",
+        help="of sentencepiece (default: %(default)s)",
     )
+    parser.add_argument(
+        "--character-coverage",
+        type=float,
+        default=0.9995,
+        help="of sentencepiece (default: %(default)s; 1.0 for small alphabets)",
+    )
+    parser.set_defaults(step=_learn)
 
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", help="words, one sentence a line")
-    parser.add_argument("--codes", required=True, help="the merges that were learnt")
+    parser.add_argument("text", help="one sentence a line")
+    _add_segmenter(parser, "what was learnt:")
     parser.add_argument("--out", required=True, help="where to write the pieces")
     parser.add_argument(
         "--separator",
@@ -62,11 +87,36 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(step=_apply)
 
 
+def _add_segmenter(parser: argparse.ArgumentParser, what: str) -> None:
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("--codes", help=f"{what} the merges of subword-nmt")
+    either.add_argument("--sentencepiece", metavar="MODEL", help=f"{what} a sentencepiece model")
+
+
+def _learn(options: argparse.Namespace) -> None:
+    if options.codes:
+        learn(options.texts, options.codes, options.symbols, options.min_frequency)
+    else:
+        learn_sentencepiece(
+            options.texts,
+            options.sentencepiece,
+            options.symbols,
+            options.model_type,
+            options.character_coverage,
+        )
+
+
 def _apply(options: argparse.Namespace) -> None:
-    segmentation = Segmentation(
-        options.codes, options.separator, options.vocabulary, options.vocabulary_threshold
-    )
-    apply(segmentation, options.text, options.out)
+    if options.sentencepiece and options.vocabulary:
+        raise InputError("--vocabulary belongs to --codes; sentencepiece has its own")
+    if options.sentencepiece:
+        segmenter = SentencePiece(options.sentencepiece)
+    else:
+        segmentation = Segmentation(
+            options.codes, options.separator, options.vocabulary, options.vocabulary_threshold
+        )
+        segmenter = SubwordNmt(segmentation)
+    apply(segmenter, options.text, options.out)
 
 
 def main() -> None:

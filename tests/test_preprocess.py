@@ -228,7 +228,7 @@ def replace_line(path, number, line):
 
 
 SPOILT = [
-    ("w.words", "other", "w.en:1: the segmenter changed the words: word 1 is 'other'"),
+    ("w.words", "other", "w.en:1: text and tree do not match: character 1 "),
     ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' has no successor"),
     ("w.parents", "0 1", "w.en:1: the sentence has 1 words and its tree 2"),
     ("w.parents", "-", "w.parents:1: no tree for 'house'; parse it, or take a flat tree"),

@@ -19,15 +19,23 @@ class Extracted:
     without_tree: int = 0
 
 
-def extract(treebanks: Sequence[str], out: str, several_roots: str = "error") -> Extracted:
-    """Write `out`.words and `out`.parents with the sentences of the treebanks, joined."""
+def extract(
+    treebanks: Sequence[str], out: str, several_roots: str = "error", tokens: bool = False
+) -> Extracted:
+    """Write `out`.words and `out`.parents with the sentences of the treebanks, joined.
+
+    tokens: the words as the text has them (im), not as the tree (in, dem).
+    """
     found = Extracted()
     with written_together([f"{out}.words", f"{out}.parents"]) as (words, parents):
         for sentence in progress(
             chain.from_iterable(read_conllu(path, several_roots) for path in treebanks)
         ):
-            words.write(words_line(sentence.words) + "\n")
-            parents.write(parents_line(sentence.parents) + "\n")
+            forms, counts = sentence.words, None
+            if tokens:
+                forms, counts = sentence.tokens, sentence.words_of_token
+            words.write(words_line(forms) + "\n")
+            parents.write(parents_line(sentence.parents, counts) + "\n")
             found.sentences += 1
             found.words += len(sentence.words)
             found.without_tree += sentence.parents is None

@@ -2,32 +2,46 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from fairseq_posattn.command_line import progress
-from fairseq_posattn.files import same_number_of_lines, written_whole
+from fairseq_posattn.files import InputError, read_lines, same_number_of_lines, written_whole
+from fairseq_posattn.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
 from fairseq_posattn.trees.checks import TreeError, flat_tree
 from fairseq_posattn.trees.lines import Tree, read_parents, read_words, tree_line
+from fairseq_posattn.trees.projection import Parsed
 
 MISSING_TREE = ("error", "flat")
 
 
 @dataclass(frozen=True)
 class ProjectionInputs:
-    """The three files of the same sentences, and what to do with the doubtful ones."""
+    """Files of the same sentences, and what to do with the doubtful ones.
+
+    text: the lines that the pieces of a sentencepiece model were made from.
+    """
 
     words: str
     parents: str
     pieces: str
+    text: str | None = None
+    sentencepiece: str | None = None
     separator: str = projection.SEPARATOR
     several_roots: str = "error"
     missing_tree: str = "error"
 
+    def __post_init__(self):
+        if (self.text is None) != (self.sentencepiece is None):
+            raise InputError("--sentencepiece MODEL and --text, what it segmented, go together")
+
+    @property
+    def files(self) -> list[str]:
+        return [self.words, self.parents, self.pieces, *([self.text] if self.text else [])]
+
 
 def project(inputs: ProjectionInputs, out: str) -> None:
     """Write the tree of each sentence, with the number of pieces of each word."""
-    sentences = same_number_of_lines([inputs.words, inputs.parents, inputs.pieces])
+    sentences = same_number_of_lines(inputs.files)
     with written_whole(out) as file:
         for parents, counts in progress(projected(inputs), sentences):
             file.write(tree_line(parents, counts) + "\n")
@@ -35,16 +49,37 @@ def project(inputs: ProjectionInputs, out: str) -> None:
 
 def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
     """The trees with their pieces, one after the other."""
-    join = partial(projection.words_of_pieces, separator=inputs.separator)
-    files = (
-        read_words(inputs.words),
-        read_parents(inputs.parents, inputs.several_roots),
-        read_words(inputs.pieces),
-    )
-    for number, (words, parents, pieces) in enumerate(zip(*files, strict=True), start=1):
+    pieces = read_words(inputs.pieces)
+    if inputs.sentencepiece is None:
+        for number, (parsed, line) in enumerate(zip(trees(inputs), pieces, strict=True), start=1):
+            where = f"{inputs.pieces}:{number}"
+            yield parsed.parents, projection.project(parsed, line, where, inputs.separator)
+        return
+    segmenter = SentencePiece(inputs.sentencepiece)
+    lines = zip(trees(inputs), pieces, read_lines(inputs.text), strict=True)
+    for number, (parsed, line, text) in enumerate(lines, start=1):
+        spans = spans_of(segmenter, text, line, f"{inputs.pieces}:{number}")
+        where = f"{inputs.text}:{number}"
+        yield parsed.parents, projection.project_line(parsed, text, spans, where)
+
+
+def trees(inputs: ProjectionInputs) -> Iterator[Parsed]:
+    """The trees of the sentences, flat ones where that is wished."""
+    files = read_words(inputs.words), read_parents(inputs.parents, inputs.several_roots)
+    for number, (tokens, (parents, counts)) in enumerate(zip(*files, strict=True), start=1):
         if parents is None:
-            parents = stand_in_tree(words, f"{inputs.parents}:{number}", inputs.missing_tree)
-        yield parents, projection.project(words, parents, pieces, f"{inputs.pieces}:{number}", join)
+            parents = stand_in_tree(tokens, f"{inputs.parents}:{number}", inputs.missing_tree)
+        yield Parsed(tokens, parents, counts)
+
+
+def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: str) -> list:
+    """Where the pieces of a line lie in its text, once it is sure that they are of this text."""
+    if segmenter.segment(text) != pieces:
+        raise InputError(
+            f"{where}: not the pieces that {segmenter.model} makes of '{text}': "
+            f"'{' '.join(pieces)}'; segment the text again with this model"
+        )
+    return segmenter.spans(text)
 
 
 def stand_in_tree(words: Sequence[str], where: str, missing_tree: str) -> list[int]:

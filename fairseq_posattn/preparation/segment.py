@@ -1,36 +1,29 @@
-"""Words -> pieces, with subword-nmt (Sennrich et al. 2016)."""
+"""Lines -> pieces, with subword-nmt (Sennrich et al. 2016) or sentencepiece."""
 
 import contextlib
 import io
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 from subword_nmt import learn_bpe
-from subword_nmt.apply_bpe import BPE
 
 from fairseq_posattn.command_line import progress
-from fairseq_posattn.files import InputError, count_lines, read_lines, written_whole
-from fairseq_posattn.trees.projection import SEPARATOR
+from fairseq_posattn.files import (
+    InputError,
+    count_lines,
+    read_lines,
+    replaced_whole,
+    written_whole,
+)
+from fairseq_posattn.segmenters import Segmenter
 
-
-@dataclass(frozen=True)
-class Segmentation:
-    """How words are split: merges, mark of a piece that others follow, pieces allowed."""
-
-    codes: str
-    separator: str = SEPARATOR
-    vocabulary: str | None = None
-    threshold: int | None = None
-
-    def __post_init__(self):
-        if self.threshold is not None and self.vocabulary is None:
-            raise InputError("--vocabulary-threshold says nothing without --vocabulary")
+SENTENCEPIECE_MODELS = ("unigram", "bpe")
 
 
 def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2) -> None:
-    """Learn the merges from all texts together."""
+    """Learn the merges of subword-nmt from all texts together."""
     counts = Counter(
         word for path in texts for line in read_lines(path) for word in line.split(" ") if word
     )
@@ -43,46 +36,34 @@ def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2
         learn_bpe.learn_bpe(listed, file, symbols, min_frequency, is_dict=True)
 
 
-def apply(segmentation: Segmentation, text: str, out: str) -> None:
+def learn_sentencepiece(
+    texts: Sequence[str], model: str, symbols: int, kind: str = "unigram", coverage: float = 0.9995
+) -> None:
+    """Learn a sentencepiece model from all texts together."""
+    import sentencepiece
+
+    learnt = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(line for path in texts for line in read_lines(path)),
+            model_writer=learnt,
+            model_type=kind,
+            vocab_size=symbols,
+            character_coverage=coverage,
+            num_threads=1,  # the same model on every machine
+            minloglevel=1,
+        )
+    except RuntimeError as error:
+        raise InputError(f"{', '.join(texts)}: sentencepiece: {error}; see --symbols") from error
+    with replaced_whole(model) as partial:
+        Path(partial).write_bytes(learnt.getvalue())
+
+
+def apply(segmenter: Segmenter, text: str, out: str) -> None:
     """Write the pieces of each line of a text."""
-    bpe = load_bpe(segmentation)
     with written_whole(out) as file:
         for line in progress(read_lines(text), count_lines(text)):
-            file.write(bpe.process_line(line) + "\n")
-
-
-def load_bpe(segmentation: Segmentation) -> BPE:
-    """The segmenter of subword-nmt, for the step above and for new text."""
-    codes = io.StringIO("\n".join(_merges(segmentation.codes)))
-    return BPE(codes, separator=segmentation.separator, vocab=_vocabulary(segmentation))
-
-
-def _merges(codes: str) -> Iterator[str]:
-    """The lines of a file of merges; subword-nmt itself would end the program at a bad one."""
-    number = 0
-    for number, line in enumerate(read_lines(codes), start=1):
-        if len(line.split(" ")) != 2:
-            raise InputError(f"{codes}:{number}: expected two pieces to merge, found '{line}'")
-        yield line
-    if number < 2:
-        raise InputError(
-            f"{codes}: no merges; learn them from more text or a lower --min-frequency"
-        )
-
-
-def _vocabulary(segmentation: Segmentation) -> set[str] | None:
-    path = segmentation.vocabulary
-    if path is None:
-        return None
-    counts = (_piece_count(line, f"{path}:{k}") for k, line in enumerate(read_lines(path), start=1))
-    return {piece for piece, count in counts if count >= (segmentation.threshold or 0)}
-
-
-def _piece_count(line: str, where: str) -> tuple[str, int]:
-    piece, _, count = line.rpartition(" ")
-    if not piece or not count.isdecimal():
-        raise InputError(f"{where}: expected a piece and its count, found '{line}'")
-    return piece, int(count)
+            file.write(" ".join(segmenter.segment(line)) + "\n")
 
 
 @contextlib.contextmanager

@@ -1,8 +1,9 @@
 """Dependency trees from CoNLL-U (https://universaldependencies.org/format.html).
 
-Only ID, FORM and HEAD are read. Comments, multiword lines (3-4) and empty nodes (8.1) are stepped
-over. A block of comments without words is an empty sentence, which keeps its place among the
-others. A sentence whose heads are all `_` has words and no tree.
+Only ID, FORM and HEAD are read. Comments and empty nodes (8.1) are stepped over; of multiword lines
+(3-4) the form is kept as the token that its words share. A block of comments without words is an
+empty sentence, which keeps its place among the others. A sentence whose heads are all `_` has words
+and no tree.
 """
 
 import re
@@ -17,17 +18,42 @@ from fairseq_posattn.trees.forms import plain_form
 COLUMNS, FORM, HEAD = 10, 1, 6
 NO_HEAD = "_"
 NUMBER = re.compile(r"-?\d+")
-STEPPED_OVER = re.compile(r"\d+[-.]\d+")
+EMPTY_NODE = re.compile(r"\d+\.\d+")
+MULTIWORD = re.compile(r"(\d+)-(\d+)")
 
 
 @dataclass(slots=True)
 class Sentence:
-    """Words (see `plain_form`), their tree if there is one, and where the sentence starts."""
+    """Words (see `plain_form`), their tree if there is one, and where the sentence starts.
+
+    multiword: first word (from 0), number of words and form of each token of several words.
+    """
 
     words: list[str]
     parents: list[int] | None
     path: str
     line: int
+    multiword: list[tuple[int, int, str]]
+
+    @property
+    def tokens(self) -> list[str]:
+        """The words as the text has them: im, not in and dem."""
+        if not self.multiword:
+            return self.words
+        tokens = list(self.words)
+        for first, count, form in reversed(self.multiword):
+            tokens[first : first + count] = [form]
+        return tokens
+
+    @property
+    def words_of_token(self) -> list[int] | None:
+        """How many words each token has; None: one each."""
+        if not self.multiword:
+            return None
+        counts = [1] * len(self.words)
+        for first, count, _ in reversed(self.multiword):
+            counts[first : first + count] = [count]
+        return counts
 
 
 @dataclass(slots=True)
@@ -61,17 +87,39 @@ def read_blocks(path: str) -> Iterator[Block]:
 
 def parse_block(block: Block, several_roots: str = "error") -> Sentence:
     """The sentence of a block, checked."""
-    words, heads, numbers = [], [], []
+    words, heads, numbers, multiword = [], [], [], []
     for number, line in enumerate(block.lines, start=block.line):
         if line[0] == "#":
             continue
         columns = line.split("\t")
-        if _is_word(columns, len(words) + 1, f"{block.path}:{number}"):
+        where = f"{block.path}:{number}"
+        if _is_word(columns, len(words) + 1, where):
             words.append(plain_form(columns[FORM]))
             heads.append(columns[HEAD])
             numbers.append(number)
+        elif token := MULTIWORD.fullmatch(columns[0]):
+            multiword.append(_multiword(token, columns[FORM], len(words), multiword, where))
+    if multiword and sum(multiword[-1][:2]) > len(words):
+        raise TreeError(
+            f"{block.path}:{block.line}: the sentence ends within the token '{multiword[-1][2]}'"
+        )
     parents = _parents(heads, numbers, block.path, several_roots)
-    return Sentence(words, parents, block.path, block.line)
+    return Sentence(words, parents, block.path, block.line, multiword)
+
+
+def _multiword(
+    token: re.Match, form: str, words: int, before: list, where: str
+) -> tuple[int, int, str]:
+    """First word (from 0), number of words, form; it must stand right before its words."""
+    first, last = int(token[1]), int(token[2])
+    if first != words + 1 or last < first or (before and sum(before[-1][:2]) >= first):
+        raise TreeError(
+            f"{where}: the multiword token {token[0]} does not stand before its own words; "
+            f"the next word is {words + 1}"
+        )
+    if not form:
+        raise TreeError(f"{where}: the multiword token {token[0]} is empty; write its form")
+    return words, last - first + 1, plain_form(form)
 
 
 def _is_word(columns: list[str], expected: int, where: str) -> bool:
@@ -86,7 +134,7 @@ def _is_word(columns: list[str], expected: int, where: str) -> bool:
                 f"{where}: word {expected} is empty; write its form, or _ if it has none"
             )
         return True
-    if STEPPED_OVER.fullmatch(columns[0]):
+    if EMPTY_NODE.fullmatch(columns[0]) or MULTIWORD.fullmatch(columns[0]):
         return False
     raise TreeError(
         f"{where}: expected the word with ID {expected}, found ID '{columns[0]}'; "

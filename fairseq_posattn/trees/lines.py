@@ -1,11 +1,13 @@
 """The text files between the steps of the preparation, one line a sentence.
 
 - words: plain words (`plain_form`), joined by one space; an empty line is an empty sentence;
-- parents: of each word, counted from 1, 0 for the root: `2 0 2`; a line `-`: no tree;
+- parents: of each word, counted from 1, 0 for the root: `2 0 2`; a line `-`: no tree; where the
+  words are tokens of the text, the words of one token are joined: `3+3 0` (im Haus);
 - trees: for each word its parent and the number of its pieces: `2:1 0:3 2:1`.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from fairseq_posattn.files import read_lines
@@ -13,14 +15,21 @@ from fairseq_posattn.trees.checks import TreeError, checked_tree
 
 NO_TREE = "-"
 Tree = tuple[Sequence[int], Sequence[int]]  # parents, pieces of each word
+# parents of the words or no tree, and how many words each token has (None: one each)
+Parents = tuple[Sequence[int] | None, Sequence[int] | None]
 
 
 def words_line(words: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def parents_line(parents: Sequence[int] | None) -> str:
-    return NO_TREE if parents is None else " ".join(map(str, parents))
+def parents_line(parents: Sequence[int] | None, words_of_token: Sequence[int] | None = None) -> str:
+    if parents is None:
+        return NO_TREE
+    if words_of_token is None:
+        return " ".join(map(str, parents))
+    rest = iter(map(str, parents))
+    return " ".join("+".join(islice(rest, count)) for count in words_of_token)
 
 
 def tree_line(parents: Sequence[int], pieces: Sequence[int]) -> str:
@@ -38,10 +47,15 @@ def parse_words(line: str, where: str) -> list[str]:
     return words
 
 
-def parse_parents(line: str, where: str, several_roots: str = "error") -> Sequence[int] | None:
+def parse_parents(line: str, where: str, several_roots: str = "error") -> Parents:
     if line == NO_TREE:
-        return None
-    return checked_tree(_numbers(parse_words(line, where), where), where, several_roots)
+        return None, None
+    tokens = parse_words(line, where)
+    words_of_token = None
+    if "+" in line:
+        words_of_token = [token.count("+") + 1 for token in tokens]
+        tokens = "+".join(tokens).split("+")
+    return checked_tree(_numbers(tokens, where), where, several_roots), words_of_token
 
 
 def parse_tree(line: str, where: str) -> Tree:
@@ -52,11 +66,8 @@ def parse_tree(line: str, where: str) -> Tree:
         )
     numbers = _numbers(" ".join(tokens).replace(":", " ").split(" ") if tokens else [], where)
     parents, pieces = numbers[0::2], numbers[1::2]
-    if pieces and min(pieces) < 1:
-        raise TreeError(
-            f"{where}: word {pieces.index(min(pieces)) + 1} has no pieces; "
-            "each word has at least one"
-        )
+    if pieces and min(pieces) < 0:
+        raise TreeError(f"{where}: word {pieces.index(min(pieces)) + 1} has {min(pieces)} pieces")
     return checked_tree(parents, where), pieces
 
 
@@ -72,7 +83,7 @@ def read_words(path: str | Path) -> Iterator[list[str]]:
         yield parse_words(line, f"{path}:{number}")
 
 
-def read_parents(path: str | Path, several_roots: str = "error") -> Iterator[Sequence[int] | None]:
+def read_parents(path: str | Path, several_roots: str = "error") -> Iterator[Parents]:
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_parents(line, f"{path}:{number}", several_roots)
 

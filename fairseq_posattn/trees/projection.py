@@ -1,21 +1,28 @@
-"""From words to pieces: how many pieces each word of a tree was split into.
+"""From words to pieces: how many pieces each word of a tree was split into."""
 
-A `Joiner` undoes one kind of segmentation: it takes pieces and gives the words that they spell, and
-the number of pieces of each. Another segmenter is one more joiner.
-"""
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from collections.abc import Callable, Sequence
-
+from fairseq_posattn.trees.alignment import Span, match, project_spans, spans, word_spans
 from fairseq_posattn.trees.checks import TreeError
 
 SEPARATOR = "@@"
-Joiner = Callable[[Sequence[str]], tuple[list[str], list[int]]]
+
+
+class Parsed(NamedTuple):
+    """The tree of a line: its tokens, the parents of its words, and how many words each token has
+    (None: one each), as 2 for the German im = in + dem."""
+
+    tokens: Sequence[str]
+    parents: Sequence[int]
+    words_of_token: Sequence[int] | None = None
 
 
 def words_of_pieces(
     pieces: Sequence[str], separator: str = SEPARATOR
 ) -> tuple[list[str], list[int]]:
-    """The joiner of subword-nmt: a separator at the end of a piece joins it to the next."""
+    """The words that pieces of subword-nmt spell, and the number of pieces of each: a separator at
+    the end of a piece joins it to the next."""
     words, counts, beginning = [], [], []
     for piece in pieces:
         if piece.endswith(separator):
@@ -31,44 +38,38 @@ def words_of_pieces(
     return words, counts
 
 
+def without_separators(pieces: Sequence[str], separator: str = SEPARATOR) -> list[str]:
+    """What each piece of subword-nmt spells."""
+    return [piece.removesuffix(separator) for piece in pieces]
+
+
 def project(
-    words: Sequence[str],
-    parents: Sequence[int],
-    pieces: Sequence[str],
-    where: str,
-    join: Joiner = words_of_pieces,
+    parsed: Parsed, pieces: Sequence[str], where: str, separator: str = SEPARATOR
 ) -> list[int]:
-    """The number of pieces of each word; an error, begun with `where`, if they spell others."""
-    if len(parents) != len(words):
-        raise TreeError(
-            f"{where}: the sentence has {len(words)} words and its tree {len(parents)}; "
-            "make both from the same CoNLL-U file"
-        )
+    """The number of pieces of each word, of pieces of subword-nmt, which spell their line."""
     try:
-        spelled, counts = join(pieces)
+        spelled, counts = words_of_pieces(pieces, separator)
     except TreeError as error:
         raise TreeError(f"{where}: {error}") from error
-    if spelled != list(words):
-        raise TreeError(f"{where}: {_difference(words, spelled)}")
-    return counts
-
-
-def _difference(words: Sequence[str], spelled: Sequence[str]) -> str:
-    """Where two lists of words part, and both sentences in full."""
-    same = sum(1 for _ in _common_start(words, spelled))
-    tree, pieces = (
-        repr(side[same]) if same < len(side) else "nothing" for side in (words, spelled)
-    )
-    return (
-        f"the segmenter changed the words: "
-        f"word {same + 1} is {tree} in the tree and {pieces} in the pieces; "
-        f"the tree has '{' '.join(words)}', the pieces spell '{' '.join(spelled)}'; "
-        "segment the words of the tree without normalising them, and with the separator given here"
+    if parsed.words_of_token is None and spelled == list(parsed.tokens):
+        _check_lengths(parsed, where)
+        return counts
+    return project_line(
+        parsed, " ".join(spelled), spans(without_separators(pieces, separator)), where
     )
 
 
-def _common_start(left: Sequence[str], right: Sequence[str]):
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            return
-        yield a
+def project_line(parsed: Parsed, line: str, pieces: Sequence[Span], where: str) -> list[int]:
+    """The number of pieces of each word, of pieces that lie anywhere in the line."""
+    _check_lengths(parsed, where)
+    match(line, parsed.tokens, where)
+    return project_spans(parsed.parents, word_spans(parsed.tokens, parsed.words_of_token), pieces)
+
+
+def _check_lengths(parsed: Parsed, where: str) -> None:
+    words = len(parsed.tokens) if parsed.words_of_token is None else sum(parsed.words_of_token)
+    if len(parsed.parents) != words:
+        raise TreeError(
+            f"{where}: the sentence has {words} words and its tree {len(parsed.parents)}; "
+            "make both from the same CoNLL-U file"
+        )

@@ -155,3 +155,39 @@ def test_what_is_written_is_read(trees, data):
         found = list(read_conllu(path))
     assert [s.parents for s in found] == trees
     assert [s.words for s in found] == [[plain_form(w) for w in words] for words in sentences]
+
+
+IM_HAUS = [
+    "1-2\tim\t_\t_\t_\t_\t_\t_\t_\t_",
+    "1\tin\t_\t_\t_\t_\t3\t_\t_\t_",
+    "2\tdem\t_\t_\t_\t_\t3\t_\t_\t_",
+    "3\tHaus\t_\t_\t_\t_\t0\t_\t_\t_",
+]
+
+
+def read_one(tmp_path, lines):
+    path = tmp_path / "multiword.conllu"
+    path.write_text("\n".join(lines) + "\n\n")
+    return next(iter(read_conllu(path)))
+
+
+def test_multiword_tokens(tmp_path):
+    sentence = read_one(tmp_path, IM_HAUS)
+    assert sentence.words == ["in", "dem", "Haus"] and sentence.parents == [3, 3, 0]
+    assert sentence.tokens == ["im", "Haus"] and sentence.words_of_token == [2, 1]
+    sentence = read_one(tmp_path, IM_HAUS[1:])
+    assert sentence.tokens == sentence.words and sentence.words_of_token is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (IM_HAUS[1:2] + IM_HAUS[:1] + IM_HAUS[2:], "does not stand before its own words"),
+        (IM_HAUS[:1] + IM_HAUS, "does not stand before its own words"),
+        ([IM_HAUS[0].replace("im", "")] + IM_HAUS[1:], "the multiword token 1-2 is empty"),
+        ([IM_HAUS[0].replace("1-2", "1-4")] + IM_HAUS[1:], "ends within the token 'im'"),
+    ],
+)
+def test_multiword_tokens_in_disorder(tmp_path, lines, message):
+    with pytest.raises(TreeError, match=message):
+        read_one(tmp_path, lines)

@@ -27,6 +27,17 @@ def test_what_the_lines_look_like():
     assert parents_line(None) == "-"
     assert words_line([]) == parents_line([]) == tree_line([], []) == ""
     assert tree_line([2, 0, 2], [1, 3, 1]) == "2:1 0:3 2:1"
+    assert parents_line([3, 3, 0], [2, 1]) == "3+3 0"  # im Haus
+    assert parents_line(None, [2, 1]) == "-"
+
+
+@given(parents(), st.data())
+def test_words_of_one_token(tree, data):
+    ends = data.draw(st.sets(st.integers(1, len(tree) - 1))) if len(tree) > 1 else set()
+    cuts = [0, *sorted(ends), len(tree)]
+    counts = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+    expected = (tree, counts if len(counts) < len(tree) else None)
+    assert parse_parents(parents_line(tree, counts), "here") == expected or not tree
 
 
 @given(parents(), st.data())
@@ -34,7 +45,7 @@ def test_what_is_written_is_read(tree, data):
     words = [plain_form(data.draw(forms())) for _ in tree]
     counts = [data.draw(st.integers(1, 9)) for _ in tree]
     assert parse_words(words_line(words), "here") == words
-    assert parse_parents(parents_line(tree), "here") == tree
+    assert parse_parents(parents_line(tree), "here") == (tree, None)
     assert parse_tree(tree_line(tree, counts), "here") == (tree, counts)
 
 
@@ -49,17 +60,17 @@ def test_a_plain_form_is_one_word_for_every_reader(form):
 def test_files(tmp_path):
     path = tmp_path / "lines"
     path.write_bytes(b"0 1\n\n-\n0")
-    assert list(read_parents(path)) == [[0, 1], [], None, [0]]
+    assert list(read_parents(path)) == [([0, 1], None), ([], None), (None, None), ([0], None)]
     path.write_bytes("a\u2028b c\u0085\n\nd\n".encode())
     assert list(read_words(path)) == [["a\u2028b", "c\u0085"], [], ["d"]]
-    path.write_bytes(b"0:2 1:1\n\n")
-    assert list(read_trees(path)) == [([0, 1], [2, 1]), ([], [])]
+    path.write_bytes(b"0:2 1:0\n\n")
+    assert list(read_trees(path)) == [([0, 1], [2, 0]), ([], [])]
 
 
 def test_several_roots_first(tmp_path):
     path = tmp_path / "parents"
     path.write_text("0 0 2\n")
-    assert list(read_parents(path, "first")) == [[0, 1, 2]]
+    assert list(read_parents(path, "first")) == [([0, 1, 2], None)]
 
 
 BAD = [
@@ -75,7 +86,7 @@ BAD = [
     (read_trees, "0:1 1", "expected parent:pieces for each word"),
     (read_trees, "0:1 1:1:1", "expected parent:pieces for each word"),
     (read_trees, "0:1 1:", "expected whole numbers"),
-    (read_trees, "0:1 1:0", "word 2 has no pieces"),
+    (read_trees, "0:1 1:-1", "word 2 has -1 pieces"),
     (read_trees, "0:1 2:1", "a cycle: 2 -> 2"),
     (read_trees, "-", "expected parent:pieces for each word"),
 ]

@@ -1,0 +1,139 @@
+"""Segmenters: a line -> its pieces, and where each piece lies in the line."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol
+
+from fairseq_posattn.files import InputError, read_lines
+from fairseq_posattn.trees.alignment import Span, spans
+from fairseq_posattn.trees.forms import OPEN_BOX, plain_form
+from fairseq_posattn.trees.projection import SEPARATOR, without_separators
+
+SPACE = "\u2581"  # how sentencepiece writes a space
+
+
+class Segmenter(Protocol):
+    def segment(self, line: str) -> list[str]:
+        """The pieces of a line."""
+
+    def spans(self, line: str) -> list[Span]:
+        """Where the pieces lie: offsets that count the line's characters without whitespace."""
+
+    def join(self, pieces: str) -> str:
+        """The line that pieces, separated by spaces, came from."""
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """How subword-nmt splits words: merges, mark of a piece that others follow, pieces allowed."""
+
+    codes: str
+    separator: str = SEPARATOR
+    vocabulary: str | None = None
+    threshold: int | None = None
+
+    def __post_init__(self):
+        if self.threshold is not None and self.vocabulary is None:
+            raise InputError("--vocabulary-threshold says nothing without --vocabulary")
+
+
+class SubwordNmt:
+    """Byte-pair encoding of words separated by spaces (Sennrich et al. 2016)."""
+
+    def __init__(self, segmentation: Segmentation):
+        self.separator = segmentation.separator
+        self.bpe = load_bpe(segmentation)
+
+    def segment(self, line: str) -> list[str]:
+        return self.bpe.process_line(line).split()
+
+    def spans(self, line: str) -> list[Span]:
+        return spans(without_separators(self.segment(line), self.separator))
+
+    def join(self, pieces: str) -> str:
+        return (pieces + " ").replace(self.separator + " ", "").rstrip(" ")
+
+
+class SentencePiece:
+    """sentencepiece (Kudo and Richardson 2018): any text, unigram or byte-pair encoding."""
+
+    def __init__(self, model: str):
+        import sentencepiece
+
+        self.model = model
+        try:
+            self.processor = sentencepiece.SentencePieceProcessor(model_file=model)
+        except (RuntimeError, OSError) as error:
+            raise InputError(f"{model}: not a sentencepiece model ({error})") from error
+
+    def segment(self, line: str) -> list[str]:
+        # fairseq would tear a piece at whitespace, which a model may keep within one
+        return [plain_form(piece) for piece in self.processor.encode(line, out_type=str)]
+
+    def spans(self, line: str) -> list[Span]:
+        before = [0, *accumulate(not (c.isspace() or c == OPEN_BOX) for c in line)]
+        return [(before[begin], before[end]) for begin, end in self.offsets(line)]
+
+    def offsets(self, line: str) -> Sequence[Span]:
+        """Its own offsets: its normalisation may change the number of characters."""
+        try:
+            return self.processor.encode(line, return_type="offset_mapping")["offsets"]
+        except TypeError:  # before 0.2.2
+            pieces = self.processor.encode(line, out_type="immutable_proto").pieces
+            return [(piece.begin, piece.end) for piece in pieces]
+
+    def join(self, pieces: str) -> str:
+        return pieces.replace(" ", "").replace(SPACE, " ").strip(" ")
+
+
+def load_segmenter(
+    codes: str | None = None, sentencepiece: str | None = None, separator: str = SEPARATOR
+) -> Segmenter:
+    """The segmenter of a file of merges, or of a sentencepiece model."""
+    if (codes is None) == (sentencepiece is None):
+        raise InputError("name either merges (--codes) or a sentencepiece model (--sentencepiece)")
+    return (
+        SentencePiece(sentencepiece)
+        if sentencepiece
+        else SubwordNmt(Segmentation(codes, separator))
+    )
+
+
+def load_bpe(segmentation: Segmentation):
+    """The segmenter of subword-nmt."""
+    from subword_nmt.apply_bpe import BPE
+
+    codes = io.StringIO("\n".join(_merges(segmentation.codes)))
+    return BPE(codes, separator=segmentation.separator, vocab=_vocabulary(segmentation))
+
+
+def _merges(codes: str) -> Iterator[str]:
+    """The lines of a file of merges; subword-nmt itself would end the program at a bad one."""
+    number = 0
+    for number, line in enumerate(read_lines(codes), start=1):
+        if len(line.split(" ")) != 2:
+            raise InputError(f"{codes}:{number}: expected two pieces to merge, found '{line}'")
+        yield line
+    if number < 2:
+        raise InputError(
+            f"{codes}: no merges; learn them from more text or a lower --min-frequency"
+        )
+
+
+def _vocabulary(segmentation: Segmentation) -> set[str] | None:
+    path = segmentation.vocabulary
+    if path is None:
+        return None
+    counts = (_piece_count(line, f"{path}:{k}") for k, line in enumerate(read_lines(path), start=1))
+    return {piece for piece, count in counts if count >= (segmentation.threshold or 0)}
+
+
+def _piece_count(line: str, where: str) -> tuple[str, int]:
+    piece, _, count = line.rpartition(" ")
+    if not piece or not count.isdecimal():
+        raise InputError(f"{where}: expected a piece and its count, found '{line}'")
+    return piece, int(count)
