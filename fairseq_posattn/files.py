@@ -37,6 +37,12 @@ def open_to_read(path: str | Path) -> BinaryIO:
     return io.BufferedReader(opener(path, "rb")) if opener else open(path, "rb")
 
 
+def open_to_write(path: str | Path) -> BinaryIO:
+    """A file to write, packed if its name ends in .xz or .zst."""
+    opener = OPENERS.get(Path(path).suffix, open)
+    return opener(path, "wb")
+
+
 def open_zst(path: str | Path, mode: str) -> BinaryIO:
     """A file of one or several zstandard frames; one written anew has its checksum."""
     zstandard = import_zstandard(path)

@@ -1,0 +1,103 @@
+"""Parsers: lines -> parsed lines, one for each, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.parsed import ParsedLine, Word
+from fairseq_posattn.trees.alignment import match
+from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.conllu import Sentence
+
+LONG_LINES = ("cut", "skip")
+ON_FAILURE = ("stop", "flat")
+PARSERS = ("stanza", "conllu")
+
+
+@dataclass(frozen=True)
+class ParserSettings:
+    """Everything that a tree depends on; kept with what was parsed."""
+
+    parser: str = "stanza"
+    lang: str = "en"
+    model_dir: str | None = None
+    package: str = "default"
+    tokenized: bool = False
+    max_words: int = 250
+    long_lines: str = "cut"
+    on_failure: str = "stop"
+    several_roots: str = "error"
+
+    def describe(self) -> dict:
+        """What the trees of a line that can be parsed depend on."""
+        return {name: value for name, value in asdict(self).items() if name != "on_failure"}
+
+
+class ParserFailure(Exception):
+    """A line that the parser cannot do."""
+
+
+class Parser(Protocol):
+    def words(self, line: str) -> ParsedLine:
+        """The words of a line that could not be parsed, without a tree."""
+
+    def parse(self, lines: Sequence[str]) -> list[ParsedLine]:
+        """One for each line; any exception means that one of the lines cannot be parsed."""
+
+
+@lru_cache(maxsize=1)
+def load_parser(settings: ParserSettings) -> Parser:
+    """Loaded once in each process."""
+    from fairseq_posattn.parsing.stanza_parser import StanzaParser
+
+    return StanzaParser(settings)
+
+
+def parse_safely(
+    parser: Parser, lines: Sequence[str], where: Callable[[int], str], on_failure: str
+) -> list[ParsedLine]:
+    """All lines; those that make the parser fail are found by halving, and stop the work or get a
+    flat tree."""
+    try:
+        parsed = parser.parse(lines)
+        if len(parsed) != len(lines):
+            raise ParserFailure(f"{len(parsed)} results for {len(lines)} lines")
+        return parsed
+    except Exception as error:
+        if len(lines) == 1:
+            return [_failed(parser, lines[0], where(0), on_failure, error)]
+    half = len(lines) // 2
+    return [
+        *parse_safely(parser, lines[:half], where, on_failure),
+        *parse_safely(parser, lines[half:], lambda k: where(k + half), on_failure),
+    ]
+
+
+def _failed(parser: Parser, line: str, where: str, on_failure: str, error: Exception) -> ParsedLine:
+    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    if on_failure == "stop":
+        raise InputError(
+            f"{where}: the parser failed ({reason}) on '{line}'; change the line, "
+            "or give such lines flat trees with --on-failure flat"
+        ) from error
+    return parser.words(line).flat(f"the parser failed ({reason}): flat tree")
+
+
+def given_trees(
+    lines: Sequence[str], sentences: Iterator[Sentence], where: Callable[[int], str]
+) -> list[ParsedLine]:
+    """Trees made elsewhere, checked to be those of the lines."""
+    return [given_tree(line, next(sentences, None), where(k)) for k, line in enumerate(lines)]
+
+
+def given_tree(line: str, sentence: Sentence | None, where: str) -> ParsedLine:
+    if sentence is None:
+        raise TreeError(f"{where}: no tree is left for '{line}'")
+    match(line, sentence.tokens, f"{where}, {sentence.path}:{sentence.line}")
+    heads = sentence.parents or [None] * len(sentence.words)
+    words = [Word(form, head) for form, head in zip(sentence.words, heads, strict=True)]
+    return ParsedLine(words, sentence.multiword)

@@ -1,0 +1,219 @@
+"""stanza (Qi et al. 2020) as a parser that gives one tree for each line, whatever stanza thinks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.parsed import ParsedLine, Word, joined
+from fairseq_posattn.parsing.parsers import ParserFailure, ParserSettings
+from fairseq_posattn.trees.alignment import match
+
+PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt where the language has it
+AFTER_TOKENIZATION = "pos,lemma,depparse"
+# Sentences and words in a batch: larger ones take gigabytes and are slower.
+BATCHES = {"pos_batch_size": 100, "depparse_batch_size": 3000}
+
+
+class StanzaParser:
+    """Lines are tokenised by stanza, or, with settings.tokenized, at their spaces."""
+
+    def __init__(self, settings: ParserSettings):
+        self.settings = settings
+        self.pipeline = load_pipeline(settings)
+
+    def parse(self, lines: Sequence[str]) -> list[ParsedLine]:
+        lines_of_words = self.tokenize(lines)
+        parts = [self.parts(words) for words in lines_of_words]
+        trees = iter(self.trees([part for of_line in parts for part in of_line]))
+        return [
+            self.tree_of_line(words, list(islice(trees, len(of_line))))
+            for words, of_line in zip(lines_of_words, parts, strict=True)
+        ]
+
+    def words(self, line: str) -> ParsedLine:
+        try:
+            return self.tokenize([line])[0]
+        except Exception:  # its tokeniser failed: at spaces, then
+            return at_spaces(line)
+
+    def tokenize(self, lines: Sequence[str]) -> list[ParsedLine]:
+        if self.settings.tokenized:
+            return [at_spaces(line) for line in lines]
+        from stanza.models.common.doc import Document
+
+        texts = [Document([], text=line) for line in lines if line.strip()]
+        documents = iter(self.pipeline.process(texts, processors="tokenize,mwt"))
+        return [
+            one_line(line, next(documents)) if line.strip() else ParsedLine([]) for line in lines
+        ]
+
+    def parts(self, line: ParsedLine) -> list[ParsedLine]:
+        """What is parsed at once: the line, or parts of it if it is too long, or nothing."""
+        if len(line.words) <= self.settings.max_words:
+            return [line] if line.words else []
+        if self.settings.long_lines == "skip":
+            return []
+        return list(cut(line, self.settings.max_words))
+
+    def trees(self, parts: Sequence[ParsedLine]) -> list[ParsedLine]:
+        if not parts:
+            return []
+        from stanza.models.common.doc import Document
+
+        document = Document([as_stanza(part) for part in parts])
+        self.pipeline.process(document, processors=AFTER_TOKENIZATION)
+        if len(document.sentences) != len(parts):
+            raise ParserFailure(f"{len(document.sentences)} trees for {len(parts)} sentences")
+        return [
+            with_tree(part, sentence)
+            for part, sentence in zip(parts, document.sentences, strict=True)
+        ]
+
+    def tree_of_line(self, line: ParsedLine, parts: Sequence[ParsedLine]) -> ParsedLine:
+        count = len(line.words)
+        if not parts and count:
+            return line.without_tree(f"{count} words, above --max-words: skipped, no tree")
+        note = f"{count} words, above --max-words: parsed in {len(parts)} parts"
+        return joined(parts, note if len(parts) > 1 else None)
+
+
+def at_spaces(line: str) -> ParsedLine:
+    """Words separated by spaces or tabs; other whitespace stays inside its word."""
+    return ParsedLine([Word(form, None) for form in line.replace("\t", " ").split(" ") if form])
+
+
+def one_line(line: str, document) -> ParsedLine:
+    """stanza's words of a line, even if it saw several sentences, or none."""
+    parsed = ParsedLine([])
+    for token in (token for sentence in document.sentences for token in sentence.tokens):
+        form = line[token.start_char : token.end_char]  # its own text may be <UNK>
+        if len(token.words) > 1:
+            parsed.multiword.append((len(parsed.words), len(token.words), form))
+            parsed.words += [Word(word.text, None) for word in token.words]
+        else:
+            parsed.words.append(Word(form, None))
+    if not parsed.words:
+        return at_spaces(line)
+    match(line, parsed.tokens, "stanza's tokeniser")
+    return parsed
+
+
+def cut(line: ParsedLine, longest: int) -> Iterator[ParsedLine]:
+    """Parts of a line between tokens."""
+    part = ParsedLine([])
+    k = 0
+    for form, count in line.counted_tokens():
+        if part.words and len(part.words) + count > longest:
+            yield part
+            part = ParsedLine([])
+        if count > 1:
+            part.multiword.append((len(part.words), count, form))
+        part.words += line.words[k : k + count]
+        k += count
+    yield part
+
+
+def as_stanza(line: ParsedLine) -> list[dict]:
+    """A sentence as stanza's Document takes it."""
+    tokens = {first: (count, form) for first, count, form in line.multiword}
+    rows = []
+    for k, word in enumerate(line.words):
+        if k in tokens:
+            count, form = tokens[k]
+            rows.append({"id": (k + 1, k + count), "text": form})
+        rows.append({"id": (k + 1,), "text": word.form})
+    return rows
+
+
+def with_tree(line: ParsedLine, sentence) -> ParsedLine:
+    if len(sentence.words) != len(line.words):
+        raise ParserFailure(f"{len(sentence.words)} words in the tree of {len(line.words)}")
+    words = [
+        Word(
+            given.form,
+            int(found.head),
+            found.deprel,
+            found.lemma or "_",
+            found.upos or "_",
+            found.xpos or "_",
+            found.feats or "_",
+        )
+        for given, found in zip(line.words, sentence.words, strict=True)
+    ]
+    return joined([ParsedLine(words, line.multiword)])
+
+
+def load_pipeline(settings: ParserSettings):
+    stanza = import_stanza()
+    import torch
+
+    gpu = torch.cuda.is_available()
+    if not gpu:
+        torch.set_num_threads(1)  # workers share the cores; several threads each are far slower
+    options = (
+        {"tokenize_pretokenized": True} if settings.tokenized else {"tokenize_no_ssplit": True}
+    )
+    folder = {"dir": settings.model_dir} if settings.model_dir else {}
+    try:
+        return stanza.Pipeline(
+            settings.lang,
+            processors=PROCESSORS,
+            package=settings.package,
+            download_method=None,
+            use_gpu=gpu,
+            logging_level="ERROR",
+            **BATCHES,
+            **options,
+            **folder,
+        )
+    except Exception as error:  # a dozen kinds, from a missing file to a torn pickle
+        raise InputError(missing_model(settings, error)) from error
+
+
+def missing_model(settings: ParserSettings, error: Exception) -> str:
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return (
+        f"no stanza model for '{settings.lang}' (package {settings.package}) can be loaded from "
+        f"{model_folder(settings)}: {reason}; add --download where there is a network, or make the "
+        f"folder there, stanza.download('{settings.lang}', model_dir='DIR'), copy it here and name "
+        "it with --model-dir"
+    )
+
+
+def model_folder(settings: ParserSettings) -> str:
+    if settings.model_dir:
+        return settings.model_dir
+    from stanza.resources.common import DEFAULT_MODEL_DIR
+
+    return os.environ.get("STANZA_RESOURCES_DIR") or str(DEFAULT_MODEL_DIR)
+
+
+def download(settings: ParserSettings) -> None:
+    """Only on request."""
+    stanza = import_stanza()
+    folder = {"model_dir": settings.model_dir} if settings.model_dir else {}
+    try:
+        stanza.download(
+            settings.lang, package=settings.package, processors=PROCESSORS, verbose=False, **folder
+        )
+    except Exception as error:  # stanza lets through what requests, json and others raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"the stanza model for '{settings.lang}' cannot be downloaded: {reason}; is there a "
+            "network? Without one, make the folder on another machine with "
+            f"stanza.download('{settings.lang}', model_dir='DIR') and name it with --model-dir"
+        ) from error
+
+
+def import_stanza():
+    try:
+        import stanza
+    except ImportError:
+        raise InputError(
+            "stanza is not installed: pip install 'fairseq_posattn[parse]' "
+            "(in a checkout: pip install -c constraints.txt '.[parse]')"
+        ) from None
+    return stanza

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+r"""Text -> CoNLL-U: one tree for each line, always, in the same order.
+
+    python preprocess/parse.py train.en --lang en --model-dir stanza_resources \
+        --out work/train.conllu.xz --workers 4
+
+Killed at any moment, the same command goes on where it was.
+"""
+
+import argparse
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.parsers import LONG_LINES, ON_FAILURE, PARSERS, ParserSettings
+from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+
+EXECUTORS = ("local", "slurm", "ray")
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", help="one sentence a line; plain, .gz, .xz or .zst")
+    parser.add_argument("--out", required=True, help=".conllu, .conllu.xz or .conllu.zst")
+    add_parser_options(parser.add_argument_group("parser"))
+    add_cluster_options(parser.add_argument_group("at size"))
+    return parser.parse_args()
+
+
+def add_parser_options(group) -> None:
+    add = group.add_argument
+    add("--parser", choices=PARSERS, default="stanza", help="default: %(default)s")
+    add(
+        "--trees",
+        metavar="CONLLU",
+        help="with --parser conllu: trees of these lines, made elsewhere",
+    )
+    add("--lang", default="en", help="any language of stanza (default: %(default)s)")
+    add("--package", default="default", help="stanza's set of models (default: %(default)s)")
+    add("--model-dir", metavar="DIR", help="stanza's models (default: stanza's own folder)")
+    add("--download", action="store_true", help="get the models from the network first")
+    add(
+        "--tokenized",
+        action="store_true",
+        help="words are separated by spaces; else stanza tokenises the line",
+    )
+    add(
+        "--max-words",
+        type=positive,
+        default=250,
+        help="of a sentence parsed at once; costs grow with the square (default: %(default)s)",
+    )
+    add(
+        "--long-lines",
+        choices=LONG_LINES,
+        default="cut",
+        help="longer lines are parsed in parts, the roots below the first one's (default), or get "
+        "no tree (skip); both are reported",
+    )
+    add(
+        "--on-failure",
+        choices=ON_FAILURE,
+        default="stop",
+        help="a line that makes the parser fail: an error (default), or a flat tree, reported",
+    )
+    add(
+        "--several-roots",
+        choices=SEVERAL_ROOTS,
+        default="error",
+        help="of --trees: an error (default), or keep the first root",
+    )
+
+
+def add_cluster_options(group) -> None:
+    add = group.add_argument
+    add(
+        "--executor",
+        choices=EXECUTORS,
+        default="local",
+        help="processes of this machine (default), a Slurm array, or a Ray cluster",
+    )
+    add(
+        "--workers", type=positive, default=1, help="how many shards at once (default: %(default)s)"
+    )
+    add(
+        "--shard-lines", type=positive, default=2000, help="lines in a shard (default: %(default)s)"
+    )
+    add("--memory-gb", type=positive, default=4, help="slurm, ray: for each worker")
+    add("--gpus", type=int, default=0, help="slurm, ray: for each worker")
+    add("--partition", default="", help="slurm: where to run")
+    add("--time", default="24:00:00", help="slurm: limit for one shard")
+    add("--setup", default="", help="slurm: command that activates the environment")
+    add(
+        "--sbatch",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="slurm: further options of sbatch, e.g. account=nlp",
+    )
+    add("--keep-parts", action="store_true", help="keep OUT.parts, the shards, at the end")
+
+
+def positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
+    return int(text)
+
+
+def settings_of(options: argparse.Namespace) -> ParserSettings:
+    if (options.parser == "conllu") != (options.trees is not None):
+        raise InputError("--parser conllu and --trees FILE.conllu go together")
+    return ParserSettings(
+        **{name: getattr(options, name) for name in ParserSettings.__dataclass_fields__}
+    )
+
+
+def main() -> None:
+    options = parse_options()
+    settings = settings_of(options)
+    from fairseq_posattn.parsing.executors import Cluster
+    from fairseq_posattn.parsing.run import parse
+
+    if options.download:
+        from fairseq_posattn.parsing.stanza_parser import download
+
+        download(settings)
+    cluster = Cluster(
+        options.executor,
+        options.workers,
+        options.partition,
+        options.time,
+        options.memory_gb,
+        options.gpus,
+        options.setup,
+        dict(pair.split("=", 1) for pair in options.sbatch),
+    )
+    parse(
+        options.text,
+        options.out,
+        settings,
+        cluster,
+        shard_lines=options.shard_lines,
+        trees=options.trees,
+        keep_parts=options.keep_parts,
+    )
+
+
+if __name__ == "__main__":
+    command_line.run(main)
