@@ -10,6 +10,13 @@ from fairseq.hub_utils import GeneratorHubInterface
 class StructuredHubInterface(GeneratorHubInterface):
     """fairseq's interface; trees come from the task's provider, or are given beside the text."""
 
+    def __init__(self, cfg, task, models):
+        super().__init__(cfg, task, models)
+        if self.bpe is None and hasattr(task, "new_sentences"):
+            self.bpe = task.build_bpe(None)  # as the data were prepared
+        else:
+            task.own_bpe = True
+
     def sample(
         self,
         sentences: list[str],
@@ -22,8 +29,14 @@ class StructuredHubInterface(GeneratorHubInterface):
         if isinstance(sentences, str):
             trees = None if trees is None else [trees]
             return self.sample([sentences], beam, verbose, trees, **kwargs)[0]
-        segmented = [self.apply_bpe(self.tokenize(sentence)) for sentence in sentences]
-        if hasattr(self.task, "find_trees"):
-            self.task.find_trees(segmented, trees)
+        segmented = self.segmented(sentences, trees)
         hypotheses = self.generate([self.binarize(s) for s in segmented], beam, verbose, **kwargs)
         return [self.decode(best[0]["tokens"]) for best in hypotheses]
+
+    def segmented(self, sentences: list[str], trees) -> list[str]:
+        def encode(sentence: str) -> str:
+            return self.apply_bpe(self.tokenize(sentence))
+
+        if hasattr(self.task, "new_sentences"):
+            return self.task.new_sentences(sentences, encode, trees)
+        return [encode(sentence) for sentence in sentences]

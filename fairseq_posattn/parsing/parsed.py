@@ -38,6 +38,9 @@ class ParsedLine:
     multiword: list[tuple[int, int, str]] = field(default_factory=list)
     note: str | None = None
 
+    def __str__(self) -> str:
+        return " ".join(self.tokens)
+
     @property
     def parents(self) -> list[int] | None:
         heads = [word.head for word in self.words]

@@ -25,7 +25,9 @@ class StanzaParser:
         self.pipeline = load_pipeline(settings)
 
     def parse(self, lines: Sequence[str]) -> list[ParsedLine]:
-        lines_of_words = self.tokenize(lines)
+        return self.parse_words(self.tokenize(lines))
+
+    def parse_words(self, lines_of_words: Sequence[ParsedLine]) -> list[ParsedLine]:
         parts = [self.parts(words) for words in lines_of_words]
         trees = iter(self.trees([part for of_line in parts for part in of_line]))
         return [

@@ -6,7 +6,7 @@ to fairseq-preprocess.
 
 import logging
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,8 +39,9 @@ def parser() -> ArgumentParser:
     return parser
 
 
-def binarize(args: Namespace) -> None:
-    """Make the folder `args.destdir`; nothing appears under its name before it is complete."""
+def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None) -> None:
+    """Make the folder `args.destdir`; nothing appears under its name before it is complete, with
+    what `add` puts into it."""
     check_options(args)
     for split in splits(args):
         check_files(split, args)
@@ -50,6 +51,7 @@ def binarize(args: Namespace) -> None:
         for split in splits(args):
             check_sentences(split, args)
             _add_trees(split, args)
+        add(partial)
 
 
 def splits(args: Namespace) -> list[Split]:

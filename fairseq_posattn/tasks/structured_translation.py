@@ -9,6 +9,7 @@ import itertools
 import logging
 import os
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -20,18 +21,22 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_posattn.attention import AttentionSpecification
-from fairseq_posattn.data.tree_dataset import FlatTrees, JoinedTrees, ListedTrees, TreeDataset
+from fairseq_posattn.data.tree_dataset import FlatTrees, JoinedTrees, TreeDataset
 from fairseq_posattn.data.tree_files import load_tree_file
+from fairseq_posattn.new_text import NewText, NewTrees, ParsedSource, PreparedText
 from fairseq_posattn.positions.registry import PositionSpecification
-from fairseq_posattn.providers import PROVIDERS, build_provider
-from fairseq_posattn.trees import TreeError, flat_tree, words_of_pieces
-from fairseq_posattn.trees.checks import SEVERAL_ROOTS, checked_tree
+from fairseq_posattn.preparation import choices
+from fairseq_posattn.preparation.choices import Preparation
+from fairseq_posattn.providers import PROVIDERS, provider_name
+from fairseq_posattn.trees import TreeError
+from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+from fairseq_posattn.trees.drawing import drawn, words_by_counts, words_of_tree
 from fairseq_posattn.trees.projection import SEPARATOR
 from fairseq_posattn.trees.store import exists
 
 logger = logging.getLogger(__name__)
 
-Tree = tuple[list[int], list[int]]  # parents, pieces of each word
+BATCHES_AHEAD = 4
 
 
 @dataclass
@@ -62,7 +67,30 @@ class StructuredTranslationConfig(TranslationConfig):
         },
     )
     piece_separator: str = field(
-        default=SEPARATOR, metadata={"help": "ends a piece that its word goes on after"}
+        default=SEPARATOR,
+        metadata={
+            "help": "ends a piece that its word goes on after; \u2581: pieces of sentencepiece"
+        },
+    )
+    parser_lang: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "with --tree-provider stanza: language (default: as the data, or source)"
+        },
+    )
+    parser_dir: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "with --tree-provider stanza: folder of its models (default: as the data)"
+        },
+    )
+    parser_tokenized: bool = field(
+        default=False,
+        metadata={"help": "with --tree-provider stanza: words of new text are separated by spaces"},
+    )
+    print_tree: bool = field(
+        default=False,
+        metadata={"help": "print the tree of each translated sentence: T-number, depth, word"},
     )
 
 
@@ -77,9 +105,11 @@ class StructuredTranslationTask(TranslationTask):
             cfg.upsample_primary = 1
         super().__init__(cfg, src_dict, tgt_dict)
         self.needs_trees: bool | None = None  # not known before a model is built
-        self.provider = None
-        self.new_trees: list[Tree] | None = None  # of the lines to translate next
-        self.batches: deque[dict] = deque()  # collated, not yet translated
+        self.text: NewText | None = None
+        self.own_bpe = False
+        self.new_trees: NewTrees | None = None  # of the lines to translate next
+        self.batches: deque[tuple] = deque()  # trees and collated batch, not yet translated
+        self.asked = 0  # new lines so far
 
     # models
 
@@ -107,6 +137,8 @@ class StructuredTranslationTask(TranslationTask):
         those are the longest, if they do not fill --required-batch-size-multiple."""
         if dataset is not self.datasets.get(self.cfg.train_subset):
             options["required_batch_size_multiple"] = 1
+        if isinstance(getattr(dataset, "trees", None), NewTrees):
+            options["data_buffer_size"] = BATCHES_AHEAD  # parsed while others are translated
         return super().get_batch_iterator(dataset, *args, **options)
 
     def source_prefixes(self, split: str, epoch: int, combine: bool) -> list[str]:
@@ -131,6 +163,9 @@ class StructuredTranslationTask(TranslationTask):
         return None
 
     def load_trees(self, prefixes: list[str], source):
+        if not any(map(exists, prefixes)) and self.parses_data():
+            logger.info("%s has no trees: it is parsed as it is read", prefixes[0])
+            return self.parsed_source(source)
         flat = self.cfg.missing_tree == "flat"
         if flat and not any(map(exists, prefixes)):
             logger.warning("%s has no trees: all its sentences get flat ones", prefixes[0])
@@ -140,58 +175,51 @@ class StructuredTranslationTask(TranslationTask):
             logger.info("%s.tree: %s trees", prefix, f"{len(part):,}")
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
 
+    def parses_data(self) -> bool:
+        return provider_name(self.cfg, self.preparation()) == "stanza"
+
+    def parsed_source(self, source) -> ParsedSource:
+        preparation = self.preparation()
+        separator = self.cfg.piece_separator
+        if preparation is not None:
+            separator = preparation.separator
+        return ParsedSource(source, self.src_dict, separator, self.new_text())
+
     # new text
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
-        segmented = [encode_fn(line) for line in lines]
-        self.find_trees(segmented)
+        segmented = self.new_sentences(lines, encode_fn)
         return super().get_interactive_tokens_and_lengths(segmented, lambda line: line)
 
-    def find_trees(self, segmented: list[str], given=None) -> None:
-        """The trees of sentences as lines of pieces: those given, else those of the provider."""
-        if not self.needs_trees:
-            return
-        separator = self.cfg.piece_separator
-        split = [words_of_pieces(line.split(), separator) for line in segmented]
-        sentences = [words for words, _ in split]
-        if given is None:
-            parents = self.ask_provider(sentences)
-        else:
-            parents = self.check_given(sentences, given)
-        self.new_trees = [
-            (self.tree_or_flat(words, tree), pieces)
-            for (words, pieces), tree in zip(split, parents, strict=True)
-        ]
+    def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
+        """The pieces of new lines; their trees are given, or come from the provider later."""
+        new_text = self.new_text()
+        segmented = new_text.lines(lines, encode_fn, bool(self.needs_trees) and given is None)
+        if self.needs_trees:
+            self.new_trees = new_text.trees(segmented, given)
+            self.new_trees.first, self.asked = self.asked, self.asked + len(lines)
+        return [line.pieces for line in segmented]
 
-    def check_given(self, sentences: list[list[str]], given) -> list[list[int] | None]:
-        """Trees handed over by a program: one for each sentence, and each a tree of its words."""
-        if len(given) != len(sentences):
-            raise TreeError(f"{len(given)} trees for {len(sentences)} sentences")
-        return [self.check_one(*pair) for pair in zip(sentences, given, strict=True)]
+    def new_text(self) -> NewText:
+        if self.text is None:
+            self.text = NewText(self.cfg, self.preparation())
+        return self.text
 
-    def check_one(self, words: list[str], parents) -> list[int] | None:
-        if parents is None:
+    def preparation(self) -> Preparation | None:
+        """How the data were prepared; not if --bpe says how new text is to be segmented."""
+        folder = utils.split_paths(self.cfg.data)[0] if self.cfg.data else ""
+        if self.own_bpe or not folder or not choices.exists(folder):
             return None
-        text = " ".join(words)
-        if len(parents) != len(words):
-            raise TreeError(f"{len(parents)} parents for the {len(words)} words of '{text}'")
-        return checked_tree(list(parents), f"the tree of '{text}'", str(self.cfg.several_roots))
+        return Preparation.load(folder)
 
-    def ask_provider(self, sentences: list[list[str]]) -> list[list[int] | None]:
-        if self.provider is None:
-            self.provider = build_provider(self.cfg)
-        return self.provider.parents(sentences)
-
-    def tree_or_flat(self, words: list[str], parents: list[int] | None) -> list[int]:
-        if parents is not None:
-            return parents
-        if self.cfg.missing_tree == "flat":
-            return flat_tree(len(words))
-        raise TreeError(
-            f"no tree for the sentence '{' '.join(words)}': name a tree provider "
-            f"(--tree-provider {'|'.join(PROVIDERS)}; conllu takes --tree-file FILE.conllu), "
-            "or translate it with a flat tree: --missing-tree flat"
-        )
+    def build_bpe(self, args):
+        """Without --bpe, new text is segmented, and its translation joined, as the data were."""
+        bpe = super().build_bpe(args)
+        self.own_bpe = bpe is not None
+        if bpe is not None or self.datasets:  # fairseq-generate scores the pieces as they are
+            return bpe
+        preparation = self.preparation()
+        return preparation and PreparedText(preparation)
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None):
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
@@ -199,9 +227,9 @@ class StructuredTranslationTask(TranslationTask):
             return dataset
         trees, self.new_trees = self.new_trees, None
         if trees is None or len(trees) != len(src_tokens):
-            raise TreeError("sentences without trees: give them to find_trees() first")
+            raise TreeError("sentences without trees: give them to new_sentences() first")
         self.batches.clear()
-        return TreeDataset(dataset, ListedTrees(trees), self.batches.append)
+        return TreeDataset(dataset, trees, lambda collated: self.batches.append((trees, collated)))
 
     def build_generator(self, models, args, *rest, **kwargs):
         if self.needs_trees:
@@ -213,15 +241,34 @@ class StructuredTranslationTask(TranslationTask):
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         if self.needs_trees and "source_tree" not in sample["net_input"]:
             sample["net_input"]["source_tree"] = self.tree_of_next_batch(sample)
+        elif self.needs_trees and self.cfg.print_tree:
+            self.print_read_trees(sample)
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
     def tree_of_next_batch(self, sample) -> torch.Tensor:
         """fairseq-interactive makes a new sample of each batch's pieces; its trees are put back."""
         tokens = sample["net_input"]["src_tokens"]
-        collated = self.batches.popleft()["net_input"] if self.batches else None
-        if collated is None or not torch.equal(collated["src_tokens"], tokens.cpu()):
+        trees, collated = self.batches.popleft() if self.batches else (None, None)
+        if trees is None or not torch.equal(collated["net_input"]["src_tokens"], tokens.cpu()):
             raise TreeError("a batch without trees: it was not the next one of those prepared")
-        return collated["source_tree"].to(tokens.device)
+        if self.cfg.print_tree:
+            for k in sorted(collated["id"].tolist()):
+                found = trees.found[k]
+                words = words_of_tree(found.tokens, found.words_of_token)
+                print_tree(trees.first + k, words, found.parents)
+        return collated["net_input"]["source_tree"].to(tokens.device)
+
+    def print_read_trees(self, sample) -> None:
+        """Of binarised data, whose words are those that the pieces spell."""
+        parents, counts = sample["net_input"]["source_tree"].tolist()
+        for k, number in enumerate(sample["id"].tolist()):
+            pieces = self.src_dict.string(sample["net_input"]["src_tokens"][k]).split()
+            words = words_by_counts(pieces, counts[k], self.cfg.piece_separator)
+            print_tree(number, words, parents[k][: len(words)])
+
+
+def print_tree(number: int, words: Sequence[str], parents: Sequence[int]) -> None:
+    print("".join(f"TREE-{number}\t{line}\n" for line in drawn(words, parents)), end="")
 
 
 def store_canonical(cfg) -> None:

@@ -1,0 +1,192 @@
+"""New text on its way to the model: pieces at once, trees when a batch is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fairseq_posattn.parsing.parsed import ParsedLine
+from fairseq_posattn.preparation.choices import Preparation
+from fairseq_posattn.providers import PROVIDERS, TreeProvider, build_provider, provider_name
+from fairseq_posattn.segmenters import SPACE
+from fairseq_posattn.trees import Parsed, TreeError, batch, flat_tree, words_of_pieces
+from fairseq_posattn.trees.alignment import Span, spans
+from fairseq_posattn.trees.checks import checked_tree
+from fairseq_posattn.trees.projection import project_line, without_separators
+
+
+class Line(NamedTuple):
+    """A line as it was segmented: the text, its pieces, where they lie in it; the words that are to
+    be parsed, where they are not just those of the text."""
+
+    text: str
+    pieces: str
+    spans: Sequence[Span]
+    words: ParsedLine | None = None
+
+
+def spelled(pieces: str, separator: str) -> Line:
+    """The line that pieces spell: of sentencepiece, whose pieces begin a word with U+2581, or of
+    subword-nmt, whose separator ends a piece that its word goes on after."""
+    split = pieces.split()
+    if separator == SPACE:
+        text = "".join(split).replace(SPACE, " ").strip(" ")
+        return Line(text, pieces, spans([piece.replace(SPACE, " ") for piece in split]))
+    words, _ = words_of_pieces(split, separator)
+    return Line(" ".join(words), pieces, spans(without_separators(split, separator)))
+
+
+class Segmented:
+    """How lines become pieces: as the data were prepared, or as fairseq's options say."""
+
+    def __init__(self, preparation: Preparation | None, separator: str):
+        self.preparation = preparation
+        self.separator = separator
+
+    def lines(
+        self, raw: Sequence[str], encode: Callable[[str], str], provider: TreeProvider | None
+    ) -> list[Line]:
+        if self.preparation is None:
+            found = [spelled(encode(line), self.separator) for line in raw]
+            words = provider.words([line.text for line in found]) if provider else None
+        else:
+            texts = [self.preparation.source_text(line) for line in raw]
+            words = provider.words(texts) if provider else None
+            found = [self.prepared(text, words and words[k]) for k, text in enumerate(texts)]
+        if words is None:
+            return found
+        return [line._replace(words=of_line) for line, of_line in zip(found, words, strict=True)]
+
+    def prepared(self, text: str, words: ParsedLine | None) -> Line:
+        if words is not None:
+            text = self.preparation.segmented(text, words)
+        segmenter = self.preparation.segmenter
+        return Line(text, " ".join(segmenter.segment(text)), segmenter.spans(text))
+
+
+class NewTrees:
+    """The trees of new lines; `find` gives those of some of them, when a batch asks for them."""
+
+    def __init__(self, lines: Sequence[Line], find: Callable[[list[int]], list[Parsed]]):
+        self.lines = lines
+        self.find = find
+        self.found: dict[int, Parsed] = {}
+        self.first = 0  # number of the first line among all new ones
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        asked = sentences.tolist()
+        self.found.update(zip(asked, self.find(asked), strict=True))
+        return batch.pack([self.projected(k) for k in asked])
+
+    def projected(self, k: int) -> tuple[Sequence[int], Sequence[int]]:
+        line, parsed = self.lines[k], self.found[k]
+        return parsed.parents, project_line(parsed, line.text, line.spans, f"'{line.text}'")
+
+
+class NewText:
+    """Finds the trees of new lines, by the task's options `cfg`."""
+
+    def __init__(self, cfg, preparation: Preparation | None):
+        self.cfg = cfg
+        self.segmented = Segmented(preparation, cfg.piece_separator)
+        self.preparation = preparation
+        self.provider: TreeProvider | None = None
+
+    def lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> list[Line]:
+        """trees: whether they will be asked for; the words may have to be known anyway."""
+        return self.segmented.lines(raw, encode, self.get_provider(trees))
+
+    def get_provider(self, trees: bool) -> TreeProvider | None:
+        stanza_words = self.preparation and self.preparation.choices.tokenize == "stanza"
+        wanted = trees or (stanza_words and provider_name(self.cfg, self.preparation) == "stanza")
+        if wanted and self.provider is None:
+            self.provider = build_provider(self.cfg, self.preparation)
+        return self.provider if wanted else None
+
+    def trees(self, lines: list[Line], given: Sequence | None = None) -> NewTrees:
+        """The trees of the lines, found now, or when a batch asks for them."""
+        if given is not None:
+            return self.at_once(lines, self.check_given(lines, given))
+        provider = self.get_provider(True)
+        if not provider.lazy:
+            return self.at_once(lines, provider.parsed([line.text for line in lines]))
+        return NewTrees(lines, lambda asked: self.parse([lines[k] for k in asked]))
+
+    def at_once(self, lines: list[Line], parsed: Sequence[Parsed | None]) -> NewTrees:
+        found = [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
+        return NewTrees(lines, lambda asked: [found[k] for k in asked])
+
+    def parse(self, lines: list[Line]) -> list[Parsed]:
+        parsed = self.provider.parsed([line.words for line in lines])
+        return [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
+
+    def check_given(self, lines: list[Line], given: Sequence) -> list[Parsed | None]:
+        """Trees handed over by a program: one for each sentence, and each a tree of its words."""
+        if len(given) != len(lines):
+            raise TreeError(f"{len(given)} trees for {len(lines)} sentences")
+        return [self.check_one(*pair) for pair in zip(lines, given, strict=True)]
+
+    def check_one(self, line: Line, parents: Sequence[int] | None) -> Parsed | None:
+        if parents is None:
+            return None
+        words = line.text.split()
+        if len(parents) != len(words):
+            raise TreeError(f"{len(parents)} parents for the {len(words)} words of '{line.text}'")
+        several_roots = str(self.cfg.several_roots)
+        where = f"the tree of '{line.text}'"
+        return Parsed(words, checked_tree(list(parents), where, several_roots))
+
+    def or_flat(self, line: Line, parsed: Parsed | None) -> Parsed:
+        if parsed is not None:
+            return parsed
+        words = line.text.split()
+        if str(self.cfg.missing_tree) == "flat":
+            return Parsed(words, flat_tree(len(words)))
+        raise TreeError(
+            f"no tree for the sentence '{line.text}': name a tree provider "
+            f"(--tree-provider {'|'.join(PROVIDERS)}; conllu takes --tree-file FILE.conllu), "
+            "or translate it with a flat tree: --missing-tree flat"
+        )
+
+
+class ParsedSource:
+    """For data without trees: sentences of the dictionary's pieces, parsed as they are read."""
+
+    def __init__(self, source: Sequence, dictionary, separator: str, new_text: NewText):
+        self.source = source
+        self.dictionary = dictionary
+        self.separator = separator
+        self.new_text = new_text
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lines = [self.line(int(k)) for k in sentences]
+        words = self.new_text.get_provider(True).words([line.text for line in lines])
+        lines = [line._replace(words=w) for line, w in zip(lines, words, strict=True)]
+        return NewTrees(lines, lambda asked: self.new_text.parse(lines)).read(np.arange(len(lines)))
+
+    def line(self, sentence: int) -> Line:
+        numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]
+        pieces = [self.dictionary[number] for number in numbers[:-1]]
+        return spelled(" ".join(pieces), self.separator)
+
+
+class PreparedText:
+    """The choices of prepare.json in the place of fairseq's --bpe and --tokenizer."""
+
+    def __init__(self, preparation: Preparation):
+        self.preparation = preparation
+
+    def encode(self, line: str) -> str:
+        text = self.preparation.source_text(line)
+        return " ".join(self.preparation.segmenter.segment(text))
+
+    def decode(self, pieces: str) -> str:
+        return self.preparation.detokenized(self.preparation.segmenter.join(pieces))

@@ -1,0 +1,106 @@
+"""A parser in a process of its own: it works while the model translates, and no fork can hurt it.
+
+python -m fairseq_posattn.parsing.live      # talks with LiveParser through pipes
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.parsed import ParsedLine
+from fairseq_posattn.parsing.parsers import ParserSettings, load_parser, parse_safely
+
+
+class LiveParser:
+    """Starts when it is first asked; ends with the program."""
+
+    def __init__(self, settings: ParserSettings):
+        self.settings = settings
+        self.process: subprocess.Popen | None = None
+        self.owner: int | None = None
+        self.one_at_a_time = threading.Lock()
+
+    def tokenize(self, lines: Sequence[str]) -> list[ParsedLine]:
+        return self.ask("tokenize", list(lines))
+
+    def parse(self, lines_of_words: Sequence[ParsedLine]) -> list[ParsedLine]:
+        return self.ask("parse", list(lines_of_words))
+
+    def ask(self, what: str, lines: list):
+        if not lines:
+            return []
+        with self.one_at_a_time:
+            self.start()
+            try:
+                pickle.dump((what, lines), self.process.stdin)
+                self.process.stdin.flush()
+                answer = pickle.load(self.process.stdout)
+            except (EOFError, BrokenPipeError):
+                self.process.wait()
+                raise InputError(
+                    f"the parser's process was killed (exit code {self.process.returncode}): "
+                    "out of memory?"
+                ) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def start(self) -> None:
+        if self.process is not None and self.owner == os.getpid():
+            return
+        self.owner = os.getpid()  # a fork has a parser of its own
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fairseq_posattn.parsing.live"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        pickle.dump(self.settings, self.process.stdin)
+        self.process.stdin.flush()
+
+
+class ParsesWords:
+    """Lines that are tokenised already, for parse_safely."""
+
+    def __init__(self, parser):
+        self.parse = parser.parse_words
+
+    def words(self, line: ParsedLine) -> ParsedLine:
+        return line
+
+
+def answer(settings: ParserSettings, what: str, lines: list) -> list[ParsedLine]:
+    parser = load_parser(settings)
+    if what == "tokenize":
+        return parser.tokenize(lines)
+    return parse_safely(
+        ParsesWords(parser), lines, lambda k: f"sentence {k + 1}", settings.on_failure
+    )
+
+
+def serve() -> None:
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no reply
+    questions = sys.stdin.buffer
+    settings = pickle.load(questions)
+    while True:
+        try:
+            what, lines = pickle.load(questions)
+        except EOFError:  # the program has ended
+            return
+        try:
+            reply = answer(settings, what, lines)
+        except Exception as error:
+            reply = InputError(str(error))
+        pickle.dump(reply, replies)
+        replies.flush()
+
+
+if __name__ == "__main__":
+    serve()

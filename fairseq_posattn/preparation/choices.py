@@ -1,0 +1,137 @@
+"""How text was made into pieces and trees: chosen once, kept beside the data, used for new text.
+
+prepare.json in a data directory holds the choices; the merges or the sentencepiece model lie there,
+too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.parsed import ParsedLine
+from fairseq_posattn.parsing.parsers import ParserSettings
+from fairseq_posattn.segmenters import SPACE, Segmentation, Segmenter, SentencePiece, SubwordNmt
+from fairseq_posattn.trees.forms import plain_form
+from fairseq_posattn.trees.projection import SEPARATOR
+
+FILE = "prepare.json"
+VERSION = 1
+SEGMENTERS = ("subword-nmt", "sentencepiece")
+TOKENIZERS = ("moses", "stanza", "spaces")  # spaces: the text is tokenised
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What turns a raw line into pieces, and a translation into text."""
+
+    source: str
+    target: str
+    normalize: bool = True
+    tokenize: str = "stanza"
+    target_tokenize: str = "moses"
+    segmenter: str = "subword-nmt"
+    separator: str = SEPARATOR
+    segmenter_file: str = "segmenter"
+    parser: ParserSettings = field(default_factory=ParserSettings)
+
+    def __post_init__(self):
+        if self.target_tokenize == "stanza":
+            raise InputError("the target is not parsed: tokenise it with moses, or at spaces")
+
+    @property
+    def splits_words(self) -> bool:
+        """subword-nmt splits the words of a tokenised line, sentencepiece the line itself."""
+        return self.segmenter == "subword-nmt"
+
+
+class Preparation:
+    """The choices at work; `folder` holds the segmenter."""
+
+    def __init__(self, choices: Choices, folder: str | os.PathLike):
+        self.choices = choices
+        self.folder = Path(folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> Preparation:
+        about = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
+        if about.pop("version") != VERSION:
+            raise InputError(f"{folder}/{FILE}: of another version; prepare the data again")
+        parser = ParserSettings(**about.pop("parser"))
+        return cls(Choices(parser=parser, **about), folder)
+
+    def save(self, folder: str | os.PathLike) -> None:
+        about = {"version": VERSION, **asdict(self.choices)}
+        (Path(folder) / FILE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+    def with_parser(self, **changes) -> Preparation:
+        """With another folder of models, say: what differs from machine to machine."""
+        parser = replace(self.choices.parser, **changes)
+        return Preparation(replace(self.choices, parser=parser), self.folder)
+
+    @cached_property
+    def segmenter(self) -> Segmenter:
+        path = str(self.folder / self.choices.segmenter_file)
+        if self.choices.splits_words:
+            return SubwordNmt(Segmentation(path, self.choices.separator))
+        return SentencePiece(path)
+
+    @property
+    def separator(self) -> str:
+        """What tells the pieces of a word together: see --piece-separator."""
+        return self.choices.separator if self.choices.splits_words else SPACE
+
+    # source
+
+    def normal(self, line: str, language: str) -> str:
+        """Punctuation as Moses writes it, and plain spaces."""
+        if self.choices.normalize:
+            line = moses("MosesPunctNormalizer", language).normalize(line)
+        return " ".join(line.split())
+
+    def source_text(self, line: str) -> str:
+        """What is tokenised and parsed."""
+        line = self.normal(line, self.choices.source)
+        if self.choices.tokenize == "moses":
+            return tokenized(line, self.choices.source)
+        return line
+
+    def segmented(self, text: str, words: ParsedLine) -> str:
+        """What is segmented: the words, or the text itself."""
+        if not self.choices.splits_words:
+            return text
+        return " ".join(plain_form(token) for token in words.tokens)
+
+    # target
+
+    def target_text(self, line: str) -> str:
+        line = self.normal(line, self.choices.target)
+        if self.choices.splits_words and self.choices.target_tokenize == "moses":
+            return tokenized(line, self.choices.target)
+        return line
+
+    def detokenized(self, line: str) -> str:
+        """A translation, without its pieces' marks, as a reader expects it."""
+        if self.choices.splits_words and self.choices.target_tokenize == "moses":
+            return moses("MosesDetokenizer", self.choices.target).detokenize(line.split())
+        return line
+
+
+def exists(folder: str | os.PathLike) -> bool:
+    return (Path(folder) / FILE).exists()
+
+
+def tokenized(line: str, language: str) -> str:
+    return " ".join(moses("MosesTokenizer", language).tokenize(line, escape=False))
+
+
+@cache
+def moses(kind: str, language: str):
+    """A tool of sacremoses."""
+    import sacremoses
+
+    return getattr(sacremoses, kind)(lang=language)

@@ -1,0 +1,292 @@
+"""Raw parallel text -> a data directory: normalise, tokenise, parse, segment, project, filter,
+binarise. Each step is done once; killed at any moment, the next run goes on where it was."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from fairseq_posattn.command_line import progress
+from fairseq_posattn.files import (
+    InputError,
+    read_lines,
+    same_number_of_lines,
+    written_together,
+    written_whole,
+)
+from fairseq_posattn.parsing.executors import Cluster
+from fairseq_posattn.parsing.run import parse
+from fairseq_posattn.preparation import binarize, segment
+from fairseq_posattn.preparation.choices import Choices, Preparation
+from fairseq_posattn.preparation.extract import extract
+from fairseq_posattn.preparation.project import ProjectionInputs, project
+from fairseq_posattn.preparation.steps import Steps, say
+from fairseq_posattn.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
+
+NAMES = {"train": "trainpref", "valid": "validpref", "test": "testpref"}
+TARGET_SEGMENTER = "segmenter.target"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How the pieces are learnt from the training data."""
+
+    symbols: int = 32000
+    min_frequency: int = 2
+    model_type: str = "unigram"
+    character_coverage: float = 0.9995
+    separate: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of a training pair, in pieces."""
+
+    shortest: int = 1
+    longest: int = 250
+    ratio: float = 3.0
+
+    def admit(self, source: int, target: int) -> bool:
+        inside = self.shortest <= min(source, target) and max(source, target) <= self.longest
+        return inside and max(source, target) <= self.ratio * max(min(source, target), 1)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """PREFIX.SOURCE and PREFIX.TARGET of each split; trees, made elsewhere, in PREFIX.conllu."""
+
+    train: str
+    valid: str | None = None
+    test: str | None = None
+
+    def splits(self) -> dict[str, str]:
+        return {name: prefix for name, prefix in vars(self).items() if prefix}
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a data directory is made from."""
+
+    corpus: Corpus
+    out: Path
+    work: Path
+    choices: Choices
+    learning: Learning = field(default_factory=Learning)
+    limits: Limits = field(default_factory=Limits)
+    cluster: Cluster = field(default_factory=Cluster)
+    shard_lines: int = 2000
+    binarize_workers: int = 1
+
+    def file(self, split: str, kind: str) -> str:
+        return str(self.work / f"{split}.{kind}")
+
+
+class Preparing:
+    """A job at work."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.choices = job.choices
+        self.preparation = Preparation(job.choices, job.work)
+        self.steps = Steps(job.work)
+        self.source, self.target = job.choices.source, job.choices.target
+
+    def run(self) -> None:
+        for split, prefix in self.job.corpus.splits().items():
+            self.normalize(split, prefix)
+            self.parse(split, prefix)
+        self.learn()
+        for split in self.job.corpus.splits():
+            self.segment(split)
+            self.project(split)
+            self.filter(split)
+        self.binarize()
+
+    def normalize(self, split: str, prefix: str) -> None:
+        same_number_of_lines([f"{prefix}.{self.source}", f"{prefix}.{self.target}"])
+        sides = (
+            (self.source, self.preparation.source_text),
+            (
+                self.target,
+                self.preparation.target_text,
+            ),
+        )
+        for language, text_of in sides:
+            raw, out = f"{prefix}.{language}", self.job.file(split, f"text.{language}")
+            chosen = [self.choices.normalize, self.choices.tokenize, self.choices.target_tokenize]
+            self.steps.do(
+                f"normalize.{split}.{language}",
+                [*chosen, self.choices.segmenter],
+                [raw],
+                [out],
+                lambda raw=raw, out=out, text_of=text_of: rewrite(raw, out, text_of),
+            )
+
+    def parse(self, split: str, prefix: str) -> None:
+        text, out = self.job.file(split, f"text.{self.source}"), self.job.file(split, "conllu.xz")
+        settings = self.choices.parser
+        trees = given_trees(prefix) if settings.parser == "conllu" else None
+        self.steps.do(
+            f"parse.{split}",
+            asdict(settings),
+            [text, *([trees] if trees else [])],
+            [out],
+            lambda: parse(text, out, settings, self.job.cluster, self.job.shard_lines, trees),
+        )
+        words = [self.job.file(split, "words"), self.job.file(split, "parents")]
+        start = self.job.file(split, "")[:-1]
+        several = settings.several_roots
+        self.steps.do(
+            f"extract.{split}", several, [out], words, lambda: extract([out], start, several, True)
+        )
+
+    def to_segment(self, split: str) -> tuple[str, str]:
+        """Source and target: words for subword-nmt, text for sentencepiece."""
+        source = "words" if self.choices.splits_words else f"text.{self.source}"
+        return self.job.file(split, source), self.job.file(split, f"text.{self.target}")
+
+    def segmenters(self) -> tuple[Path, Path]:
+        source = self.job.work / self.choices.segmenter_file
+        return source, self.job.work / TARGET_SEGMENTER if self.job.learning.separate else source
+
+    def learn(self) -> None:
+        texts, models = self.to_segment("train"), self.segmenters()
+        jobs = (
+            zip(texts, models, strict=True) if self.job.learning.separate else [(texts, models[0])]
+        )
+        for given, model in jobs:
+            given = [given] if isinstance(given, str) else list(given)
+            self.steps.do(
+                f"learn.{model.name}",
+                [self.choices.segmenter, asdict(self.job.learning)],
+                given,
+                [model],
+                lambda given=given, model=model: self.learn_one(given, str(model)),
+            )
+
+    def learn_one(self, texts: Sequence[str], model: str) -> None:
+        learning = self.job.learning
+        if self.choices.splits_words:
+            segment.learn(texts, model, learning.symbols, learning.min_frequency)
+        else:
+            kind, coverage = learning.model_type, learning.character_coverage
+            segment.learn_sentencepiece(texts, model, learning.symbols, kind, coverage)
+
+    def segment(self, split: str) -> None:
+        languages = (self.source, self.target)
+        for language, text, model in zip(
+            languages, self.to_segment(split), self.segmenters(), strict=True
+        ):
+            out = self.job.file(split, f"pieces.{language}")
+            self.steps.do(
+                f"segment.{split}.{language}",
+                [self.choices.segmenter, self.choices.separator],
+                [text, model],
+                [out],
+                lambda text=text, model=model, out=out: segment.apply(
+                    self.segmenter(str(model)), text, out
+                ),
+            )
+
+    def segmenter(self, model: str) -> Segmenter:
+        if self.choices.splits_words:
+            return SubwordNmt(Segmentation(model, self.choices.separator))
+        return SentencePiece(model)
+
+    def project(self, split: str) -> None:
+        words, parents = self.job.file(split, "words"), self.job.file(split, "parents")
+        pieces = self.job.file(split, f"pieces.{self.source}")
+        inputs = ProjectionInputs(words, parents, pieces, missing_tree="flat")
+        if not self.choices.splits_words:
+            text, model = self.to_segment(split)[0], str(self.segmenters()[0])
+            inputs = ProjectionInputs(words, parents, pieces, text, model, missing_tree="flat")
+        out = self.job.file(split, f"pieces.{self.source}.trees")
+        self.steps.do(
+            f"project.{split}", asdict(inputs), inputs.files, [out], lambda: project(inputs, out)
+        )
+
+    def filter(self, split: str) -> None:
+        """Training pairs within the limits; of what is compared with references, all."""
+        kinds = [self.source, self.target, f"{self.source}.trees"]
+        files = [self.job.file(split, f"pieces.{kind}") for kind in kinds]
+        outputs = [self.job.file(split, f"clean.{kind}") for kind in kinds]
+        limits = self.job.limits if split == "train" else None
+        self.steps.do(
+            f"filter.{split}",
+            limits and asdict(limits),
+            files,
+            outputs,
+            lambda: filter_lines(files, outputs, limits, split),
+        )
+
+    def binarize(self) -> None:
+        options = [
+            *("--source-lang", self.source, "--target-lang", self.target),
+            *("--destdir", str(self.job.out), "--workers", str(self.job.binarize_workers)),
+            *([] if self.job.learning.separate else ["--joined-dictionary"]),
+        ]
+        inputs = []
+        for split in self.job.corpus.splits():
+            prefix = self.job.file(split, "clean")
+            options += [f"--{NAMES[split]}", prefix]
+            inputs += [f"{prefix}.{self.source}", f"{prefix}.{self.target}"]
+        model = self.segmenters()[0]
+        self.steps.do(
+            "binarize",
+            [options, asdict(self.choices)],
+            [*inputs, model],
+            [self.job.out / "prepare.json", self.job.out / f"dict.{self.source}.txt"],
+            lambda: self.binarize_now(options, model),
+        )
+
+    def binarize_now(self, options: Sequence[str], model: Path) -> None:
+        def add_choices(folder: Path) -> None:
+            self.preparation.save(folder)
+            shutil.copyfile(model, folder / self.choices.segmenter_file)
+
+        args = binarize.parser().parse_args([*options, "--overwrite"])
+        binarize.binarize(args, add_choices)
+
+
+def prepare(job: Job) -> None:
+    """Make `job.out`, step by step; files between the steps stay in `job.work`."""
+    Preparing(job).run()
+    say(f"{job.out}: ready for --task structured_translation")
+
+
+def given_trees(prefix: str) -> str:
+    for suffix in (".conllu", ".conllu.xz", ".conllu.zst", ".conllu.gz"):
+        if Path(prefix + suffix).exists():
+            return prefix + suffix
+    raise InputError(
+        f"{prefix}.conllu: no trees of this name; --parser conllu takes them from there"
+    )
+
+
+def rewrite(path: str, out: str, change: Callable[[str], str]) -> None:
+    with written_whole(out) as file:
+        for line in progress(read_lines(path)):
+            file.write(change(line) + "\n")
+
+
+def filter_lines(
+    files: Sequence[str], outputs: Sequence[str], limits: Limits | None, split: str
+) -> None:
+    lines = kept = 0
+    with written_together(outputs) as written:
+        for row in rows(files):
+            lines += 1
+            if limits is None or limits.admit(len(row[0].split()), len(row[1].split())):
+                kept += 1
+                for file, line in zip(written, row, strict=True):
+                    file.write(line + "\n")
+        if not kept:
+            raise InputError(f"{files[0]}: no pair is within the limits {limits}")
+    say(f"{split}: {kept:,} of {lines:,} pairs kept")
+
+
+def rows(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    same_number_of_lines(files)
+    return zip(*(read_lines(path) for path in files), strict=True)

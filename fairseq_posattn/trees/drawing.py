@@ -1,0 +1,49 @@
+"""A tree for the eye: its words one below the other, shifted to the right by their depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+
+def depths(parents: Sequence[int]) -> list[int]:
+    """Edges from each word up to the root."""
+    found: dict[int, int] = {0: -1}
+    for word in range(1, len(parents) + 1):
+        path = []
+        while word not in found:
+            path.append(word)
+            word = parents[word - 1]
+        for step, below in enumerate(reversed(path), start=found[word] + 1):
+            found[below] = step
+    return [found[word] for word in range(1, len(parents) + 1)]
+
+
+def drawn(words: Sequence[str], parents: Sequence[int]) -> Iterator[str]:
+    """A line for each word: depth, tab, word."""
+    for word, depth in zip(words, depths(parents), strict=True):
+        yield f"{depth}\t{'  ' * depth}{word}"
+
+
+def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -> list[str]:
+    """A name for each word; those of a multiword token are told apart by numbers: im/1, im/2."""
+    if words_of_token is None:
+        return list(tokens)
+    return [
+        token if count == 1 else f"{token}/{k + 1}"
+        for token, count in zip(tokens, words_of_token, strict=True)
+        for k in range(count)
+    ]
+
+
+def words_by_counts(pieces: Sequence[str], counts: Sequence[int], separator: str) -> list[str]:
+    """The words that pieces spell, as many pieces each as counted; a word without pieces: ·."""
+    words, rest = [], iter(pieces)
+    left = len(pieces)
+    for count in counts:
+        if not left and not count:
+            break
+        word = "".join(piece.removesuffix(separator) for piece in islice(rest, count))
+        words.append(word or "·")
+        left -= count
+    return words

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+r"""Raw parallel text -> a data directory for structured_translation, in one command.
+
+    python preprocess/prepare.py --source en --target de --train raw/train --valid raw/val \
+        --test raw/test --model-dir stanza_resources --symbols 8000 --out data
+
+reads raw/train.en, raw/train.de and so on. Killed at any moment, the same command goes on where it
+was. The choices are stored in data/prepare.json, and new text is prepared by them.
+"""
+
+import argparse
+from pathlib import Path
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.parsers import LONG_LINES, ON_FAILURE, PARSERS, ParserSettings
+from fairseq_posattn.preparation.choices import SEGMENTERS, TOKENIZERS
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--source", required=True, help="source language: the last part of the names")
+    add("--target", required=True, help="target language")
+    add("--train", required=True, metavar="PREFIX", help="PREFIX.SOURCE, PREFIX.TARGET")
+    add("--valid", metavar="PREFIX")
+    add("--test", metavar="PREFIX")
+    add("--out", required=True, type=Path, help="the data directory")
+    add("--work", type=Path, help="for the files between the steps (default: OUT.work)")
+    add_text_options(parser.add_argument_group("text"))
+    add_parser_options(parser.add_argument_group("parser"))
+    add_piece_options(parser.add_argument_group("pieces"))
+    add_limits(parser.add_argument_group("training pairs"))
+    return parser.parse_args()
+
+
+def add_text_options(group) -> None:
+    add = group.add_argument
+    add("--no-normalize", action="store_true", help="leave punctuation as it is")
+    add(
+        "--tokenize",
+        choices=TOKENIZERS,
+        default="stanza",
+        help="words of the source: stanza's (default), those of moses, or separated by spaces",
+    )
+    add(
+        "--target-tokenize",
+        choices=("moses", "spaces"),
+        default="moses",
+        help="words of the target, for subword-nmt (default: %(default)s)",
+    )
+
+
+def add_parser_options(group) -> None:
+    add = group.add_argument
+    add(
+        "--parser",
+        choices=PARSERS,
+        default="stanza",
+        help="stanza (default), or trees made elsewhere, in PREFIX.conllu",
+    )
+    add("--lang", help="stanza's language (default: SOURCE)")
+    add("--package", default="default", help="stanza's set of models")
+    add("--model-dir", metavar="DIR", help="stanza's models (default: stanza's own folder)")
+    add("--download", action="store_true", help="get the models from the network first")
+    add("--max-words", type=int, default=250, help="of a sentence parsed at once")
+    add("--long-lines", choices=LONG_LINES, default="cut", help="see parse.py")
+    add("--on-failure", choices=ON_FAILURE, default="stop", help="see parse.py")
+    add("--workers", type=int, default=1, help="parsers at once (default: %(default)s)")
+    add("--shard-lines", type=int, default=2000, help="see parse.py")
+
+
+def add_piece_options(group) -> None:
+    add = group.add_argument
+    add("--segmenter", choices=SEGMENTERS, default="subword-nmt", help="default: %(default)s")
+    add("--symbols", type=int, default=32000, help="merges, or pieces (default: %(default)s)")
+    add("--min-frequency", type=int, default=2, help="of a pair to merge (default: %(default)s)")
+    add("--model-type", choices=("unigram", "bpe"), default="unigram", help="of sentencepiece")
+    add("--character-coverage", type=float, default=0.9995, help="of sentencepiece")
+    add("--separate", action="store_true", help="pieces and dictionary of each language alone")
+    add("--binarize-workers", type=int, default=1, help="processes of fairseq-preprocess")
+
+
+def add_limits(group) -> None:
+    add = group.add_argument
+    add("--min-length", type=int, default=1, help="in pieces (default: %(default)s)")
+    add("--max-length", type=int, default=250, help="in pieces (default: %(default)s)")
+    add("--max-ratio", type=float, default=3.0, help="longer to shorter (default: %(default)s)")
+
+
+def settings_of(options: argparse.Namespace) -> ParserSettings:
+    if options.tokenize == "stanza" and options.parser != "stanza":
+        raise InputError("--tokenize stanza needs --parser stanza: take --tokenize spaces or moses")
+    return ParserSettings(
+        parser=options.parser,
+        lang=options.lang or options.source,
+        model_dir=options.model_dir and str(Path(options.model_dir).absolute()),
+        package=options.package,
+        tokenized=options.tokenize != "stanza",
+        max_words=options.max_words,
+        long_lines=options.long_lines,
+        on_failure=options.on_failure,
+    )
+
+
+def main() -> None:
+    options = parse_options()
+    settings = settings_of(options)
+    from fairseq_posattn.parsing.executors import Cluster
+    from fairseq_posattn.preparation.choices import Choices
+    from fairseq_posattn.preparation.prepare import Corpus, Job, Learning, Limits, prepare
+
+    if options.download:
+        from fairseq_posattn.parsing.stanza_parser import download
+
+        download(settings)
+    choices = Choices(
+        options.source,
+        options.target,
+        normalize=not options.no_normalize,
+        tokenize=options.tokenize,
+        target_tokenize=options.target_tokenize,
+        segmenter=options.segmenter,
+        parser=settings,
+    )
+    learning = Learning(
+        options.symbols,
+        options.min_frequency,
+        options.model_type,
+        options.character_coverage,
+        options.separate,
+    )
+    job = Job(
+        Corpus(options.train, options.valid, options.test),
+        options.out,
+        options.work or Path(f"{options.out}.work"),
+        choices,
+        learning,
+        Limits(options.min_length, options.max_length, options.max_ratio),
+        Cluster(workers=options.workers),
+        options.shard_lines,
+        options.binarize_workers,
+    )
+    prepare(job)
+
+
+if __name__ == "__main__":
+    command_line.run(main)
