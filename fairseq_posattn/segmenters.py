@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Protocol
 
 from fairseq_posattn.files import InputError, read_lines
-from fairseq_posattn.trees.alignment import Span, spans
+from fairseq_posattn.trees.alignment import Span, dense, spans
 from fairseq_posattn.trees.forms import OPEN_BOX, plain_form
 from fairseq_posattn.trees.projection import SEPARATOR, without_separators
 
@@ -52,7 +52,10 @@ class SubwordNmt:
         return self.bpe.process_line(line).split()
 
     def spans(self, line: str) -> list[Span]:
-        return spans(without_separators(self.segment(line), self.separator))
+        found = spans(without_separators(self.segment(line), self.separator))
+        if found and found[-1][1] != len(dense(line)):
+            raise InputError(f"'{line}': a word ends in {self.separator}, which marks pieces")
+        return found
 
     def join(self, pieces: str) -> str:
         return (pieces + " ").replace(self.separator + " ", "").rstrip(" ")

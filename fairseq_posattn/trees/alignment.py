@@ -60,14 +60,15 @@ def match(line: str, tokens: Sequence[str], where: str) -> None:
 
 
 def _alike(a: str, b: str) -> bool:
-    if a == b or a.lower() == b.lower():
+    if _is_punctuation(a) and _is_punctuation(b):
         return True
     a, b = unicodedata.normalize("NFKC", a), unicodedata.normalize("NFKC", b)
-    return a.lower() == b.lower() or (_is_punctuation(a) and _is_punctuation(b))
+    # no one of them knows both the final sigma of Greek and the dotless i of Turkish
+    return any(case(a) == case(b) for case in (str.lower, str.upper, str.casefold))
 
 
-def _is_punctuation(text: str) -> bool:
-    return all(unicodedata.category(character)[0] in "PS" for character in text)
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
 
 
 def project_spans(
@@ -77,8 +78,8 @@ def project_spans(
     the parent of the others, if there is one, else for the first; never for a word before that of
     the piece before it. A piece without characters counts for the word that follows."""
     counts = [0] * len(words)
-    if not words:
-        return counts
+    if pieces and not words:
+        raise TreeError(f"{len(pieces)} pieces, but no word that they could belong to")
     first = chosen = 0  # words before `first` end before the piece begins
     for begin, end in pieces:
         while first < len(words) - 1 and words[first][1] <= begin:
@@ -95,7 +96,7 @@ def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[in
     last = first
     while last < len(words) and words[last][0] < end:
         last += 1
-    found = [k for k in range(first, last) if words[k][1] > begin]
+    found = [k for k in range(first, last) if words[k][1] > max(begin, words[k][0])]
     return found or [k for k in range(len(words)) if words[k] == words[-1]]
 
 

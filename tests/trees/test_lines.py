@@ -1,6 +1,7 @@
 """The text files between the steps."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ def test_what_the_lines_look_like():
 def test_words_of_one_token(tree, data):
     ends = data.draw(st.sets(st.integers(1, len(tree) - 1))) if len(tree) > 1 else set()
     cuts = [0, *sorted(ends), len(tree)]
-    counts = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+    counts = [b - a for a, b in pairwise(cuts)]
     expected = (tree, counts if len(counts) < len(tree) else None)
     assert parse_parents(parents_line(tree, counts), "here") == expected or not tree
 

@@ -1,0 +1,299 @@
+"""Words on pieces through character offsets: hand-made cases, and random ones against the loops."""
+
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from random_trees import LETTERS, parents
+
+import reference_projection as reference
+from fairseq_posattn.trees import TreeError
+from fairseq_posattn.trees.alignment import match, project_spans, word_spans
+
+# --- spans of words ------------------------------------------------------------------
+
+WORD_SPANS = [
+    ([], None, []),
+    (["Hello", "world", "."], None, [(0, 5), (5, 10), (10, 11)]),
+    (["im", "Haus"], [2, 1], [(0, 2), (0, 2), (2, 6)]),
+    (["10␣000", "a b", "c\u00a0\u3000d", "x"], None, [(0, 5), (5, 7), (7, 9), (9, 10)]),
+    (["𝒳🙂", "é́"], [1, 3], [(0, 2), (2, 4), (2, 4), (2, 4)]),
+]
+
+
+@pytest.mark.parametrize(("tokens", "words_of_token", "expected"), WORD_SPANS)
+def test_word_spans(tokens, words_of_token, expected):
+    assert word_spans(tokens, words_of_token) == expected
+    assert reference.word_spans(tokens, words_of_token) == expected
+
+
+# --- words of pieces, by hand ----------------------------------------------------------
+
+HELLO = [(0, 5), (5, 10), (10, 11)]  # Hello world .
+HELLO_PIECES = [(0, 5), (5, 11)]  # ▁Hello ▁world.
+CHINESE = [(0, 1), (1, 2), (2, 4), (4, 5)]  # 我 爱 北京 。
+CHINESE_PIECES = [(0, 0), (0, 2), (2, 3), (3, 5)]  # ▁ 我爱 北 京。
+THREE = [(0, 1), (1, 2), (2, 3)]
+IM_HAUS = [(0, 2), (0, 2), (2, 6)]  # im = in + dem, Haus
+GIBS = [(0, 3), (3, 5), (3, 5)]  # Gib, 's = es + das
+
+PROJECTED = {
+    "nothing": ([], [], [], []),
+    "no pieces": ([0, 1], [(0, 1), (1, 2)], [], [0, 0]),
+    "'world.': world is the parent of the stop": ([2, 0, 2], HELLO, HELLO_PIECES, [1, 1, 0]),
+    "'world.': sisters, the first": ([0, 1, 1], HELLO, HELLO_PIECES, [1, 1, 0]),
+    "'world.': the stop is the parent": ([0, 3, 1], HELLO, HELLO_PIECES, [1, 0, 1]),
+    "Chinese": ([2, 0, 2, 2], CHINESE, CHINESE_PIECES, [1, 1, 2, 0]),
+    "Chinese, the stop is the parent": ([2, 4, 4, 0], CHINESE, CHINESE_PIECES, [1, 1, 1, 1]),
+    "head first": ([0, 1, 1], THREE, [(0, 3)], [1, 0, 0]),
+    "head in the middle": ([2, 0, 2], THREE, [(0, 3)], [0, 1, 0]),
+    "head last": ([3, 3, 0], THREE, [(0, 3)], [0, 0, 1]),
+    "head last, not the root": ([3, 3, 4, 0], [*THREE, (3, 4)], [(0, 3), (3, 4)], [0, 0, 1, 1]),
+    "a chain down has no parent of all": ([0, 1, 2], THREE, [(0, 3)], [1, 0, 0]),
+    "a chain up has no parent of all": ([2, 3, 0], THREE, [(0, 3)], [1, 0, 0]),
+    "parent of one other only": ([3, 4, 0, 3], [*THREE, (3, 4)], [(0, 3), (3, 4)], [1, 0, 0, 1]),
+    "the parent of all is not in the piece": (
+        [4, 4, 4, 0],
+        [*THREE, (3, 4)],
+        [(0, 3), (3, 4)],
+        [1, 0, 0, 1],
+    ),
+    "touching is not sharing": ([2, 0, 2], THREE, [(0, 1), (1, 2), (2, 3)], [1, 1, 1]),
+    "several pieces of a word": ([0], [(0, 6)], [(0, 2), (2, 3), (3, 6)], [3]),
+    "im: both below Haus": ([3, 3, 0], IM_HAUS, [(0, 1), (1, 2), (2, 6)], [2, 0, 1]),
+    "im: dem is the parent of in": ([2, 3, 0], IM_HAUS, [(0, 2), (2, 6)], [0, 1, 1]),
+    "im Haus: the parent of both": ([3, 3, 0], IM_HAUS, [(0, 6)], [0, 0, 1]),
+    # m + Haus: no parent of all, so in, which is before dem
+    "never before the previous": ([2, 0, 1], IM_HAUS, [(0, 1), (1, 6)], [0, 2, 0]),
+    # the same with a parent of the words that are not before dem: it is no parent of all
+    "the choice is among all words": ([2, 3, 0], IM_HAUS, [(0, 1), (1, 6)], [0, 2, 0]),
+    "empty: the word that follows": (
+        [2, 0, 2],
+        HELLO,
+        [(0, 0), (0, 5), (5, 5), (5, 10), (10, 10), (10, 11)],
+        [2, 2, 2],
+    ),
+    "empty inside a word": ([2, 0], [(0, 2), (2, 4)], [(0, 1), (1, 1), (1, 4)], [2, 1]),
+    "empty at the end: the last word": ([0, 1], [(0, 1), (1, 2)], [(0, 1), (2, 2)], [1, 1]),
+    "empty before several words: the first": ([3, 3, 0], IM_HAUS, [(0, 0)], [1, 0, 0]),
+    "empty before several words: the parent": ([2, 3, 0], IM_HAUS, [(0, 0)], [0, 1, 0]),
+    "empty at the end, several words: the first": ([0, 1, 1], GIBS, [(5, 5)], [0, 1, 0]),
+    "empty at the end, several words: the parent": ([0, 3, 1], GIBS, [(5, 5)], [0, 0, 1]),
+    "a word without characters": ([3, 1, 0], [(0, 3), (3, 3), (3, 4)], [(0, 4)], [0, 0, 1]),
+    "characters without a piece": ([2, 0, 2], HELLO, [(1, 3), (10, 11)], [1, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("case", PROJECTED.values(), ids=PROJECTED)
+def test_project_spans(case):
+    *given, expected = case
+    assert reference.project(*given) == expected
+    assert project_spans(*given) == expected
+
+
+# --- words of pieces, at random --------------------------------------------------------
+
+# any character, and more often one that means something here
+CHARACTERS = LETTERS | st.sampled_from(
+    "aBzßẞäÖſςΣжЖ北京あアｱＡ１2٣عب\u0301.,’'“\"—-，。$^`🙂 ␣\u00a0\u3000\t"
+)
+
+
+def tokens() -> st.SearchStrategy[str]:
+    """With a character at least that is not whitespace."""
+    return st.text(CHARACTERS, min_size=1, max_size=5).filter(reference.dense)
+
+
+@st.composite
+def sentences(draw):
+    """A tree, its tokens, and how many of its words each token has."""
+    tree = draw(parents(most=9).filter(len))
+    ends = sorted(draw(st.sets(st.integers(1, len(tree)))) | {len(tree)})
+    words_of_token = [end - begin for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    texts = [draw(tokens()) for _ in words_of_token]
+    return tree, texts, words_of_token
+
+
+def cut(draw, length: int) -> list[reference.Span]:
+    """Spans one after the other: some empty, wherever, some characters without any."""
+    points = sorted(draw(st.lists(st.integers(0, length), max_size=2 * length)))
+    bounds = zip([0, *points], [*points, length], strict=True)
+    return [span for span in bounds if draw(st.integers(0, 7))]
+
+
+@settings(max_examples=400)
+@given(sentences(), st.data())
+def test_random_pieces_equal_the_loops(sentence, data):
+    tree, texts, words_of_token = sentence
+    spans = word_spans(texts, words_of_token)
+    assert spans == reference.word_spans(texts, words_of_token)
+    pieces = cut(data.draw, spans[-1][1])
+    counts = project_spans(tree, spans, pieces)
+    assert counts == reference.project(tree, spans, pieces)
+    assert sum(counts) == len(pieces)
+
+
+@given(sentences())
+def test_pieces_that_are_the_tokens(sentence):
+    """Each token is one piece: one of its words has it, and no other word has any."""
+    tree, texts, words_of_token = sentence
+    counts = project_spans(tree, word_spans(texts, words_of_token), word_spans(texts))
+    for number in words_of_token:
+        assert sum(counts[:number]) == 1
+        counts = counts[number:]
+
+
+# --- the line and the tokens -------------------------------------------------------------
+
+SAME = [
+    ("", []),
+    (" \u3000␣", []),
+    ("Hello world.", ["Hello", "world", "."]),
+    ("der Hund bellt", ["Der", "hund", "BELLT"]),  # truecasing
+    ("It’s “so”", ["It", "'s", '"', "so", '"']),
+    ("``so''", ["“„", "so", "”", "’"]),
+    ("It´s", ["It's"]),  # an acute accent, whose NFKC is two characters
+    ("a – b…", ["a", "-", "b", "."]),
+    ("你好，世界！", ["你好", ",", "世界", "!"]),
+    ("１２％ ＡＢｃ ｱ", ["12", "%", "ABC", "ア"]),
+    ("$5 €5 +5 §5", ["€", "5", "$", "5", "–5", "¶", "5"]),  # symbols and punctuation
+    ("10 000\u00a0m\tx", ["10␣000", "m x"]),
+    ("10␣000m", ["10000", "m"]),
+    ("a b c", ["ab", "c"]),
+    ("Straße STRAẞE", ["STRAẞE", "straße"]),
+    ("ΛΟΓΟΣ λογος", ["λογος", "ΛΟΓΟΣ"]),
+    ("ISPARTA ısparta", ["ısparta", "Isparta"]),
+    ("é́", ["É́"]),
+]
+DIFFERENT = [
+    ("", ["a"]),
+    ("a", []),
+    ("abc", ["ab"]),
+    ("ab", ["abc"]),
+    ("abc abc", ["bca", "bca"]),  # shifted, and as long
+    (".abc", ["abc", "."]),
+    ("abc", ["abd"]),
+    ("abc", ["xbc"]),
+    ("a", ["ä"]),
+    ("a", ["а"]),  # Latin and Cyrillic
+    ("a1", ["a2"]),
+    ("1", ["."]),
+    ("a", ["-"]),
+    (".", ["a"]),
+    ("北", ["京"]),
+    ("e\u0301", ["é"]),
+    ("a\u0301", ["a."]),
+    ("a\u200bb", ["a.b"]),
+    ("½", ["1"]),
+    ("ﬁ", ["f"]),
+    ("ß", ["s"]),
+]
+
+
+@pytest.mark.parametrize(("line", "tokens"), SAME)
+def test_the_same(line, tokens):
+    assert reference.matches(line, tokens)
+    match(line, tokens, "here")
+
+
+@pytest.mark.parametrize(("line", "tokens"), DIFFERENT)
+def test_different(line, tokens):
+    assert not reference.matches(line, tokens)
+    with pytest.raises(TreeError, match="here") as error:
+        match(line, tokens, "here")
+    assert reference.dense(line) in reference.dense(str(error.value))
+    assert reference.dense("".join(tokens)) in reference.dense(str(error.value))
+
+
+def test_message():
+    with pytest.raises(TreeError) as error:
+        match("Das ist gut.", ["Das", "war", "gut", "."], "dev.de:17")
+    message = str(error.value)
+    assert "dev.de:17" in message
+    assert "Das ist gut." in message
+    assert reference.dense("Das war gut .") in reference.dense(message)
+    assert "'i'" in message and "'w'" in message  # the first that differs
+
+
+def forms_of(character: str) -> set[str]:
+    """The character in the other case and in NFKC, where that is one character."""
+    plain = unicodedata.normalize("NFKC", character)
+    forms = {plain}
+    for one in (character, plain):
+        forms |= {one.upper(), one.lower(), one.title()}
+    return {form for form in forms if len(form) == 1 and reference.dense(form)}
+
+
+def accepted(line: str, tokens: list[str]) -> bool:
+    try:
+        match(line, tokens, "here")
+    except TreeError:
+        return False
+    return True
+
+
+def test_every_character_is_the_same_as_its_other_forms():
+    every = map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)])
+    pairs = [(one, form) for one in every if reference.dense(one) for form in forms_of(one) - {one}]
+    assert len(pairs) > 5000
+    refused = [(a, b) for a, b in pairs if not (accepted(a, [b]) and accepted(b, [a]))]
+    assert not refused
+
+
+def test_every_mark_is_the_same_as_every_other():
+    every = map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)])
+    marks = [one for one in every if reference.is_mark(one) and reference.dense(one)]
+    assert len(marks) > 5000
+    refused = [one for one in marks if not (accepted(one, ["-"]) and accepted("-", [one]))]
+    assert not refused
+
+
+def spread(draw, text: str) -> str:
+    """The text with whitespace and open boxes between its characters."""
+    gaps = st.sampled_from(["", "", "", " ", "\u00a0", "\u3000 ", "␣"])
+    return "".join(draw(gaps) + character for character in text) + draw(gaps)
+
+
+def another(draw, character: str) -> str:
+    """One that counts as the same."""
+    forms = {character} | forms_of(character)
+    if reference.is_mark(character):
+        forms |= set(".'”，-$+^")
+    return draw(st.sampled_from(sorted(forms)))
+
+
+@given(st.lists(tokens(), max_size=8), st.data())
+def test_random_lines_that_match(texts, data):
+    line = "".join(another(data.draw, c) for c in reference.dense("".join(texts)))
+    match(spread(data.draw, line), texts, "here")
+
+
+CONFUSED = st.text("aAbä.,’$1１é\u0301ςΣß ␣", max_size=5)
+
+
+@settings(max_examples=300)
+@given(CONFUSED, st.lists(CONFUSED, max_size=3))
+@example("aab", ["ab", "a"])
+def test_random_lines_match_as_in_the_loops(line, texts):
+    assert accepted(line, texts) == reference.matches(line, texts)
+
+
+@settings(max_examples=200)
+@given(st.lists(tokens(), min_size=1, max_size=8), CHARACTERS, st.data())
+def test_one_change_is_judged_as_in_the_loops(texts, character, data):
+    """A character replaced, put in, left out or moved to the other end."""
+    line = "".join(texts)
+    place = data.draw(st.integers(0, len(line) - 1))
+    changed = data.draw(
+        st.sampled_from(
+            [
+                line[:place] + character + line[place + 1 :],
+                line[:place] + character + line[place:],
+                line[:place] + line[place + 1 :],
+                line[1:] + line[0],
+            ]
+        )
+    )
+    assert accepted(changed, texts) == reference.matches(changed, texts)
