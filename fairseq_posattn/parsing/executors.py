@@ -14,9 +14,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import CalledProcessError
 
 from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing.work import Work, do_shard, join
+from fairseq_posattn.parsing.work import Work, do_shard, join, locked
 
 try:
     from datatrove.executor import (
@@ -60,7 +61,8 @@ class Join(PipelineStep):
         self.work = work
 
     def run(self, data, rank: int = 0, world_size: int = 1):
-        join(self.work)
+        with locked(self.work.folder):
+            join(self.work)
 
 
 class LocalExecutor(LocalPipelineExecutor):
@@ -89,15 +91,20 @@ class LocalExecutor(LocalPipelineExecutor):
     def run_ranks(self, ranks: list[int]) -> None:
         context = multiprocessing.get_context("spawn")
         numbers = context.SimpleQueue()
-        for number in range(self.workers):
+        workers = min(self.workers, len(ranks))
+        for number in range(workers):
             numbers.put(number)
         on_done, self.on_done = self.on_done, None  # not for the workers
-        pool = ProcessPoolExecutor(self.workers, context, be_worker, (os.getpid(), numbers))
+        pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers))
         try:
             tasks = {pool.submit(self._run_for_rank, rank, QUIET): rank for rank in ranks}
             for task in as_completed(tasks):
                 task.result()
                 on_done(tasks[task])
+        except KeyboardInterrupt:
+            for worker in multiprocessing.active_children():  # they would finish their shards first
+                worker.kill()
+            raise
         finally:
             self.on_done = on_done
             pool.shutdown(wait=True, cancel_futures=True)
@@ -122,6 +129,19 @@ def visible_gpus() -> list[str]:
     if named := os.environ.get("CUDA_VISIBLE_DEVICES"):
         return named.split(",")
     return [str(k) for k in range(torch.cuda.device_count())]
+
+
+class SlurmExecutor(SlurmPipelineExecutor):
+    """datatrove's, without its jobs that sum up statistics, and on the default partition too."""
+
+    def get_sbatch_args(self, *args, **kwargs) -> dict:
+        options = super().get_sbatch_args(*args, **kwargs)
+        if not self.partition:
+            del options["partition"]
+        return {"kill-on-invalid-dep": "yes", **options}
+
+    def launch_merge_stats(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -199,7 +219,7 @@ def submit(work: Work, cluster: Cluster, common: dict) -> None:
         "qos": "",
         "requeue": True,
     }
-    shards = SlurmPipelineExecutor(
+    shards = SlurmExecutor(
         [ParseShard(work)],
         job_name="parse",
         gpus_per_task=cluster.gpus,
@@ -208,7 +228,7 @@ def submit(work: Work, cluster: Cluster, common: dict) -> None:
         **common,
     )
     after = {"tasks": 1, "logging_dir": str(work.folder / "logs" / f"join-{time.time_ns()}")}
-    joining = SlurmPipelineExecutor(
+    joining = SlurmExecutor(
         [Join(work)],
         job_name="parse-join",
         depends=shards,
@@ -216,7 +236,13 @@ def submit(work: Work, cluster: Cluster, common: dict) -> None:
         **options,
         **after,
     )
-    joining.run()
+    try:
+        joining.run()
+    except CalledProcessError as error:
+        raise InputError(
+            f"sbatch ended with exit code {error.returncode} (its message is above); "
+            f"it was given {work.folder}/logs/launch_script.slurm"
+        ) from error
 
 
 def activate_this_environment() -> str:

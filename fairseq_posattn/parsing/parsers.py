@@ -8,14 +8,15 @@ from functools import lru_cache
 from typing import Protocol
 
 from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing.parsed import ParsedLine, Word
+from fairseq_posattn.parsing.parsed import ParsedLine, Word, plain_line
 from fairseq_posattn.trees.alignment import match
-from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.checks import TreeError, tree_fault
 from fairseq_posattn.trees.conllu import Sentence
 
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")
 PARSERS = ("stanza", "conllu")
+REMEDIES = ("on_failure", "several_roots")  # for lines that would be an error without them
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class ParserSettings:
 
     def describe(self) -> dict:
         """What the trees of a line that can be parsed depend on."""
-        return {name: value for name, value in asdict(self).items() if name != "on_failure"}
+        return {name: value for name, value in asdict(self).items() if name not in REMEDIES}
 
 
 class ParserFailure(Exception):
@@ -63,10 +64,7 @@ def parse_safely(
     """All lines; those that make the parser fail are found by halving, and stop the work or get a
     flat tree."""
     try:
-        parsed = parser.parse(lines)
-        if len(parsed) != len(lines):
-            raise ParserFailure(f"{len(parsed)} results for {len(lines)} lines")
-        return parsed
+        return checked(lines, parser.parse(lines))
     except Exception as error:
         if len(lines) == 1:
             return [_failed(parser, lines[0], where(0), on_failure, error)]
@@ -77,14 +75,29 @@ def parse_safely(
     ]
 
 
+def checked(lines: Sequence[str], parsed: list[ParsedLine]) -> list[ParsedLine]:
+    if len(parsed) != len(lines):
+        raise ParserFailure(f"{len(parsed)} results for {len(lines)} lines")
+    for line, result in zip(lines, parsed, strict=True):
+        match(line, result.tokens, "the parser's words")
+        if fault := tree_fault(result.parents or []):
+            raise ParserFailure(fault.what)
+    return parsed
+
+
 def _failed(parser: Parser, line: str, where: str, on_failure: str, error: Exception) -> ParsedLine:
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     if on_failure == "stop":
         raise InputError(
-            f"{where}: the parser failed ({reason}) on '{line}'; change the line, "
-            "or give such lines flat trees with --on-failure flat"
+            f"{where}: the parser failed ({reason}) on '{shortened(line)}'; "
+            "the same command with --on-failure flat goes on and gives such lines flat trees"
         ) from error
     return parser.words(line).flat(f"the parser failed ({reason}): flat tree")
+
+
+def shortened(line: str, longest: int = 100) -> str:
+    line = plain_line(line)
+    return line if len(line) <= longest else line[:longest] + "…"
 
 
 def given_trees(

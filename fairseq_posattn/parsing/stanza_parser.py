@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -159,24 +161,38 @@ def load_pipeline(settings: ParserSettings):
         {"tokenize_pretokenized": True} if settings.tokenized else {"tokenize_no_ssplit": True}
     )
     folder = {"dir": settings.model_dir} if settings.model_dir else {}
+    with stanza_messages() as messages:
+        try:
+            return stanza.Pipeline(
+                settings.lang,
+                processors=PROCESSORS,
+                package=settings.package,
+                download_method=None,
+                use_gpu=gpu,
+                logging_level="ERROR",
+                **BATCHES,
+                **options,
+                **folder,
+            )
+        except Exception as error:  # a dozen kinds, from a missing file to a torn pickle
+            raise InputError(missing_model(settings, error, messages)) from error
+
+
+@contextlib.contextmanager
+def stanza_messages() -> Iterator[list[str]]:
+    """What stanza logs, instead of printing it: of a torn file it tells the name there alone."""
+    logger, messages = logging.getLogger("stanza"), []
+    handlers, logger.handlers = logger.handlers, [logging.Handler()]
+    logger.handlers[0].emit = lambda record: messages.append(record.getMessage())
     try:
-        return stanza.Pipeline(
-            settings.lang,
-            processors=PROCESSORS,
-            package=settings.package,
-            download_method=None,
-            use_gpu=gpu,
-            logging_level="ERROR",
-            **BATCHES,
-            **options,
-            **folder,
-        )
-    except Exception as error:  # a dozen kinds, from a missing file to a torn pickle
-        raise InputError(missing_model(settings, error)) from error
+        yield messages
+    finally:
+        logger.handlers = handlers
 
 
-def missing_model(settings: ParserSettings, error: Exception) -> str:
+def missing_model(settings: ParserSettings, error: Exception, messages: Sequence[str]) -> str:
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    reason = ": ".join([*messages[-1:], reason])
     return (
         f"no stanza model for '{settings.lang}' (package {settings.package}) can be loaded from "
         f"{model_folder(settings)}: {reason}; add --download where there is a network, or make the "

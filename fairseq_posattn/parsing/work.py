@@ -27,7 +27,9 @@ from typing import TextIO
 from fairseq_posattn.files import (
     InputError,
     folder_written_whole,
+    full_disk_named,
     open_to_write,
+    partial_name,
     read_lines,
     replaced_whole,
 )
@@ -41,6 +43,7 @@ from fairseq_posattn.parsing.parsers import (
 from fairseq_posattn.trees.conllu import Block, parse_block, read_blocks
 
 PLAN = "plan.json"
+SUBMITTED = "executor.pik"  # datatrove's, for Slurm
 SUFFIXES = (".conllu.xz", ".conllu.zst", ".conllu")
 LINES_AT_ONCE = 1000  # what the parser sees together: it sorts them by length
 
@@ -102,12 +105,21 @@ def locked(folder: Path) -> Iterator[None]:
     path = folder.with_name(folder.name + ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w") as file:
+        if not _is_ours(file, path):
+            raise InputError(f"{folder}: another run is at work here")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{folder}: another run is at work here") from None
-        yield
-        path.unlink(missing_ok=True)
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _is_ours(file: TextIO, path: Path) -> bool:
+    """Whether the lock could be taken, and is not one that another run has just removed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def plan(
@@ -116,30 +128,50 @@ def plan(
     """The work as it was planned before, or a new plan."""
     folder = parts_folder(out)
     suffix(out)
-    choices = {"parser": settings.describe(), "shard_lines": shard_lines, "trees": trees}
+    choices = {
+        "source": fingerprint(source),
+        "parser": settings.describe(),
+        "shard_lines": shard_lines,
+        "trees": {"path": trees, **fingerprint(trees)} if trees else None,
+    }
     if (folder / PLAN).exists():
-        return planned(folder, source, out, settings, choices)
+        work = load(folder, source, out, settings)
+        difference = differs(folder, choices)
+        if difference is None:
+            return work
+        if is_begun(work):
+            raise InputError(
+                f"{folder}: made for another {difference}; "
+                "run the same command as before, or remove the folder and begin anew"
+            )
+        remove(work)
     with folder_written_whole(folder) as partial:
         for name in ("input", "done", "logs"):
             (partial / name).mkdir()
         shards = list(cut_source(source, partial / "input", shard_lines))
         if trees:
             cut_trees(trees, partial / "input", shards)
-        about = {"source": fingerprint(source), **choices, "shards": [asdict(s) for s in shards]}
+        about = {**choices, "shards": [asdict(s) for s in shards]}
         (partial / PLAN).write_text(json.dumps(about, indent=1))
     return load(folder, source, out, settings)
 
 
-def planned(folder: Path, source: str, out: str, settings: ParserSettings, choices: dict) -> Work:
-    """The work as it was planned, if it was for this file and these choices."""
+def differs(folder: Path, choices: dict) -> str | None:
+    """In what the choices are not those of the plan."""
     found = json.loads((folder / PLAN).read_text())
-    for name, now in {"source": fingerprint(source), **choices}.items():
-        if found[name] != now:
-            raise InputError(
-                f"{folder}: made for another {name}: {_difference(found[name], now)}; "
-                "run the same command as before, or remove the folder and begin anew"
-            )
-    return load(folder, source, out, settings)
+    return next(
+        (
+            f"{name}: {_difference(found.get(name), now)}"
+            for name, now in choices.items()
+            if found.get(name) != now
+        ),
+        None,
+    )
+
+
+def is_begun(work: Work) -> bool:
+    """Whether something is done, or Slurm may be doing it."""
+    return len(work.pending()) < len(work.shards) or (work.folder / "logs" / SUBMITTED).exists()
 
 
 def _difference(before, now) -> str:
@@ -164,13 +196,14 @@ def fingerprint(path: str) -> dict:
 
 
 def cut_source(source: str, folder: Path, shard_lines: int) -> Iterator[Shard]:
+    """Each file has a byte order mark of its own, so that one that begins a line is not lost."""
     lines = read_lines(source)
     start = 0
     for k in range(10**9):
         part = list(islice(lines, shard_lines))
         if not part:
             break
-        with open(folder / f"{k:05d}.txt", "w", encoding="utf-8", newline="\n") as file:
+        with open(folder / f"{k:05d}.txt", "w", encoding="utf-8-sig", newline="\n") as file:
             file.writelines(line + "\n" for line in part)
         yield Shard(len(part), start, checksum(part))
         start += len(part)
@@ -234,7 +267,7 @@ def _parsed(work: Work, k: int, lines: list[str]) -> Iterator:
     given = None
     if work.settings.parser == "conllu":
         about = json.loads((work.folder / PLAN).read_text())
-        given = read_given(work.trees(k), about["trees"], work.settings.several_roots)
+        given = read_given(work.trees(k), about["trees"]["path"], work.settings.several_roots)
     for begin in range(0, len(lines), LINES_AT_ONCE):
         part = lines[begin : begin + LINES_AT_ONCE]
         first = work.shards[k].start + begin + 1
@@ -252,10 +285,15 @@ def _parsed(work: Work, k: int, lines: list[str]) -> Iterator:
 
 @contextlib.contextmanager
 def _packed(path: Path) -> Iterator[TextIO]:
-    with open_to_write(path) as file, io.TextIOWrapper(file, "utf-8", newline="\n") as text:
-        yield text
-    with open(path, "rb") as written:
-        os.fsync(written.fileno())
+    try:
+        with full_disk_named(path.parent):
+            with open_to_write(path) as file, io.TextIOWrapper(file, "utf-8", newline="\n") as text:
+                yield text
+            with open(path, "rb") as written:
+                os.fsync(written.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def check_output(path: Path, shard: Shard) -> None:
@@ -276,27 +314,43 @@ def join(work: Work) -> list[tuple[int, str]]:
     """Write the result from all shards, each checked; the notes with their line numbers."""
     if fingerprint(work.source) != json.loads((work.folder / PLAN).read_text())["source"]:
         raise InputError(f"{work.source}: changed while it was parsed; remove {work.folder}")
-    notes = []
+    notes = notes_of_shards(work)
     with replaced_whole(work.out) as partial, open(partial, "wb") as joined:
-        for k in range(len(work.shards)):
-            notes += take_shard(work, k, joined)
+        for k in range(len(work.shards)):  # compressed streams may follow each other
+            with open(work.output(k), "rb") as file:
+                shutil.copyfileobj(file, joined, 1 << 20)
     return notes
 
 
-def take_shard(work: Work, k: int, joined) -> list:
-    """Append a shard's file: compressed streams may follow each other."""
+def notes_of_shards(work: Work) -> list:
+    """The notes of all shards, which must be as they were written; others count as not done."""
+    notes, damaged = [], []
+    for k in range(len(work.shards)):
+        try:
+            notes += notes_of_shard(work, k)
+        except (OSError, ValueError, KeyError):
+            damaged.append(k)
+    for k in damaged:
+        work.marker(k).unlink(missing_ok=True)
+    if damaged:
+        others = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+        raise InputError(
+            f"{work.output(damaged[0])}{others}: missing, or damaged since it was written; "
+            "run the same command again, which parses these lines anew"
+        )
+    return notes
+
+
+def notes_of_shard(work: Work, k: int) -> list:
     about = json.loads(work.marker(k).read_text())
     found = fingerprint(str(work.output(k)))
     if found != {key: about[key] for key in found} or about["lines"] != work.shards[k].lines:
-        work.marker(k).unlink()
-        raise InputError(
-            f"{work.output(k)}: damaged since it was written; run the same command again, "
-            "which parses these lines anew"
-        )
-    with open(work.output(k), "rb") as file:
-        shutil.copyfileobj(file, joined, 1 << 20)
+        raise ValueError("not the file that was written")
     return about["notes"]
 
 
 def remove(work: Work) -> None:
-    shutil.rmtree(work.folder)
+    """At once, as far as a later run can see: it may be killed meanwhile."""
+    folder = Path(os.path.realpath(work.folder))
+    os.rename(folder, partial_name(folder))
+    shutil.rmtree(partial_name(folder))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
+from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -77,8 +78,8 @@ class TreeWriter:
 
     def __init__(self, prefix: str):
         self.prefix = prefix
-        self.words = [0]
-        self.checksums: list[int] = []
+        self.words = array("q", [0])  # a list of numbers takes four times the memory
+        self.checksums = array("I")
         self.most_pieces = 0
         self.temporary = {
             path: Path(f"{path}.partial") for path in (bin_path(prefix), idx_path(prefix))

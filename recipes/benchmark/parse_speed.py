@@ -1,0 +1,129 @@
+"""Parsing through parse.py beside a bare stanza pipeline, on the same sentences.
+
+    python recipes/benchmark/parse_speed.py TEXT --model-dir DIR --rounds 5 --json speed.json
+
+In each round, in turn: a program of a few lines that reads TEXT and calls stanza.Pipeline on 1,000
+lines at a time (nothing is written), parse.py with one worker, and parse.py with two. Whole
+programs are timed, from start to end, with one thread for each worker; then the time of a run on
+one line, the start, is taken off. Ratios within the round, their median and range.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BARE = """
+import sys
+import stanza, torch
+torch.set_num_threads(1)
+text, lang, folder, tokenized = sys.argv[1:]
+how = {"tokenize_pretokenized": True} if tokenized == "yes" else {"tokenize_no_ssplit": True}
+pipeline = stanza.Pipeline(
+    lang, dir=folder, processors="tokenize,pos,lemma,depparse", download_method=None,
+    use_gpu=torch.cuda.is_available(), logging_level="ERROR",
+    pos_batch_size=100, depparse_batch_size=3000, **how
+)
+lines = open(text, encoding="utf-8").read().splitlines()
+for k in range(0, len(lines), 1000):
+    part = [line for line in lines[k : k + 1000] if line.strip()]
+    if tokenized == "yes":
+        pipeline([line.split() for line in part])
+    else:
+        pipeline.process([stanza.Document([], text=line) for line in part])
+"""
+
+
+def main() -> None:
+    args = parse_options()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        one = folder / "one.txt"
+        one.write_text(Path(args.text).read_text(encoding="utf-8").split("\n")[0] + "\n")
+        kinds = {"bare": bare, "parse.py": one_worker, "parse.py, 2 workers": two_workers}
+        starts = {kind: run(args, one, folder) for kind, run in kinds.items()}
+        rounds = []
+        for _ in range(args.rounds):
+            taken = {kind: run(args, Path(args.text), folder) for kind, run in kinds.items()}
+            rounds.append({kind: (taken[kind], taken[kind] - starts[kind]) for kind in kinds})
+            print(rounds[-1], file=sys.stderr, flush=True)
+    sentences = len(Path(args.text).read_text(encoding="utf-8").splitlines())
+    rows = [
+        row("parse.py to bare", "bare", "parse.py", rounds, sentences),
+        row("2 workers to 1", "parse.py", "parse.py, 2 workers", rounds, sentences),
+    ]
+    print(f"{sentences} sentences; start: {starts}")
+    for line in rows:
+        print(line)
+    if args.json:
+        Path(args.json).write_text(json.dumps(rows, indent=1))
+
+
+def parse_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("text", help="one sentence a line")
+    parser.add_argument("--model-dir", required=True)
+    parser.add_argument("--lang", default="en")
+    parser.add_argument("--tokenized", action="store_true", help="as --tokenized of parse.py")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", help="write the rows here, too")
+    return parser.parse_args()
+
+
+def row(name: str, base: str, kind: str, rounds: list[dict], sentences: int) -> dict:
+    """Ratios of throughput, of whole runs and without their start."""
+    whole = sorted(taken[base][0] / taken[kind][0] for taken in rounds)
+    net = sorted(taken[base][1] / taken[kind][1] for taken in rounds)
+    seconds = statistics.median(taken[kind][1] for taken in rounds)
+    return {
+        "ratio": name,
+        "whole_run": statistics.median(whole),
+        "whole_run_range": (whole[0], whole[-1]),
+        "without_start": statistics.median(net),
+        "without_start_range": (net[0], net[-1]),
+        "sentences_per_second": sentences / seconds,
+    }
+
+
+def bare(args, text: Path, folder: Path) -> float:
+    tokenized = "yes" if args.tokenized else "no"
+    return timed([sys.executable, "-c", BARE, text, args.lang, args.model_dir, tokenized])
+
+
+def one_worker(args, text: Path, folder: Path, workers: int = 1) -> float:
+    out = folder / "out.conllu.xz"
+    out.unlink(missing_ok=True)
+    options = ["--model-dir", args.model_dir, "--lang", args.lang, "--workers", workers]
+    tokenized = ["--tokenized"] if args.tokenized else []
+    script = ROOT / "preprocess/parse.py"
+    shards = ["--shard-lines", 1000]
+    return timed([sys.executable, script, text, "--out", out, *options, *tokenized, *shards])
+
+
+def two_workers(args, text: Path, folder: Path) -> float:
+    return one_worker(args, text, folder, workers=2)
+
+
+def timed(command: list) -> float:
+    began = time.perf_counter()
+    subprocess.run(
+        [str(part) for part in command],
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
