@@ -95,3 +95,12 @@ def test_how_attention_grows_with_the_length(tmp_path):
     assert memory[explicit, 256] > 5 * memory[explicit, 32]
     assert memory[window, 256] < 3 * memory[window, 32]
     assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+def test_speed_of_preparation(tmp_path):
+    script, table = ROOT / "recipes/benchmark/prepare_speed.py", tmp_path / "rows.json"
+    run(sys.executable, script, "--sentences", 50, "--sentencepiece", "--json", table)
+    (row,) = json.loads(table.read_text())
+    assert row["sentences"] == 50
+    assert row["sentences_per_minute"] > 0 < row["binarize_memory_mb"]

@@ -39,7 +39,7 @@ def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -
 def words_by_counts(pieces: Sequence[str], counts: Sequence[int], separator: str) -> list[str]:
     """The words that pieces spell, as many pieces each as counted; a word without pieces: ·."""
     words, rest = [], iter(pieces)
-    left = len(pieces)
+    left = len(pieces)  # beyond the last piece there is padding, or words without pieces
     for count in counts:
         if not left and not count:
             break
