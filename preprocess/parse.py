@@ -94,8 +94,9 @@ def add_cluster_options(group) -> None:
     add(
         "--sbatch",
         action="append",
+        type=lambda text: text.partition("=")[::2],
         default=[],
-        metavar="NAME=VALUE",
+        metavar="NAME[=VALUE]",
         help="slurm: further options of sbatch, e.g. account=nlp",
     )
     add("--keep-parts", action="store_true", help="keep OUT.parts, the shards, at the end")
@@ -133,7 +134,7 @@ def main() -> None:
         options.memory_gb,
         options.gpus,
         options.setup,
-        dict(pair.split("=", 1) for pair in options.sbatch),
+        dict(options.sbatch),
     )
     parse(
         options.text,

@@ -49,3 +49,14 @@ def toy_data(tmp_path_factory) -> Path:
         if not (folder / "data").exists():
             make_toy_data(folder)
     return folder / "data"
+
+
+@pytest.fixture(scope="session")
+def stanza_models(tmp_path_factory):
+    """Small stanza models, shared by all workers: see parse_toys.StanzaModels."""
+    from parse_toys import StanzaModels
+
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    return StanzaModels(shared / "stanza")

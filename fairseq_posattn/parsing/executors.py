@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import multiprocessing
@@ -9,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -97,7 +98,8 @@ class LocalExecutor(LocalPipelineExecutor):
         on_done, self.on_done = self.on_done, None  # not for the workers
         pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers))
         try:
-            tasks = {pool.submit(self._run_for_rank, rank, QUIET): rank for rank in ranks}
+            with interrupts_blocked():  # workers inherit that; they start with the first task
+                tasks = {pool.submit(self._run_for_rank, rank, QUIET): rank for rank in ranks}
             for task in as_completed(tasks):
                 task.result()
                 on_done(tasks[task])
@@ -110,13 +112,21 @@ class LocalExecutor(LocalPipelineExecutor):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextlib.contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def be_worker(parent: int, numbers) -> None:
     """Die with the parent, whatever kills it; take a GPU of one's own."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     logger.disable("datatrove")  # an error reaches the user once, from the parent
     if gpus := visible_gpus():
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[numbers.get() % len(gpus)]
@@ -222,8 +232,7 @@ def submit(work: Work, cluster: Cluster, common: dict) -> None:
     shards = SlurmExecutor(
         [ParseShard(work)],
         job_name="parse",
-        gpus_per_task=cluster.gpus,
-        sbatch_args=dict(cluster.sbatch),
+        sbatch_args={**({"gpus": cluster.gpus} if cluster.gpus else {}), **cluster.sbatch},
         **options,
         **common,
     )

@@ -79,7 +79,7 @@ def checked(lines: Sequence[str], parsed: list[ParsedLine]) -> list[ParsedLine]:
     if len(parsed) != len(lines):
         raise ParserFailure(f"{len(parsed)} results for {len(lines)} lines")
     for line, result in zip(lines, parsed, strict=True):
-        match(line, result.tokens, "the parser's words")
+        match(text_of(line), result.tokens, "the parser's words")
         if fault := tree_fault(result.parents or []):
             raise ParserFailure(fault.what)
     return parsed
@@ -89,10 +89,15 @@ def _failed(parser: Parser, line: str, where: str, on_failure: str, error: Excep
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     if on_failure == "stop":
         raise InputError(
-            f"{where}: the parser failed ({reason}) on '{shortened(line)}'; "
+            f"{where}: the parser failed ({reason}) on '{shortened(text_of(line))}'; "
             "the same command with --on-failure flat goes on and gives such lines flat trees"
         ) from error
     return parser.words(line).flat(f"the parser failed ({reason}): flat tree")
+
+
+def text_of(line: str | ParsedLine) -> str:
+    """Lines may be tokenised already."""
+    return line if isinstance(line, str) else " ".join(line.tokens)
 
 
 def shortened(line: str, longest: int = 100) -> str:
