@@ -427,6 +427,17 @@ def test_given_trees_are_passed_on(tmp_path, shard_lines):
     assert [s.multiword for s in found] == [s.multiword for s in expected]
 
 
+def test_relations_and_tags_are_passed_on(tmp_path):
+    row = "{}\t{}\tlemma{}\tU{}\tX{}\tF=1\t{}\t{}\t_\t_"
+    rows = [row.format(1, "she", 1, 1, 1, 2, "nsubj"), row.format(2, "saw", 2, 2, 2, 0, "root")]
+    again = row.format(3, "him", 3, 3, 3, 0, "root")
+    arguments = given(tmp_path, "\n".join([*rows, again]) + "\n\n", ["she saw him"])
+    arguments[2] = having(arguments[2], several_roots="first")
+    parse_here(*arguments)
+    mended = row.format(3, "him", 3, 3, 3, 2, "parataxis")
+    assert arguments[1].read_text().splitlines()[2:5] == [*rows, mended]
+
+
 def test_given_trees_by_the_command(tmp_path):
     text, out, _, _, trees = given(tmp_path, GIVEN)
     packed = tmp_path / "trees.conllu.xz"

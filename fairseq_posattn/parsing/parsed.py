@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fairseq_posattn.trees.checks import flat_tree, with_one_root
+from fairseq_posattn.trees.conllu import Block, parse_block
 from fairseq_posattn.trees.forms import OPEN_BOX
 
 NO_HEAD = None
@@ -91,6 +92,19 @@ def joined(parts: Sequence[ParsedLine], note: str | None = None) -> ParsedLine:
         for word, head in zip(words, heads, strict=True)
     ]
     return ParsedLine(words, multiword, note)
+
+
+def of_block(given: Block, several_roots: str) -> ParsedLine:
+    """A block of CoNLL-U made elsewhere, checked; its relations, lemmas and tags as they are."""
+    sentence = parse_block(given, several_roots)
+    rows = [line.split("\t") for line in given.lines if line[0] != "#"]
+    columns = [row[2:8] for row in rows if row[0].isdigit()]
+    heads = sentence.parents or [NO_HEAD] * len(columns)
+    words = [
+        Word(form, head, deprel if str(head) == old or head is None else "parataxis", *tags)
+        for form, head, (*tags, old, deprel) in zip(sentence.words, heads, columns, strict=True)
+    ]
+    return ParsedLine(words, sentence.multiword)
 
 
 def plain_line(line: str) -> str:

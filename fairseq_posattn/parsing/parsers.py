@@ -8,10 +8,9 @@ from functools import lru_cache
 from typing import Protocol
 
 from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing.parsed import ParsedLine, Word, plain_line
+from fairseq_posattn.parsing.parsed import ParsedLine, plain_line
 from fairseq_posattn.trees.alignment import match
-from fairseq_posattn.trees.checks import TreeError, tree_fault
-from fairseq_posattn.trees.conllu import Sentence
+from fairseq_posattn.trees.checks import tree_fault
 
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")
@@ -106,16 +105,12 @@ def shortened(line: str, longest: int = 100) -> str:
 
 
 def given_trees(
-    lines: Sequence[str], sentences: Iterator[Sentence], where: Callable[[int], str]
+    lines: Sequence[str], given: Iterator[tuple[str, ParsedLine]], where: Callable[[int], str]
 ) -> list[ParsedLine]:
-    """Trees made elsewhere, checked to be those of the lines."""
-    return [given_tree(line, next(sentences, None), where(k)) for k, line in enumerate(lines)]
-
-
-def given_tree(line: str, sentence: Sentence | None, where: str) -> ParsedLine:
-    if sentence is None:
-        raise TreeError(f"{where}: no tree is left for '{line}'")
-    match(line, sentence.tokens, f"{where}, {sentence.path}:{sentence.line}")
-    heads = sentence.parents or [None] * len(sentence.words)
-    words = [Word(form, head) for form, head in zip(sentence.words, heads, strict=True)]
-    return ParsedLine(words, sentence.multiword)
+    """Trees made elsewhere, with their places, checked to be those of the lines."""
+    found = []
+    for k, line in enumerate(lines):
+        place, parsed = next(given)
+        match(line, parsed.tokens, f"{where(k)}, {place}")
+        found.append(parsed)
+    return found

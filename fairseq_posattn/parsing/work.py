@@ -18,6 +18,7 @@ import io
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -33,14 +34,14 @@ from fairseq_posattn.files import (
     read_lines,
     replaced_whole,
 )
-from fairseq_posattn.parsing.parsed import TEXT, block, plain_line
+from fairseq_posattn.parsing.parsed import TEXT, ParsedLine, block, of_block, plain_line
 from fairseq_posattn.parsing.parsers import (
     ParserSettings,
     given_trees,
     load_parser,
     parse_safely,
 )
-from fairseq_posattn.trees.conllu import Block, parse_block, read_blocks
+from fairseq_posattn.trees.conllu import Block, read_blocks
 
 PLAN = "plan.json"
 SUBMITTED = "executor.pik"  # datatrove's, for Slurm
@@ -226,10 +227,11 @@ def cut_trees(trees: str, folder: Path, shards: list[Shard]) -> None:
         raise InputError(f"{trees}: {found} trees for {lines} lines of text; there must be as many")
 
 
-def read_given(path: Path, trees: str, several_roots: str) -> Iterator:
-    """The trees of a shard, with their places in the file that they came from."""
+def read_given(path: Path, trees: str, several_roots: str) -> Iterator[tuple[str, ParsedLine]]:
+    """The trees of a shard, each with its place in the file that it came from."""
     for given in read_blocks(str(path)):
-        yield parse_block(Block(trees, int(given.lines[0]), given.lines[1:]), several_roots)
+        block = Block(trees, int(given.lines[0]), given.lines[1:])
+        yield f"{trees}:{block.line}", of_block(block, several_roots)
 
 
 def checksum(lines: list[str]) -> str:
@@ -248,7 +250,7 @@ def do_shard(work: Work, k: int) -> None:
     if len(lines) != shard.lines or checksum(lines) != shard.sha256:
         raise InputError(f"{work.input(k)}: not the lines that were cut; remove {work.folder}")
     notes = []
-    partial = work.output(k).with_name(f".{os.getpid()}.{work.output(k).name}")
+    partial = own_name(work.output(k))
     with _packed(partial) as file:
         for number, (line, parsed) in enumerate(_parsed(work, k, lines), start=shard.start + 1):
             file.write(block(line, parsed, number))
@@ -257,9 +259,14 @@ def do_shard(work: Work, k: int) -> None:
     check_output(partial, shard)
     os.replace(partial, work.output(k))
     about = {**fingerprint(str(work.output(k))), "lines": shard.lines, "notes": notes}
-    marker = work.marker(k).with_name(f".{os.getpid()}.{work.marker(k).name}")
+    marker = own_name(work.marker(k))
     marker.write_text(json.dumps(about))
     os.replace(marker, work.marker(k))
+
+
+def own_name(path: Path) -> Path:
+    """For a file that grows; another process, perhaps on another machine, may be at it, too."""
+    return path.with_name(f".{socket.gethostname()}.{os.getpid()}.{path.name}")
 
 
 def _parsed(work: Work, k: int, lines: list[str]) -> Iterator:
