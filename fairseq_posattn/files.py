@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 PARTIAL = ".partial"
+XZ_PRESET = 3  # five times as fast as the usual 6, an eighth larger
 
 
 class InputError(ValueError):
@@ -39,8 +40,9 @@ def open_to_read(path: str | Path) -> BinaryIO:
 
 def open_to_write(path: str | Path) -> BinaryIO:
     """A file to write, packed if its name ends in .xz or .zst."""
-    opener = OPENERS.get(Path(path).suffix, open)
-    return opener(path, "wb")
+    if Path(path).suffix == ".xz":
+        return lzma.open(path, "wb", preset=XZ_PRESET)
+    return OPENERS.get(Path(path).suffix, open)(path, "wb")
 
 
 def open_zst(path: str | Path, mode: str) -> BinaryIO:

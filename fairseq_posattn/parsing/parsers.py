@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -54,7 +55,9 @@ def load_parser(settings: ParserSettings) -> Parser:
     """Loaded once in each process."""
     from fairseq_posattn.parsing.stanza_parser import StanzaParser
 
-    return StanzaParser(settings)
+    parser = StanzaParser(settings)
+    gc.freeze()  # a model is no garbage: not to be looked through again and again
+    return parser
 
 
 def parse_safely(

@@ -106,7 +106,7 @@ def one_worker(args, text: Path, folder: Path, workers: int = 1) -> float:
     options = ["--model-dir", args.model_dir, "--lang", args.lang, "--workers", workers]
     tokenized = ["--tokenized"] if args.tokenized else []
     script = ROOT / "preprocess/parse.py"
-    shards = ["--shard-lines", 1000]
+    shards = ["--shard-lines", 500]
     return timed([sys.executable, script, text, "--out", out, *options, *tokenized, *shards])
 
 
