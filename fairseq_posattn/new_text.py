@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from fairseq_posattn.parsing.parsed import ParsedLine
 from fairseq_posattn.preparation.choices import Preparation
-from fairseq_posattn.providers import PROVIDERS, TreeProvider, build_provider, provider_name
+from fairseq_posattn.providers import (
+    PROVIDERS,
+    StanzaProvider,
+    TreeProvider,
+    build_provider,
+    parser_settings,
+)
 from fairseq_posattn.segmenters import SPACE
-from fairseq_posattn.trees import Parsed, TreeError, batch, flat_tree, words_of_pieces
+from fairseq_posattn.trees import (
+    Parsed,
+    TreeError,
+    batch,
+    flat_tree,
+    plain_form,
+    words_of_pieces,
+)
 from fairseq_posattn.trees.alignment import Span, spans
 from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.projection import project_line, without_separators
@@ -25,6 +39,12 @@ class Line(NamedTuple):
     pieces: str
     spans: Sequence[Span]
     words: ParsedLine | None = None
+
+    @property
+    def tokens(self) -> list[str]:
+        if self.words is None:
+            return self.text.split()
+        return [plain_form(token) for token in self.words.tokens]
 
 
 def spelled(pieces: str, separator: str) -> Line:
@@ -46,14 +66,14 @@ class Segmented:
         self.separator = separator
 
     def lines(
-        self, raw: Sequence[str], encode: Callable[[str], str], provider: TreeProvider | None
+        self, raw: Sequence[str], encode: Callable[[str], str], tokenizer: TreeProvider | None
     ) -> list[Line]:
         if self.preparation is None:
             found = [spelled(encode(line), self.separator) for line in raw]
-            words = provider.words([line.text for line in found]) if provider else None
+            words = tokenizer.words([line.text for line in found]) if tokenizer else None
         else:
             texts = [self.preparation.source_text(line) for line in raw]
-            words = provider.words(texts) if provider else None
+            words = tokenizer.words(texts) if tokenizer else None
             found = [self.prepared(text, words and words[k]) for k, text in enumerate(texts)]
         if words is None:
             return found
@@ -95,26 +115,34 @@ class NewText:
         self.cfg = cfg
         self.segmented = Segmented(preparation, cfg.piece_separator)
         self.preparation = preparation
-        self.provider: TreeProvider | None = None
+
+    @cached_property
+    def provider(self) -> TreeProvider:
+        return build_provider(self.cfg, self.preparation)
+
+    @cached_property
+    def stanza(self) -> StanzaProvider:
+        """The provider, or what tokenises for another one as the training data were."""
+        if isinstance(self.provider, StanzaProvider):
+            return self.provider
+        return StanzaProvider(parser_settings(self.cfg, self.preparation))
 
     def lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> list[Line]:
-        """trees: whether they will be asked for; the words may have to be known anyway."""
-        return self.segmented.lines(raw, encode, self.get_provider(trees))
+        """trees: whether they will be asked for."""
+        return self.segmented.lines(raw, encode, self.tokenizer(trees))
 
-    def get_provider(self, trees: bool) -> TreeProvider | None:
-        stanza_words = self.preparation and self.preparation.choices.tokenize == "stanza"
-        wanted = trees or (stanza_words and provider_name(self.cfg, self.preparation) == "stanza")
-        if wanted and self.provider is None:
-            self.provider = build_provider(self.cfg, self.preparation)
-        return self.provider if wanted else None
+    def tokenizer(self, trees: bool) -> TreeProvider | None:
+        """What knows the words of the lines, if they are needed."""
+        if self.preparation and self.preparation.choices.splits_parsers_words:
+            return self.stanza
+        return self.provider if trees else None
 
     def trees(self, lines: list[Line], given: Sequence | None = None) -> NewTrees:
         """The trees of the lines, found now, or when a batch asks for them."""
         if given is not None:
             return self.at_once(lines, self.check_given(lines, given))
-        provider = self.get_provider(True)
-        if not provider.lazy:
-            return self.at_once(lines, provider.parsed([line.text for line in lines]))
+        if not self.provider.lazy:
+            return self.at_once(lines, self.provider.parsed([line.text for line in lines]))
         return NewTrees(lines, lambda asked: self.parse([lines[k] for k in asked]))
 
     def at_once(self, lines: list[Line], parsed: Sequence[Parsed | None]) -> NewTrees:
@@ -141,11 +169,19 @@ class NewText:
         where = f"the tree of '{line.text}'"
         return Parsed(words, checked_tree(list(parents), where, several_roots))
 
+    @property
+    def takes_flat_trees(self) -> bool:
+        """By --missing-tree, or because what is too long for the parser got them in training."""
+        if str(self.cfg.missing_tree) == "flat":
+            return True
+        by_parser = self.preparation is not None and isinstance(self.provider, StanzaProvider)
+        return by_parser and self.preparation.choices.parser.long_lines == "skip"
+
     def or_flat(self, line: Line, parsed: Parsed | None) -> Parsed:
         if parsed is not None:
             return parsed
-        words = line.text.split()
-        if str(self.cfg.missing_tree) == "flat":
+        if self.takes_flat_trees:
+            words = line.tokens
             return Parsed(words, flat_tree(len(words)))
         raise TreeError(
             f"no tree for the sentence '{line.text}': name a tree provider "
@@ -168,13 +204,15 @@ class ParsedSource:
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lines = [self.line(int(k)) for k in sentences]
-        words = self.new_text.get_provider(True).words([line.text for line in lines])
+        words = self.new_text.provider.words([line.text for line in lines])
         lines = [line._replace(words=w) for line, w in zip(lines, words, strict=True)]
         return NewTrees(lines, lambda asked: self.new_text.parse(lines)).read(np.arange(len(lines)))
 
     def line(self, sentence: int) -> Line:
         numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]
         pieces = [self.dictionary[number] for number in numbers[:-1]]
+        if pieces and self.separator != SPACE:  # its word may be cut off by --truncate-source
+            pieces[-1] = pieces[-1].removesuffix(self.separator)
         return spelled(" ".join(pieces), self.separator)
 
 

@@ -49,7 +49,8 @@ class SubwordNmt:
         self.bpe = load_bpe(segmentation)
 
     def segment(self, line: str) -> list[str]:
-        return self.bpe.process_line(line).split()
+        # whatever whitespace separates words for fairseq does so here
+        return self.bpe.process_line(" ".join(line.split())).split()
 
     def spans(self, line: str) -> list[Span]:
         found = spans(without_separators(self.segment(line), self.separator))

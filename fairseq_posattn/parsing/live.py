@@ -5,8 +5,10 @@ python -m fairseq_posattn.parsing.live      # talks with LiveParser through pipe
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -36,17 +38,20 @@ class LiveParser:
         if not lines:
             return []
         with self.one_at_a_time:
-            self.start()
             try:
+                self.start()
                 pickle.dump((what, lines), self.process.stdin)
                 self.process.stdin.flush()
                 answer = pickle.load(self.process.stdout)
-            except (EOFError, BrokenPipeError):
-                self.process.wait()
+            except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+                code = self.process.wait()
+                self.stop()
                 raise InputError(
-                    f"the parser's process was killed (exit code {self.process.returncode}): "
-                    "out of memory?"
+                    f"the parser's process was killed (exit code {code}): out of memory?"
                 ) from None
+            except BaseException:  # interrupted: its answer must not pass for that to the next
+                self.stop()
+                raise
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -63,6 +68,14 @@ class LiveParser:
         )
         pickle.dump(self.settings, self.process.stdin)
         self.process.stdin.flush()
+
+    def stop(self) -> None:
+        process, self.process = self.process, None
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 class ParsesWords:
@@ -85,21 +98,20 @@ def answer(settings: ParserSettings, what: str, lines: list) -> list[ParsedLine]
 
 
 def serve() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard ends the program, and that ends us
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no reply
-    questions = sys.stdin.buffer
-    settings = pickle.load(questions)
-    while True:
-        try:
-            what, lines = pickle.load(questions)
-        except EOFError:  # the program has ended
-            return
-        try:
-            reply = answer(settings, what, lines)
-        except Exception as error:
-            reply = InputError(str(error))
-        pickle.dump(reply, replies)
-        replies.flush()
+    with contextlib.suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):
+        settings = pickle.load(sys.stdin.buffer)
+        while True:
+            what, lines = pickle.load(sys.stdin.buffer)
+            try:
+                reply = answer(settings, what, lines)
+            except Exception as error:
+                reply = InputError(str(error))
+            pickle.dump(reply, replies)
+            replies.flush()
+    os._exit(0)  # the program has ended
 
 
 if __name__ == "__main__":

@@ -48,6 +48,15 @@ class Choices:
         """subword-nmt splits the words of a tokenised line, sentencepiece the line itself."""
         return self.segmenter == "subword-nmt"
 
+    @property
+    def splits_parsers_words(self) -> bool:
+        """Pieces are those of stanza's words; else they can be made without a parser."""
+        return self.splits_words and self.tokenize == "stanza"
+
+    @property
+    def target_by_moses(self) -> bool:
+        return self.splits_words and self.target_tokenize == "moses"
+
 
 class Preparation:
     """The choices at work; `folder` holds the segmenter."""
@@ -59,7 +68,7 @@ class Preparation:
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Preparation:
         about = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
-        if about.pop("version") != VERSION:
+        if about.pop("version", None) != VERSION:
             raise InputError(f"{folder}/{FILE}: of another version; prepare the data again")
         parser = ParserSettings(**about.pop("parser"))
         return cls(Choices(parser=parser, **about), folder)
@@ -102,7 +111,7 @@ class Preparation:
 
     def segmented(self, text: str, words: ParsedLine) -> str:
         """What is segmented: the words, or the text itself."""
-        if not self.choices.splits_words:
+        if not self.choices.splits_parsers_words:
             return text
         return " ".join(plain_form(token) for token in words.tokens)
 
@@ -110,14 +119,15 @@ class Preparation:
 
     def target_text(self, line: str) -> str:
         line = self.normal(line, self.choices.target)
-        if self.choices.splits_words and self.choices.target_tokenize == "moses":
+        if self.choices.target_by_moses:
             return tokenized(line, self.choices.target)
         return line
 
     def detokenized(self, line: str) -> str:
         """A translation, without its pieces' marks, as a reader expects it."""
-        if self.choices.splits_words and self.choices.target_tokenize == "moses":
-            return moses("MosesDetokenizer", self.choices.target).detokenize(line.split())
+        if self.choices.target_by_moses:
+            detokenizer = moses("MosesDetokenizer", self.choices.target)
+            return detokenizer.detokenize(line.split(), unescape=False)
         return line
 
 

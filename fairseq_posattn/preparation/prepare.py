@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.command_line import progress
@@ -18,8 +19,9 @@ from fairseq_posattn.files import (
 )
 from fairseq_posattn.parsing.executors import Cluster
 from fairseq_posattn.parsing.run import parse
+from fairseq_posattn.parsing.work import locked, parts_folder
 from fairseq_posattn.preparation import binarize, segment
-from fairseq_posattn.preparation.choices import Choices, Preparation
+from fairseq_posattn.preparation.choices import FILE, Choices, Preparation
 from fairseq_posattn.preparation.extract import extract
 from fairseq_posattn.preparation.project import ProjectionInputs, project
 from fairseq_posattn.preparation.steps import Steps, say
@@ -105,23 +107,21 @@ class Preparing:
         self.binarize()
 
     def normalize(self, split: str, prefix: str) -> None:
-        same_number_of_lines([f"{prefix}.{self.source}", f"{prefix}.{self.target}"])
-        sides = (
-            (self.source, self.preparation.source_text),
-            (
-                self.target,
-                self.preparation.target_text,
-            ),
-        )
-        for language, text_of in sides:
-            raw, out = f"{prefix}.{language}", self.job.file(split, f"text.{language}")
-            chosen = [self.choices.normalize, self.choices.tokenize, self.choices.target_tokenize]
+        raw = {language: f"{prefix}.{language}" for language in (self.source, self.target)}
+        if same_number_of_lines(list(raw.values())) == 0:
+            raise InputError(f"{raw[self.source]}: the file is empty")
+        sides = {
+            self.source: (self.choices.tokenize == "moses", self.preparation.source_text),
+            self.target: (self.choices.target_by_moses, self.preparation.target_text),
+        }
+        for language, (by_moses, text_of) in sides.items():
+            out = self.job.file(split, f"text.{language}")
             self.steps.do(
                 f"normalize.{split}.{language}",
-                [*chosen, self.choices.segmenter],
-                [raw],
+                [self.choices.normalize, by_moses],
+                [raw[language]],
                 [out],
-                lambda raw=raw, out=out, text_of=text_of: rewrite(raw, out, text_of),
+                partial(rewrite, raw[language], out, text_of),
             )
 
     def parse(self, split: str, prefix: str) -> None:
@@ -130,10 +130,11 @@ class Preparing:
         trees = given_trees(prefix) if settings.parser == "conllu" else None
         self.steps.do(
             f"parse.{split}",
-            asdict(settings),
+            settings.describe(),
             [text, *([trees] if trees else [])],
             [out],
             lambda: parse(text, out, settings, self.job.cluster, self.job.shard_lines, trees),
+            [parts_folder(out)],
         )
         words = [self.job.file(split, "words"), self.job.file(split, "parents")]
         start = self.job.file(split, "")[:-1]
@@ -143,8 +144,8 @@ class Preparing:
         )
 
     def to_segment(self, split: str) -> tuple[str, str]:
-        """Source and target: words for subword-nmt, text for sentencepiece."""
-        source = "words" if self.choices.splits_words else f"text.{self.source}"
+        """Source and target."""
+        source = "words" if self.choices.splits_parsers_words else f"text.{self.source}"
         return self.job.file(split, source), self.job.file(split, f"text.{self.target}")
 
     def segmenters(self) -> tuple[Path, Path]:
@@ -198,13 +199,16 @@ class Preparing:
     def project(self, split: str) -> None:
         words, parents = self.job.file(split, "words"), self.job.file(split, "parents")
         pieces = self.job.file(split, f"pieces.{self.source}")
-        inputs = ProjectionInputs(words, parents, pieces, missing_tree="flat")
+        text = model = None
         if not self.choices.splits_words:
             text, model = self.to_segment(split)[0], str(self.segmenters()[0])
-            inputs = ProjectionInputs(words, parents, pieces, text, model, missing_tree="flat")
+        inputs = ProjectionInputs(
+            words, parents, pieces, text, model, self.choices.separator, missing_tree="flat"
+        )
         out = self.job.file(split, f"pieces.{self.source}.trees")
+        files = [*inputs.files, *([model] if model else [])]
         self.steps.do(
-            f"project.{split}", asdict(inputs), inputs.files, [out], lambda: project(inputs, out)
+            f"project.{split}", inputs.separator, files, [out], lambda: project(inputs, out)
         )
 
     def filter(self, split: str) -> None:
@@ -231,15 +235,27 @@ class Preparing:
         for split in self.job.corpus.splits():
             prefix = self.job.file(split, "clean")
             options += [f"--{NAMES[split]}", prefix]
-            inputs += [f"{prefix}.{self.source}", f"{prefix}.{self.target}"]
+            kinds = (self.source, self.target, f"{self.source}.trees")
+            inputs += [f"{prefix}.{kind}" for kind in kinds]
         model = self.segmenters()[0]
         self.steps.do(
             "binarize",
-            [options, asdict(self.choices)],
+            [self.job.learning.separate, list(self.job.corpus.splits()), asdict(self.choices)],
             [*inputs, model],
-            [self.job.out / "prepare.json", self.job.out / f"dict.{self.source}.txt"],
+            self.data_files(),
             lambda: self.binarize_now(options, model),
         )
+
+    def data_files(self) -> list[Path]:
+        names = [FILE, self.choices.segmenter_file]
+        for language in (self.source, self.target):
+            start = f"{self.source}-{self.target}.{language}"
+            kinds = ["bin", "idx"]
+            if language == self.source:
+                kinds += ["tree.bin", "tree.idx"]
+            names.append(f"dict.{language}.txt")
+            names += [f"{s}.{start}.{kind}" for s in self.job.corpus.splits() for kind in kinds]
+        return [self.job.out / name for name in names]
 
     def binarize_now(self, options: Sequence[str], model: Path) -> None:
         def add_choices(folder: Path) -> None:
@@ -252,7 +268,8 @@ class Preparing:
 
 def prepare(job: Job) -> None:
     """Make `job.out`, step by step; files between the steps stay in `job.work`."""
-    Preparing(job).run()
+    with locked(job.work):
+        Preparing(job).run()
     say(f"{job.out}: ready for --task structured_translation")
 
 

@@ -24,9 +24,7 @@ SENTENCEPIECE_MODELS = ("unigram", "bpe")
 
 def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2) -> None:
     """Learn the merges of subword-nmt from all texts together."""
-    counts = Counter(
-        word for path in texts for line in read_lines(path) for word in line.split(" ") if word
-    )
+    counts = Counter(word for path in texts for line in read_lines(path) for word in line.split())
     if not any(len(word) > 1 for word in counts):
         raise InputError(
             f"{', '.join(texts)}: no word of two letters or more, so there is nothing to learn"

@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq_posattn.files import written_whole
+from fairseq_posattn.parsing.work import fingerprint
 
 
 class Steps:
-    """Runs what is not done, or was done with other choices or other files."""
+    """Runs what is not done, or was done with other choices or from other files: what counts is
+    what is in them."""
 
     def __init__(self, work: Path):
         self.stamps = work / "steps"
         self.stamps.mkdir(parents=True, exist_ok=True)
+        self.states: dict[tuple, dict] = {}
 
     def do(
         self,
@@ -26,35 +30,47 @@ class Steps:
         inputs: Sequence[str | Path],
         outputs: Sequence[str | Path],
         action: Callable[[], None],
+        half_done: Sequence[Path] = (),
     ) -> None:
-        key = digest(choices, inputs)
-        if self.is_done(name, key, outputs):
+        """half_done: folders in which an action that was killed goes on, if it is the same."""
+        key = self.digest(choices, inputs)
+        before = self.stamp(name)
+        if before.get("key") == key and self.all_as_in(before.get("outputs"), outputs):
             say(f"{name}: done before")
             return
         say(f"{name} ...")
-        stamp = self.stamps / f"{name}.json"
-        stamp.unlink(missing_ok=True)
+        if before.get("key") != key:
+            for folder in half_done:
+                shutil.rmtree(folder, ignore_errors=True)
+        self.write(name, {"key": key})
         action()
-        with written_whole(stamp) as file:
-            json.dump({"key": key, "outputs": [state(path) for path in outputs]}, file)
+        self.write(name, {"key": key, "outputs": [self.state(path) for path in outputs]})
 
-    def is_done(self, name: str, key: str, outputs: Sequence[str | Path]) -> bool:
-        stamp = self.stamps / f"{name}.json"
-        if not stamp.exists() or not all(os.path.exists(path) for path in outputs):
+    def stamp(self, name: str) -> dict:
+        path = self.stamps / f"{name}.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def write(self, name: str, stamp: dict) -> None:
+        with written_whole(self.stamps / f"{name}.json") as file:
+            json.dump(stamp, file)
+
+    def all_as_in(self, states: list | None, paths: Sequence[str | Path]) -> bool:
+        if states is None or not all(os.path.isfile(path) for path in paths):
             return False
-        done = json.loads(stamp.read_text())
-        return done == {"key": key, "outputs": [state(path) for path in outputs]}
+        return states == [self.state(path) for path in paths]
 
+    def digest(self, choices, inputs: Sequence[str | Path]) -> str:
+        """Without the names: the folders may be moved."""
+        about = [choices, *(self.state(path) for path in inputs)]
+        return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
-def digest(choices, inputs: Sequence[str | Path]) -> str:
-    """Of the choices, and of the files as they are now: a new one counts as another."""
-    about = [choices, *([str(path), *state(path)] for path in inputs)]
-    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
-
-
-def state(path: str | Path) -> list[int]:
-    found = os.stat(path)
-    return [found.st_size if os.path.isfile(path) else 0, found.st_mtime_ns]
+    def state(self, path: str | Path) -> dict:
+        """Size and checksum, which is made once while the file stays as it is."""
+        found = os.stat(path)
+        place = str(path), found.st_ino, found.st_size, found.st_mtime_ns
+        if place not in self.states:
+            self.states[place] = fingerprint(str(path))
+        return self.states[place]
 
 
 def say(text: str) -> None:

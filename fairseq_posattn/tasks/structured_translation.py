@@ -30,7 +30,7 @@ from fairseq_posattn.preparation.choices import Preparation
 from fairseq_posattn.providers import PROVIDERS, provider_name
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
-from fairseq_posattn.trees.drawing import drawn, words_by_counts, words_of_tree
+from fairseq_posattn.trees.drawing import drawn, number_of_words, words_by_counts, words_of_tree
 from fairseq_posattn.trees.projection import SEPARATOR
 from fairseq_posattn.trees.store import exists
 
@@ -179,11 +179,7 @@ class StructuredTranslationTask(TranslationTask):
         return provider_name(self.cfg, self.preparation()) == "stanza"
 
     def parsed_source(self, source) -> ParsedSource:
-        preparation = self.preparation()
-        separator = self.cfg.piece_separator
-        if preparation is not None:
-            separator = preparation.separator
-        return ParsedSource(source, self.src_dict, separator, self.new_text())
+        return ParsedSource(source, self.src_dict, self.separator(), self.new_text())
 
     # new text
 
@@ -262,9 +258,15 @@ class StructuredTranslationTask(TranslationTask):
         """Of binarised data, whose words are those that the pieces spell."""
         parents, counts = sample["net_input"]["source_tree"].tolist()
         for k, number in enumerate(sample["id"].tolist()):
-            pieces = self.src_dict.string(sample["net_input"]["src_tokens"][k]).split()
-            words = words_by_counts(pieces, counts[k], self.cfg.piece_separator)
-            print_tree(number, words, parents[k][: len(words)])
+            tokens = sample["net_input"]["src_tokens"][k]
+            pieces = self.src_dict.string(tokens[tokens != self.src_dict.pad()]).split()
+            length = number_of_words(parents[k], counts[k])
+            words = words_by_counts(pieces, counts[k][:length], self.separator())
+            print_tree(number, words, parents[k][:length])
+
+    def separator(self) -> str:
+        preparation = self.preparation()
+        return self.cfg.piece_separator if preparation is None else preparation.separator
 
 
 def print_tree(number: int, words: Sequence[str], parents: Sequence[int]) -> None:

@@ -36,14 +36,13 @@ def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -
     ]
 
 
-def words_by_counts(pieces: Sequence[str], counts: Sequence[int], separator: str) -> list[str]:
+def words_by_counts(pieces: Sequence[str], counts: Sequence[int], marks: str) -> list[str]:
     """The words that pieces spell, as many pieces each as counted; a word without pieces: ·."""
-    words, rest = [], iter(pieces)
-    left = len(pieces)  # beyond the last piece there is padding, or words without pieces
-    for count in counts:
-        if not left and not count:
-            break
-        word = "".join(piece.removesuffix(separator) for piece in islice(rest, count))
-        words.append(word or "·")
-        left -= count
-    return words
+    rest = (piece.removeprefix(marks).removesuffix(marks) for piece in pieces)
+    return ["".join(islice(rest, count)) or "·" for count in counts]
+
+
+def number_of_words(parents: Sequence[int], counts: Sequence[int]) -> int:
+    """Of a tree with zeros behind it; a word without pieces has a parent, too, or is one."""
+    seen = [k for k, pair in enumerate(zip(parents, counts, strict=True), start=1) if any(pair)]
+    return max([0, *seen, *parents])

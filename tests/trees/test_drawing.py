@@ -1,9 +1,16 @@
 """Trees for the eye."""
 
 from hypothesis import given
+from hypothesis import strategies as st
 from random_trees import parents
 
-from fairseq_posattn.trees.drawing import depths, drawn, words_by_counts, words_of_tree
+from fairseq_posattn.trees.drawing import (
+    depths,
+    drawn,
+    number_of_words,
+    words_by_counts,
+    words_of_tree,
+)
 
 
 def climbed(tree: list[int], word: int) -> int:
@@ -27,5 +34,15 @@ def test_words_of_one_token_are_told_apart():
 
 def test_words_of_pieces():
     pieces = ["a@@", "b", "world."]
-    assert words_by_counts(pieces, [2, 1, 0, 0], "@@") == ["ab", "world."]
+    assert words_by_counts(pieces, [2, 1, 0], "@@") == ["ab", "world.", "·"]
     assert words_by_counts(pieces, [2, 0, 1], "@@") == ["ab", "·", "world."]
+    assert words_by_counts(["▁im", "▁", "Haus"], [1, 0, 2], "▁") == ["im", "·", "Haus"]
+
+
+@given(parents(), st.data())
+def test_padding_is_no_word(tree, data):
+    counts = [data.draw(st.integers(0, 3)) for _ in tree]
+    if len(tree) == 1:
+        counts = [1]  # one word without pieces cannot be told from none
+    behind = [0] * data.draw(st.integers(0, 3))
+    assert number_of_words([*tree, *behind], [*counts, *behind]) == len(tree)
