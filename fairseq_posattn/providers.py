@@ -135,9 +135,9 @@ def parser_settings(cfg, preparation: Preparation | None) -> ParserSettings:
     }
     if preparation is None and not cfg.parser_lang:
         chosen["lang"] = cfg.source_lang
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    on_failure = "flat" if str(cfg.missing_tree) == "flat" else "stop"
-    return replace(settings, on_failure=on_failure, **chosen)
+    if str(cfg.missing_tree) == "flat":
+        chosen["on_failure"] = "flat"
+    return replace(settings, **{name: value for name, value in chosen.items() if value is not None})
 
 
 PROVIDERS = {"conllu": ConlluProvider, "none": NoProvider, "stanza": StanzaProvider}

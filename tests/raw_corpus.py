@@ -8,6 +8,7 @@ commas, stray spaces), and training has pairs that the limits leave out.
 import importlib.util
 import os
 import random
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ MAX_WORDS, MAX_LENGTH, MAX_RATIO = 20, 60, 3
 SENTENCEPIECE = ("--symbols", 120, "--segmenter", "sentencepiece")
 KINDS = {
     "stanza": ("--symbols", 90),
-    "moses": ("--symbols", 90, "--tokenize", "moses", "--separate", "--min-frequency", 4),
+    "moses": ("--symbols", 90, "--tokenize", "moses", "--separate", "--min-frequency", 60),
     "spaces": ("--symbols", 90, "--tokenize", "spaces", "--target-tokenize", "spaces"),
     "unigram-stanza": (*SENTENCEPIECE, "--character-coverage", 0.98),
     "bpe-moses": (*SENTENCEPIECE, "--model-type", "bpe", "--tokenize", "moses", "--separate"),
@@ -83,9 +84,9 @@ def noun(rng: random.Random) -> str:
 
 
 def translation(text: str) -> str:
-    """Each word backwards, the last first."""
-    words = text.removesuffix(".").split(" ")
-    return " ".join(word.rstrip(",")[::-1].lower() for word in reversed(words)) + "."
+    """Each word backwards."""
+    words = re.findall(r"\w+|\W+", text)
+    return "".join(word[::-1].lower() for word in words)
 
 
 def untidy(text: str, rng: random.Random) -> str:
@@ -119,12 +120,13 @@ def write_raw(folder: Path) -> None:
 def leave_some_out(sentences: list[Sentence], targets: list[str]) -> None:
     """Pairs at both ends and between that are too short, too long, or too unequal."""
     sentences[0] = sentences[-1] = Sentence([], [])
-    sentences[30] = Sentence([word("Hund"), word(".")], [0, 1])
+    targets[0] = targets[-1] = ""
+    sentences[30] = sentences[60] = Sentence([word("Hund"), word(".")], [0, 1])
     targets[60] = ""
     targets[90] = "dnuh."
-    sentences[120] = sentence(random.Random("long"), 20)
-    targets[120] = translation(sentences[120].text)
-    targets[0] = targets[-1] = ""
+    sentences[120] = sentence(random.Random("long"), 14)
+    targets[120] = targets[SIZES["train"] // 2]
+    targets[SIZES["train"] // 2] = f"{targets[120]} {targets[120]}"
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:

@@ -233,12 +233,15 @@ def kept(prepared: Prepared, split: str) -> list[int]:
 
 def test_each_limit_leaves_something_out(corpus):
     prepared = Prepared("stanza", corpus.data("stanza"), corpus.folder / "raw")
-    lengths = [sorted(map(len, pair)) for pair in pairs(prepared, "train")]
-    assert lengths[0] == lengths[-1] == [0, 0]
-    assert sum(not short and long > 0 for short, long in lengths) == 1
-    assert sum(long > MAX_LENGTH for _, long in lengths) == 1
-    assert sum(long > MAX_RATIO * short > 0 for short, long in lengths) >= 2
-    assert len(kept(prepared, "train")) < SIZES["train"] - 4
+    lengths = [(len(source), len(target)) for source, target in pairs(prepared, "train")]
+    assert lengths[0] == lengths[-1] == (0, 0)
+    assert any(0 < source <= MAX_RATIO and not target for source, target in lengths)
+    alike = [(a, b) for a, b in lengths if max(a, b) <= MAX_RATIO * min(a, b)]
+    assert any(source <= MAX_LENGTH < target for source, target in alike)
+    assert any(target <= MAX_LENGTH < source for source, target in alike)
+    short = [(a, b) for a, b in lengths if min(a, b) > 0 and max(a, b) <= MAX_LENGTH]
+    assert any(source > MAX_RATIO * target for source, target in short)
+    assert any(target > MAX_RATIO * source for source, target in short)
 
 
 def binarized(data: Path, split: str, language: str) -> list[list[str]]:

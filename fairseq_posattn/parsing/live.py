@@ -44,13 +44,12 @@ class LiveParser:
                 self.process.stdin.flush()
                 answer = pickle.load(self.process.stdout)
             except (EOFError, BrokenPipeError, pickle.UnpicklingError):
-                code = self.process.wait()
-                self.stop()
                 raise InputError(
-                    f"the parser's process was killed (exit code {code}): out of memory?"
+                    f"the parser's process was killed (exit code {self.stop(10)}): out of memory?"
                 ) from None
             except BaseException:  # interrupted: its answer must not pass for that to the next
-                self.stop()
+                if self.process is not None:
+                    self.stop()
                 raise
         if isinstance(answer, Exception):
             raise answer
@@ -59,7 +58,7 @@ class LiveParser:
     def start(self) -> None:
         if self.process is not None and self.owner == os.getpid():
             return
-        self.owner = os.getpid()  # a fork has a parser of its own
+        self.process, self.owner = None, os.getpid()  # a fork has a parser of its own
         self.process = subprocess.Popen(
             [sys.executable, "-m", "fairseq_posattn.parsing.live"],
             stdin=subprocess.PIPE,
@@ -69,13 +68,17 @@ class LiveParser:
         pickle.dump(self.settings, self.process.stdin)
         self.process.stdin.flush()
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = 0) -> int:
+        """Its exit code; it has some time to end by itself."""
         process, self.process = self.process, None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
         process.kill()
         process.wait()
         process.stdout.close()
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
+        return process.returncode
 
 
 class ParsesWords:

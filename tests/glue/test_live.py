@@ -24,6 +24,7 @@ from fairseq_posattn.parsing import live
 from fairseq_posattn.parsing.live import LiveParser, answer
 from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.parsing.stanza_parser import StanzaParser
+from fairseq_posattn.preparation.choices import Choices, Preparation
 from fairseq_posattn.tasks.structured_translation import StructuredTranslationTask
 from fairseq_posattn.trees.conllu import read_conllu
 from in_process import call, translating
@@ -162,8 +163,13 @@ def test_raw_sentences(corpus, asked, kind):
     ]
     assert found.trees == drawn_trees(parsed_test(corpus, kind))
     assert found.detokenized == [joined(pieces, kind) for pieces in found.hypotheses]
-    assert len(set(found.hypotheses)) > SIZES["test"] / 2
+    assert len(set(found.hypotheses)) > SIZES["test"] / 4
     assert any("/2" in word for tree in found.trees for word in tree) == (kind in STANZA)
+
+
+def test_a_translation_is_no_markup():
+    preparation = Preparation(Choices("de", "en"), "")
+    assert preparation.detokenized("Tom &amp; Jerry , here .") == "Tom &amp; Jerry, here."
 
 
 @pytest.mark.parametrize("kind", ["stanza", "moses", "unigram-stanza"])
@@ -385,8 +391,9 @@ def test_long_lines_that_were_skipped_in_training(corpus, asked, tmp_path, kind)
 
 
 @pytest.fixture
-def failing(monkeypatch) -> str:
-    """A word that the parser fails on."""
+def failing(corpus, monkeypatch) -> str:
+    """A word that the parser fails on, but not for the shared data and model."""
+    corpus.model("moses")
     trees = StanzaParser.trees
 
     def fail(self, sentences):
