@@ -94,7 +94,7 @@ def untidy(text: str, rng: random.Random) -> str:
     if not text:
         return " \u3000"
     words = text.split(" ")
-    k = rng.randrange(len(words))
+    k = rng.choice([k for k, word in enumerate(words) if "," in word] or range(len(words)))
     other = [f"\u201c{words[k]}\u201d", f" \u00a0{words[k]}\u3000", f"{words[k]}\u00a0?"]
     words[k] = rng.choice([words[k], words[k].replace(",", "\uff0c"), *other])
     return " ".join(words)

@@ -704,9 +704,10 @@ def test_settings_of_the_parser(corpus):
     script = prepare_script()
     more = ("--lang", "gsw", "--package", "hdt", "--on-failure", "flat", "--long-lines", "skip")
     options = corpus.options(*more, "--tokenize", "spaces", "--max-words", 77, "--out", "data")
+    options += ["--model-dir", "models"]  # given as a path from here
     with mock.patch.object(sys, "argv", ["prepare.py", *map(str, options)]):
         settings = script.settings_of(script.parse_options())
-    models = str(corpus.models)
+    models = str(Path.cwd() / "models")
     assert settings == ParserSettings("stanza", "gsw", models, "hdt", True, 77, "skip", "flat")
 
 
