@@ -9,6 +9,7 @@ import contextlib
 import errno
 import gzip
 import io
+import json
 import lzma
 import os
 import shutil
@@ -123,6 +124,14 @@ def read_lines(path: str | Path) -> Iterator[str]:
         raise InputError(
             f"{path}:{number + 1}: cannot be unpacked ({error}); the file is cut off or damaged"
         ) from error
+
+
+def read_json(path: str | Path, remedy: str) -> dict:
+    """What one of our programs wrote."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path}: damaged ({error}); {remedy}") from error
 
 
 def count_lines(path: str | Path) -> int:

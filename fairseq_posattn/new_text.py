@@ -101,11 +101,12 @@ class NewTrees:
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         asked = sentences.tolist()
         self.found.update(zip(asked, self.find(asked), strict=True))
-        return batch.pack([self.projected(k) for k in asked])
+        return batch.pack([projected(self.lines[k], self.found[k]) for k in asked])
 
-    def projected(self, k: int) -> tuple[Sequence[int], Sequence[int]]:
-        line, parsed = self.lines[k], self.found[k]
-        return parsed.parents, project_line(parsed, line.text, line.spans, f"'{line.text}'")
+
+def projected(line: Line, parsed: Parsed) -> tuple[Sequence[int], Sequence[int]]:
+    """The parents of the words, and the number of pieces of each."""
+    return parsed.parents, project_line(parsed, line.text, line.spans, f"'{line.text}'")
 
 
 class NewText:
@@ -153,21 +154,26 @@ class NewText:
         parsed = self.provider.parsed([line.words for line in lines])
         return [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
 
+    def parse_spelled(self, lines: list[Line]) -> list[Parsed]:
+        words = self.provider.words([line.text for line in lines])
+        return self.parse([line._replace(words=w) for line, w in zip(lines, words, strict=True)])
+
     def check_given(self, lines: list[Line], given: Sequence) -> list[Parsed | None]:
         """Trees handed over by a program: one for each sentence, and each a tree of its words."""
         if len(given) != len(lines):
             raise TreeError(f"{len(given)} trees for {len(lines)} sentences")
         return [self.check_one(*pair) for pair in zip(lines, given, strict=True)]
 
-    def check_one(self, line: Line, parents: Sequence[int] | None) -> Parsed | None:
-        if parents is None:
+    def check_one(self, line: Line, given: Sequence[int] | Parsed | None) -> Parsed | None:
+        """Parents of the words between spaces, unless it brings its own words."""
+        if given is None:
             return None
-        words = line.text.split()
-        if len(parents) != len(words):
-            raise TreeError(f"{len(parents)} parents for the {len(words)} words of '{line.text}'")
-        several_roots = str(self.cfg.several_roots)
+        tree = given if isinstance(given, Parsed) else Parsed(line.text.split(), given)
+        if len(tree.parents) != (words := sum(tree.words_of_token or [1] * len(tree.tokens))):
+            raise TreeError(f"{len(tree.parents)} parents for the {words} words of '{line.text}'")
         where = f"the tree of '{line.text}'"
-        return Parsed(words, checked_tree(list(parents), where, several_roots))
+        parents = checked_tree(list(tree.parents), where, str(self.cfg.several_roots))
+        return tree._replace(parents=parents)
 
     @property
     def takes_flat_trees(self) -> bool:
@@ -181,8 +187,7 @@ class NewText:
         if parsed is not None:
             return parsed
         if self.takes_flat_trees:
-            words = line.tokens
-            return Parsed(words, flat_tree(len(words)))
+            return flat(line)
         raise TreeError(
             f"no tree for the sentence '{line.text}': name a tree provider "
             f"(--tree-provider {'|'.join(PROVIDERS)}; conllu takes --tree-file FILE.conllu), "
@@ -190,23 +195,34 @@ class NewText:
         )
 
 
-class ParsedSource:
-    """For data without trees: sentences of the dictionary's pieces, parsed as they are read."""
+def flat(line: Line) -> Parsed:
+    """Each word a child of the first."""
+    words = line.tokens
+    return Parsed(words, flat_tree(len(words)))
 
-    def __init__(self, source: Sequence, dictionary, separator: str, new_text: NewText):
+
+class SpelledSource:
+    """For data without trees: their sentences, as the dictionary's pieces spell them, are given
+    trees when they are read."""
+
+    def __init__(
+        self,
+        source: Sequence,
+        dictionary,
+        separator: str,
+        find: Callable[[list[Line]], list[Parsed]],
+    ):
         self.source = source
         self.dictionary = dictionary
         self.separator = separator
-        self.new_text = new_text
+        self.find = find
 
     def __len__(self) -> int:
         return len(self.source)
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         lines = [self.line(int(k)) for k in sentences]
-        words = self.new_text.provider.words([line.text for line in lines])
-        lines = [line._replace(words=w) for line, w in zip(lines, words, strict=True)]
-        return NewTrees(lines, lambda asked: self.new_text.parse(lines)).read(np.arange(len(lines)))
+        return batch.pack([projected(*pair) for pair in zip(lines, self.find(lines), strict=True)])
 
     def line(self, sentence: int) -> Line:
         numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]

@@ -11,8 +11,8 @@ import argparse
 
 from fairseq_posattn import command_line
 from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing.parsers import LONG_LINES, ON_FAILURE, PARSERS, ParserSettings
-from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+from fairseq_posattn.parsing.options import add_parser_options, positive
+from fairseq_posattn.parsing.parsers import ParserSettings
 
 EXECUTORS = ("local", "slurm", "ray")
 
@@ -23,53 +23,16 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("text", help="one sentence a line; plain, .gz, .xz or .zst")
     parser.add_argument("--out", required=True, help=".conllu, .conllu.xz or .conllu.zst")
-    add_parser_options(parser.add_argument_group("parser"))
-    add_cluster_options(parser.add_argument_group("at size"))
-    return parser.parse_args()
-
-
-def add_parser_options(group) -> None:
-    add = group.add_argument
-    add("--parser", choices=PARSERS, default="stanza", help="default: %(default)s")
-    add(
-        "--trees",
-        metavar="CONLLU",
-        help="with --parser conllu: trees of these lines, made elsewhere",
-    )
-    add("--lang", default="en", help="any language of stanza (default: %(default)s)")
-    add("--package", default="default", help="stanza's set of models (default: %(default)s)")
-    add("--model-dir", metavar="DIR", help="stanza's models (default: stanza's own folder)")
-    add("--download", action="store_true", help="get the models from the network first")
-    add(
+    group = parser.add_argument_group("parser")
+    add_parser_options(group, lang="en")
+    group.add_argument("--trees", metavar="CONLLU", help="with --parser conllu: the trees")
+    group.add_argument(
         "--tokenized",
         action="store_true",
         help="words are separated by spaces; else stanza tokenises the line",
     )
-    add(
-        "--max-words",
-        type=positive,
-        default=250,
-        help="of a sentence parsed at once; costs grow with the square (default: %(default)s)",
-    )
-    add(
-        "--long-lines",
-        choices=LONG_LINES,
-        default="cut",
-        help="longer lines are parsed in parts, the roots below the first one's (default), or get "
-        "no tree (skip); both are reported",
-    )
-    add(
-        "--on-failure",
-        choices=ON_FAILURE,
-        default="stop",
-        help="a line that makes the parser fail: an error (default), or a flat tree, reported",
-    )
-    add(
-        "--several-roots",
-        choices=SEVERAL_ROOTS,
-        default="error",
-        help="of --trees: an error (default), or keep the first root",
-    )
+    add_cluster_options(parser.add_argument_group("at size"))
+    return parser.parse_args()
 
 
 def add_cluster_options(group) -> None:
@@ -80,16 +43,14 @@ def add_cluster_options(group) -> None:
         default="local",
         help="processes of this machine (default), a Slurm array, or a Ray cluster",
     )
-    add(
-        "--workers", type=positive, default=1, help="how many shards at once (default: %(default)s)"
-    )
-    add(
-        "--shard-lines", type=positive, default=2000, help="lines in a shard (default: %(default)s)"
-    )
     add("--memory-gb", type=positive, default=4, help="slurm, ray: for each worker")
     add("--gpus", type=int, default=0, help="slurm, ray: for each worker")
     add("--partition", default="", help="slurm: where to run")
-    add("--time", default="24:00:00", help="slurm: limit for one shard")
+    add(
+        "--time",
+        default="24:00:00",
+        help="slurm: limit for one job of the array (of 1,000 at most)",
+    )
     add("--setup", default="", help="slurm: command that activates the environment")
     add(
         "--sbatch",
@@ -100,12 +61,6 @@ def add_cluster_options(group) -> None:
         help="slurm: further options of sbatch, e.g. account=nlp",
     )
     add("--keep-parts", action="store_true", help="keep OUT.parts, the shards, at the end")
-
-
-def positive(text: str) -> int:
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
-    return int(text)
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from fairseq_posattn import command_line
 from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing.parsers import LONG_LINES, ON_FAILURE, PARSERS, ParserSettings
+from fairseq_posattn.parsing.options import add_parser_options, positive
+from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.preparation.choices import SEGMENTERS, TOKENIZERS
 
 
@@ -53,34 +54,20 @@ def add_text_options(group) -> None:
     )
 
 
-def add_parser_options(group) -> None:
-    add = group.add_argument
-    add(
-        "--parser",
-        choices=PARSERS,
-        default="stanza",
-        help="stanza (default), or trees made elsewhere, in PREFIX.conllu",
-    )
-    add("--lang", help="stanza's language (default: SOURCE)")
-    add("--package", default="default", help="stanza's set of models")
-    add("--model-dir", metavar="DIR", help="stanza's models (default: stanza's own folder)")
-    add("--download", action="store_true", help="get the models from the network first")
-    add("--max-words", type=int, default=250, help="of a sentence parsed at once")
-    add("--long-lines", choices=LONG_LINES, default="cut", help="see parse.py")
-    add("--on-failure", choices=ON_FAILURE, default="stop", help="see parse.py")
-    add("--workers", type=int, default=1, help="parsers at once (default: %(default)s)")
-    add("--shard-lines", type=int, default=2000, help="see parse.py")
-
-
 def add_piece_options(group) -> None:
     add = group.add_argument
     add("--segmenter", choices=SEGMENTERS, default="subword-nmt", help="default: %(default)s")
-    add("--symbols", type=int, default=32000, help="merges, or pieces (default: %(default)s)")
-    add("--min-frequency", type=int, default=2, help="of a pair to merge (default: %(default)s)")
+    add("--symbols", type=positive, default=32000, help="merges, or pieces (default: %(default)s)")
+    add(
+        "--min-frequency",
+        type=positive,
+        default=2,
+        help="of a pair to merge (default: %(default)s)",
+    )
     add("--model-type", choices=("unigram", "bpe"), default="unigram", help="of sentencepiece")
     add("--character-coverage", type=float, default=0.9995, help="of sentencepiece")
     add("--separate", action="store_true", help="pieces and dictionary of each language alone")
-    add("--binarize-workers", type=int, default=1, help="processes of fairseq-preprocess")
+    add("--binarize-workers", type=positive, default=1, help="processes of fairseq-preprocess")
 
 
 def add_limits(group) -> None:
@@ -102,6 +89,7 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
         max_words=options.max_words,
         long_lines=options.long_lines,
         on_failure=options.on_failure,
+        several_roots=options.several_roots,
     )
 
 

@@ -46,6 +46,16 @@ job = {"options": options, "script": content, "env": dict(os.environ), "cwd": os
 (queue / f"{number:03d}.json").write_text(json.dumps(job))
 print(f"Submitted batch job {number}")
 """
+SQUEUE = """\
+import sys
+from pathlib import Path
+
+number = int(sys.argv[sys.argv.index("--jobs") + 1])
+if (Path(__file__).parent.parent / "forgotten").exists():
+    sys.exit("slurm_load_jobs error: Invalid job id specified")
+if not (Path(__file__).parent.parent / "ran" / f"{number:03d}").exists():
+    print(f"  {number}  cpu  parse  PD  0:00  1  (Resources)")
+"""
 SRUN = """\
 import os, sys
 
@@ -75,7 +85,9 @@ class FakeSlurm:
         self.folder = folder
         (folder / "bin").mkdir(parents=True)
         (folder / "queue").mkdir()
-        for name, code in {"sbatch": SBATCH, "srun": SRUN, "scontrol": SCONTROL}.items():
+        (folder / "ran").mkdir()
+        programs = {"sbatch": SBATCH, "squeue": SQUEUE, "srun": SRUN, "scontrol": SCONTROL}
+        for name, code in programs.items():
             program = folder / "bin" / name
             program.write_text(f"#!{sys.executable}\n{code}")
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -96,6 +108,7 @@ class FakeSlurm:
                 job = json.loads(path.read_text())
                 codes = self.run_tasks(path.stem, job, kill) if self.may_run(job) else {}
                 self.jobs[path.stem] = Job(job["options"], job["script"], codes)
+                (self.folder / "ran" / path.stem).touch()
                 name = job["options"]["job-name"]
                 assert name not in ran
                 ran[name] = self.jobs[path.stem]
@@ -223,6 +236,37 @@ def test_slurm_task_that_fails(slurm, given, tmp_path):
     assert_all_ended_well(slurm.run(), 1)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert out.read_bytes() == (tmp_path / "local.conllu").read_bytes()
+
+
+def test_slurm_is_not_given_twice_what_it_has(slurm, given, tmp_path):
+    """Whoever asks again is told; jobs that Slurm has forgotten hold up nothing."""
+    out = tmp_path / "out.conllu"
+    slurm.parse(*given, "--out", out)
+    again = slurm.parse(*given, "--out", out, check=False)
+    assert again.returncode == 1
+    assert again.stdout.splitlines()[-1].startswith("error: Slurm still has jobs")
+    assert again.stdout.splitlines()[-1].endswith("scancel 1 2")
+    assert len(list((slurm.folder / "queue").iterdir())) == 2
+    for path in (slurm.folder / "queue").iterdir():  # cancelled
+        path.rename(slurm.folder / path.name)
+    (slurm.folder / "forgotten").touch()
+    slurm.parse(*given, "--out", out)
+    assert_all_ended_well(slurm.run(), 3)
+    assert out.read_bytes() == (tmp_path / "local.conllu").read_bytes()
+
+
+def test_slurm_array_is_not_longer_than_slurm_takes(slurm, tmp_path):
+    """A job of the array then does several shards; the joining job waits for all of them."""
+    text, trees = toy_texts(tmp_path, 1003)
+    parse_here(text, tmp_path / "local.conllu", GIVEN, 1, trees)
+    options = [text, "--parser", "conllu", "--trees", trees, "--shard-lines", 1]
+    slurm.parse(*options, "--out", tmp_path / "out.conllu")
+    shards, join = [
+        json.loads(path.read_text())["options"]
+        for path in sorted((slurm.folder / "queue").iterdir())
+    ]
+    assert shards["array"] == "0-501%1"
+    assert join["dependency"] == "afterok:1"
 
 
 def test_slurm_gets_what_a_local_run_left(slurm, given, tmp_path):

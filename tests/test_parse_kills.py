@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from fairseq_posattn.parsing import run as whole_run
 from fairseq_posattn.parsing import work as parts
 from fairseq_posattn.parsing.executors import Cluster
 from fairseq_posattn.parsing.parsers import ParserSettings
+from killed import killed_at
 from parse_toys import Parse, ignores, parse_here, toy_texts
 
 SHARD = 125
@@ -117,6 +117,7 @@ def test_a_killed_worker_does_not_stop_the_run(corpus, tmp_path):
         assert parse.wait() == 0, parse.printed()
         assert parse.left_behind() == []
         assert "a worker was killed; going on" in parse.printed()
+        assert "5,000 of 5,000 lines (100%)" in parse.printed()
     assert out.read_bytes() == corpus.result
     assert_kept(before, out)
 
@@ -197,38 +198,10 @@ def test_killed_with_stanza(stanza_models, tmp_path):
 
 # A kill before each step that changes the disk.
 
-STEPS = [(os, name) for name in ("mkdir", "rename", "replace", "fsync", "unlink", "rmdir")]
-STEPS.append((shutil, "copyfileobj"))
-
 
 def run_whole(corpus: Corpus, out: Path) -> None:
     """What parse.py does, with its shards done by this process."""
     whole_run.parse(str(corpus.text), str(out), GIVEN, Cluster(), SHARD, str(corpus.trees))
-
-
-def was_killed_at(number: int, corpus: Corpus, out: Path) -> bool:
-    """Run it in a fork that kills itself before a step; whether it came so far."""
-    child = os.fork()
-    if child:
-        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    try:
-        left = number
-
-        def counted(function):
-            def step_or_end(*args, **kwargs):
-                nonlocal left
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **kwargs)
-
-            return step_or_end
-
-        for module, name in STEPS:
-            setattr(module, name, counted(getattr(module, name)))
-        run_whole(corpus, out)
-    finally:
-        os._exit(0)
 
 
 def test_killed_at_every_step(tmp_path_factory, monkeypatch):
@@ -242,7 +215,7 @@ def test_killed_at_every_step(tmp_path_factory, monkeypatch):
     number = 1
     while True:
         out = tmp_path_factory.mktemp("killed") / "out.conllu"
-        killed = was_killed_at(number, corpus, out)
+        killed = killed_at(number, run_whole, corpus, out)
         if out.exists():
             assert out.read_bytes() == corpus.result
         before = done(out)
@@ -392,6 +365,13 @@ def test_a_damaged_shard_is_noticed_and_repaired(half_done, name, how):
     assert work.pending() == [2]
     corpus.parse_rest(out)
     assert out.read_bytes() == corpus.result
+
+
+def test_a_damaged_plan_is_named(half_done):
+    corpus, out = half_done
+    DAMAGE["cut"](folder_of(out) / "plan.json")
+    with pytest.raises(InputError, match=r"plan\.json: damaged .*; remove "):
+        corpus.plan(out)
 
 
 def test_damaged_shards_and_the_command(half_done):

@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -33,6 +32,7 @@ from fairseq_posattn.parsing import work as parts
 from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.preparation.binarize import LOG
 from fairseq_posattn.preparation.choices import Preparation
+from killed import killed_at
 from parse_toys import children, is_alive
 from raw_corpus import (
     KINDS,
@@ -53,7 +53,6 @@ from raw_corpus import (
 pytest.importorskip("stanza")
 
 SPM = [kind for kind in KINDS if "-" in kind]
-CHANGES_OF_DISK = ["rename", "replace", "fsync", "unlink", "mkdir"]
 
 
 @pytest.fixture(scope="session")
@@ -345,6 +344,19 @@ def given_options(corpus, out: Path, *more) -> list:
     return corpus.options(*GIVEN, *more, "--out", out, raw="tidy")
 
 
+def test_given_trees_of_several_roots(own, tmp_path):
+    """An error, whose advice works."""
+    trees = own.folder / "tidy/test.conllu"
+    blocks = trees.read_text().split("\n\n")
+    k = next(k for k, block in enumerate(blocks) if re.search("\t3\tdep", block))
+    blocks[k] = re.sub("\t3\tdep", "\t0\troot", blocks[k], count=1)
+    trees.write_text("\n\n".join(blocks))
+    options = given_options(own, tmp_path / "data")
+    assert "--several-roots first" in fails(*options)
+    prepare(*options, "--several-roots", "first")
+    assert len(stored_trees(tmp_path / "data", "test")) == SIZES["test"]
+
+
 @pytest.mark.parametrize("kind", ["moses", "bpe-moses"])
 def test_given_trees(corpus, tmp_path, kind):
     """The tokens of the treebank are not those of the lines: stops touch their words there."""
@@ -558,35 +570,10 @@ def test_a_damaged_file_between_the_steps(corpus, done, tmp_path, capsys):
 # Killed.
 
 
-def killed_at(number: int, *options) -> bool:
-    """Prepare in a fork that kills itself before its n-th change of the disk; whether it did."""
-    child = os.fork()
-    if child:
-        return os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    try:
-        left = number
-
-        def counted(function):
-            def change(*args, **kwargs):
-                nonlocal left
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **kwargs)
-
-            return change
-
-        for name in CHANGES_OF_DISK:
-            setattr(os, name, counted(getattr(os, name)))
-        prepare(*options)
-    finally:
-        os._exit(0)
-
-
 def survive_kills(rng: random.Random, longest: int, out: Path, options: list) -> int:
     """How often it was killed before it came to an end."""
     kills = 0
-    while killed_at(rng.randrange(1, longest), *options):
+    while killed_at(rng.randrange(1, longest), prepare, *options):
         kills += 1
         if (out / "prepare.json").exists():
             assert (out / "dict.en.txt").exists()
@@ -618,7 +605,7 @@ def test_killed_again_and_again_with_other_choices(corpus, tmp_path, kind):
     options = corpus.options(*KINDS[kind], "--out", out, "--shard-lines", 50)
     for more in (("--max-words", 9), ("--no-normalize",), ("--separate",), ("--symbols", 80)):
         for _ in range(3):
-            killed_at(rng.randrange(1, 150), *options, *more)
+            killed_at(rng.randrange(1, 150), prepare, *options, *more)
     survive_kills(rng, 70, out, options)
     assert contents(out) == contents(corpus.data(kind))
     assert leftovers(out) == []
@@ -704,11 +691,12 @@ def test_settings_of_the_parser(corpus):
     script = prepare_script()
     more = ("--lang", "gsw", "--package", "hdt", "--on-failure", "flat", "--long-lines", "skip")
     options = corpus.options(*more, "--tokenize", "spaces", "--max-words", 77, "--out", "data")
-    options += ["--model-dir", "models"]  # given as a path from here
+    options += ["--model-dir", "models", "--several-roots", "first"]  # the folder as seen from here
     with mock.patch.object(sys, "argv", ["prepare.py", *map(str, options)]):
         settings = script.settings_of(script.parse_options())
     models = str(Path.cwd() / "models")
-    assert settings == ParserSettings("stanza", "gsw", models, "hdt", True, 77, "skip", "flat")
+    expected = ParserSettings("stanza", "gsw", models, "hdt", True, 77, "skip", "flat", "first")
+    assert settings == expected
 
 
 # Errors.
@@ -822,6 +810,19 @@ def test_options_that_cannot_work(corpus, tmp_path):
     message = fails(*corpus.options("--parser", "conllu", *out, raw="tidy"))
     assert "--tokenize stanza needs --parser stanza" in message
     assert not (tmp_path / "data.work").exists()
+
+
+def test_damaged_choices(done, tmp_path):
+    out = copy_of(done, tmp_path)
+    (out / "prepare.json").write_text("{")
+    with pytest.raises(InputError, match=r"prepare\.json: damaged .*prepare the data again"):
+        Preparation.load(out)
+
+
+def test_a_damaged_stamp_counts_for_nothing(corpus, done, tmp_path, capsys):
+    out = copy_of(done, tmp_path)
+    Path(f"{out}.work/steps/segment.test.en.json").write_text("{")
+    assert steps_done(capsys, *given_options(corpus, out)) == {"segment.test.en"}
 
 
 def test_data_of_another_version(done, tmp_path):

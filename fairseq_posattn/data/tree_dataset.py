@@ -7,11 +7,9 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset
+from fairseq.data import BaseWrapperDataset, FairseqDataset
 
 from fairseq_posattn.trees import batch
-from fairseq_posattn.trees.checks import flat_tree
-from fairseq_posattn.trees.projection import SEPARATOR, words_of_pieces
 from fairseq_posattn.trees.store import WORD, ranges
 
 
@@ -35,30 +33,6 @@ class ListedTrees:
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return batch.pack([self.trees[k] for k in sentences])
-
-
-class FlatTrees:
-    """For data without trees: each word a child of the first. Words are read off the pieces of the
-    dictionary, where an unknown piece ends its word."""
-
-    def __init__(self, source: Sequence, dictionary: Dictionary, separator: str = SEPARATOR):
-        self.source = source
-        self.dictionary = dictionary
-        self.separator = separator
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return batch.pack([self.tree(int(k)) for k in sentences])
-
-    def tree(self, sentence: int) -> tuple[list[int], list[int]]:
-        numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]
-        pieces = [self.dictionary[number] for number in numbers[:-1]]
-        if pieces:  # its word may be cut off by --truncate-source
-            pieces[-1] = pieces[-1].removesuffix(self.separator)
-        _, counts = words_of_pieces(pieces, self.separator)
-        return flat_tree(len(counts)), counts
 
 
 class JoinedTrees:

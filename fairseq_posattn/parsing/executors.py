@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import logging
+import math
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +38,8 @@ except ImportError as error:
 EXECUTORS = ("local", "slurm", "ray")
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 QUIET = 1  # datatrove prints what the process with the local rank 0 does
+LONGEST_ARRAY = 1000  # Slurm's usual limit; of several arrays the joining job would wait for one
+JOBS = "jobs.json"  # what was submitted to Slurm
 
 
 class ParseShard(PipelineStep):
@@ -171,6 +176,7 @@ class Cluster:
 def run(work: Work, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
     """Work on all shards that are not done; False: it goes on elsewhere, after this program."""
     logs = work.folder / "logs"
+    refuse_while_submitted(logs / JOBS)
     keep_truth(work, logs)
     common = {"tasks": len(work.shards), "workers": cluster.workers, "logging_dir": str(logs)}
     if cluster.executor == "local":
@@ -232,6 +238,7 @@ def submit(work: Work, cluster: Cluster, common: dict) -> None:
     shards = SlurmExecutor(
         [ParseShard(work)],
         job_name="parse",
+        tasks_per_job=math.ceil(len(work.pending()) / LONGEST_ARRAY),
         sbatch_args={**({"gpus": cluster.gpus} if cluster.gpus else {}), **cluster.sbatch},
         **options,
         **common,
@@ -252,6 +259,30 @@ def submit(work: Work, cluster: Cluster, common: dict) -> None:
             f"sbatch ended with exit code {error.returncode} (its message is above); "
             f"it was given {work.folder}/logs/launch_script.slurm"
         ) from error
+    finally:
+        submitted = [executor.job_id for executor in (shards, joining) if executor.job_id]
+        (work.folder / "logs" / JOBS).write_text(json.dumps(submitted))
+
+
+def refuse_while_submitted(jobs: Path) -> None:
+    """What is given to Slurm once more would be done twice."""
+    submitted = json.loads(jobs.read_text()) if jobs.exists() else []
+    if queued := [job for job in submitted if is_queued(job)]:
+        listed = " ".join(map(str, queued))
+        raise InputError(
+            f"Slurm still has jobs of an earlier run, waiting or at work: {listed} (squeue shows "
+            f"them); let them end, or take the work from them with scancel {listed}"
+        )
+
+
+def is_queued(job: str) -> bool:
+    """Slurm forgets a job soon after its end: that is an error then."""
+    command = ["squeue", "--noheader", "--jobs", str(job)]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return False
+    return found.returncode == 0 and bool(found.stdout.strip())
 
 
 def activate_this_environment() -> str:

@@ -92,7 +92,8 @@ def _failed(parser: Parser, line: str, where: str, on_failure: str, error: Excep
     if on_failure == "stop":
         raise InputError(
             f"{where}: the parser failed ({reason}) on '{shortened(text_of(line))}'; "
-            "the same command with --on-failure flat goes on and gives such lines flat trees"
+            "with --on-failure flat (in translation: --missing-tree flat) the same command goes on "
+            "and gives such lines flat trees"
         ) from error
     return parser.words(line).flat(f"the parser failed ({reason}): flat tree")
 

@@ -46,18 +46,23 @@ class Progress:
 
     def __init__(self, work: Work):
         self.work = work
-        self.before = self.done = work.lines - sum(work.shards[k].lines for k in work.pending())
+        self.before = self.done = self.lines_done()
         self.began = self.said = time.monotonic()
         self.alive = sys.stderr.isatty()
         if self.before:
             say(f"{self.before} of {work.lines} lines were parsed before")
 
     def shard_done(self, k: int) -> None:
-        self.done += self.work.shards[k].lines
+        self.done = self.lines_done()
         now = time.monotonic()
         if self.alive or now - self.said > SECONDS_BETWEEN_LINES or self.done == self.work.lines:
             self.said = now
             self.show(now - self.began)
+
+    def lines_done(self) -> int:
+        """By the files: a worker may be killed after it finished a shard, before it says so."""
+        pending = self.work.pending()
+        return self.work.lines - sum(self.work.shards[k].lines for k in pending)
 
     def show(self, seconds: float) -> None:
         speed = (self.done - self.before) / max(seconds, 1e-9)

@@ -195,9 +195,10 @@ def missing_model(settings: ParserSettings, error: Exception, messages: Sequence
     reason = ": ".join([*messages[-1:], reason])
     return (
         f"no stanza model for '{settings.lang}' (package {settings.package}) can be loaded from "
-        f"{model_folder(settings)}: {reason}; add --download where there is a network, or make the "
-        f"folder there, stanza.download('{settings.lang}', model_dir='DIR'), copy it here and name "
-        "it with --model-dir"
+        f"{model_folder(settings)}: {reason}; add --download (of parse.py and prepare.py) where "
+        "there is a network, or make the folder there, "
+        f"stanza.download('{settings.lang}', model_dir='DIR'), copy it here and name it with "
+        "--model-dir (in translation: --parser-dir)"
     )
 
 

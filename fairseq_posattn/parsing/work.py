@@ -32,6 +32,7 @@ from fairseq_posattn.files import (
     full_disk_named,
     open_to_write,
     partial_name,
+    read_json,
     read_lines,
     replaced_whole,
 )
@@ -160,7 +161,7 @@ def plan(
 
 def differs(folder: Path, choices: dict) -> str | None:
     """In what the choices are not those of the plan."""
-    found = json.loads((folder / PLAN).read_text())
+    found = read_plan(folder)
     return next(
         (
             f"{name}: {_difference(found.get(name), now)}"
@@ -184,8 +185,12 @@ def _difference(before, now) -> str:
 
 
 def load(folder: Path, source: str, out: str, settings: ParserSettings) -> Work:
-    about = json.loads((folder / PLAN).read_text())
-    return Work(folder, source, out, settings, [Shard(**shard) for shard in about["shards"]])
+    shards = [Shard(**shard) for shard in read_plan(folder)["shards"]]
+    return Work(folder, source, out, settings, shards)
+
+
+def read_plan(folder: Path) -> dict:
+    return read_json(folder / PLAN, f"remove {folder}")
 
 
 def fingerprint(path: str) -> dict:
@@ -274,8 +279,8 @@ def _parsed(work: Work, k: int, lines: list[str]) -> Iterator:
     """Each line with its parse."""
     given = None
     if work.settings.parser == "conllu":
-        about = json.loads((work.folder / PLAN).read_text())
-        given = read_given(work.trees(k), about["trees"]["path"], work.settings.several_roots)
+        trees = read_plan(work.folder)["trees"]["path"]
+        given = read_given(work.trees(k), trees, work.settings.several_roots)
     for begin in range(0, len(lines), LINES_AT_ONCE):
         part = lines[begin : begin + LINES_AT_ONCE]
         first = work.shards[k].start + begin + 1
@@ -332,7 +337,7 @@ def check_output(path: Path, shard: Shard) -> None:
 
 def join(work: Work) -> list[tuple[int, str]]:
     """Write the result from all shards, each checked; the notes with their line numbers."""
-    if fingerprint(work.source) != json.loads((work.folder / PLAN).read_text())["source"]:
+    if fingerprint(work.source) != read_plan(work.folder)["source"]:
         raise InputError(f"{work.source}: changed while it was parsed; remove {work.folder}")
     notes = notes_of_shards(work)
     with replaced_whole(work.out) as partial, open(partial, "wb") as joined:

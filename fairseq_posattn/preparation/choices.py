@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.files import InputError, read_json
 from fairseq_posattn.parsing.parsed import ParsedLine
 from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.segmenters import SPACE, Segmentation, Segmenter, SentencePiece, SubwordNmt
@@ -67,7 +67,7 @@ class Preparation:
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Preparation:
-        about = json.loads((Path(folder) / FILE).read_text(encoding="utf-8"))
+        about = read_json(Path(folder) / FILE, "prepare the data again")
         if about.pop("version", None) != VERSION:
             raise InputError(f"{folder}/{FILE}: of another version; prepare the data again")
         parser = ParserSettings(**about.pop("parser"))

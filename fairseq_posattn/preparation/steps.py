@@ -47,8 +47,11 @@ class Steps:
         self.write(name, {"key": key, "outputs": [self.state(path) for path in outputs]})
 
     def stamp(self, name: str) -> dict:
-        path = self.stamps / f"{name}.json"
-        return json.loads(path.read_text()) if path.exists() else {}
+        """What was written when the step was done; a damaged one counts for nothing."""
+        try:
+            return json.loads((self.stamps / f"{name}.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
 
     def write(self, name: str, stamp: dict) -> None:
         with written_whole(self.stamps / f"{name}.json") as file:

@@ -21,9 +21,9 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_posattn.attention import AttentionSpecification
-from fairseq_posattn.data.tree_dataset import FlatTrees, JoinedTrees, TreeDataset
+from fairseq_posattn.data.tree_dataset import JoinedTrees, TreeDataset
 from fairseq_posattn.data.tree_files import load_tree_file
-from fairseq_posattn.new_text import NewText, NewTrees, ParsedSource, PreparedText
+from fairseq_posattn.new_text import NewText, NewTrees, PreparedText, SpelledSource, flat
 from fairseq_posattn.positions.registry import PositionSpecification
 from fairseq_posattn.preparation import choices
 from fairseq_posattn.preparation.choices import Preparation
@@ -165,11 +165,10 @@ class StructuredTranslationTask(TranslationTask):
     def load_trees(self, prefixes: list[str], source):
         if not any(map(exists, prefixes)) and self.parses_data():
             logger.info("%s has no trees: it is parsed as it is read", prefixes[0])
-            return self.parsed_source(source)
-        flat = self.cfg.missing_tree == "flat"
-        if flat and not any(map(exists, prefixes)):
+            return self.spelled_source(source, self.new_text().parse_spelled)
+        if self.cfg.missing_tree == "flat" and not any(map(exists, prefixes)):
             logger.warning("%s has no trees: all its sentences get flat ones", prefixes[0])
-            return FlatTrees(source, self.src_dict, self.cfg.piece_separator)
+            return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
         parts = [load_tree_file(prefix) for prefix in prefixes]
         for prefix, part in zip(prefixes, parts, strict=True):
             logger.info("%s.tree: %s trees", prefix, f"{len(part):,}")
@@ -178,8 +177,8 @@ class StructuredTranslationTask(TranslationTask):
     def parses_data(self) -> bool:
         return provider_name(self.cfg, self.preparation()) == "stanza"
 
-    def parsed_source(self, source) -> ParsedSource:
-        return ParsedSource(source, self.src_dict, self.separator(), self.new_text())
+    def spelled_source(self, source, find) -> SpelledSource:
+        return SpelledSource(source, self.src_dict, self.separator(), find)
 
     # new text
 

@@ -26,6 +26,7 @@ from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.parsing.stanza_parser import StanzaParser
 from fairseq_posattn.preparation.choices import Choices, Preparation
 from fairseq_posattn.tasks.structured_translation import StructuredTranslationTask
+from fairseq_posattn.trees import Parsed, TreeError
 from fairseq_posattn.trees.conllu import read_conllu
 from in_process import call, translating
 from parse_toys import children, is_alive
@@ -129,6 +130,10 @@ def parsed_test(corpus: Corpus, kind: str) -> Path:
 # Raw text, as the test set was prepared.
 
 
+def parsed_text(corpus: Corpus, kind: str) -> Path:
+    return Path(f"{corpus.data(kind)}.work/test.text.de")
+
+
 def drawn_trees(path: Path) -> list[list[str]]:
     found = []
     for sentence in read_conllu(path):
@@ -211,6 +216,22 @@ def test_from_python_with_trees(corpus, asked):
     assert {what for what, _ in asked} == {"tokenize"}
 
 
+def test_from_python_with_trees_and_their_words(corpus, asked):
+    """Also of im = in + dem, and of lines that sentencepiece cuts as they are."""
+    for kind in ("stanza", "unigram-stanza"):
+        hub = loaded(corpus, kind)
+        sentences = list(read_conllu(parsed_test(corpus, kind)))
+        trees = [Parsed(s.tokens, s.parents, s.words_of_token) for s in sentences]
+        expected = hub.translate(raw_test(corpus), beam=2)
+        asked.clear()
+        assert hub.translate(raw_test(corpus), beam=2, trees=trees) == expected
+        assert {what for what, _ in asked} == ({"tokenize"} if kind == "stanza" else set())
+    with pytest.raises(TreeError, match="text and tree do not match"):
+        hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0])])
+    with pytest.raises(TreeError, match="2 parents for the 1 words"):
+        hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0, 1])])
+
+
 def test_from_python_with_bpe_of_its_own(corpus, asked):
     codes = str(corpus.data("moses") / "segmenter")
     hub = loaded(corpus, "moses", bpe="subword_nmt", bpe_codes=codes, missing_tree="flat")
@@ -284,7 +305,7 @@ def test_models_that_lie_elsewhere(corpus, asked, moved_models, tmp_path):
     data = without_models(corpus, "stanza", tmp_path)
     result = interactive(corpus, "stanza", raw_test(corpus), data=data, check=False)
     assert isinstance(result.error, InputError)
-    for part in ("no stanza model for 'de'", str(tmp_path / "nowhere")):
+    for part in ("no stanza model for 'de'", str(tmp_path / "nowhere"), "--parser-dir"):
         assert part in str(result.error)
     options = ("--parser-dir", moved_models)
     found = interactive(corpus, "stanza", raw_test(corpus), *options, data=data)
@@ -409,7 +430,8 @@ def test_lines_that_the_parser_fails_on(corpus, asked, failing):
     lines = raw_test(corpus)
     result = interactive(corpus, "moses", lines, check=False)
     assert isinstance(result.error, InputError)
-    assert "the parser failed (RuntimeError: cannot)" in str(result.error)
+    for part in ("the parser failed (RuntimeError: cannot)", "--missing-tree flat"):
+        assert part in str(result.error)
     found = interactive(corpus, "moses", lines, "--missing-tree", "flat", "--print-tree")
     others = drawn_trees(parsed_test(corpus, "moses"))
     assert any(failing in line for line in lines)
@@ -444,6 +466,19 @@ def test_generate_parses_what_has_no_trees(corpus, asked, tmp_path, kind):
     assert same(found, generate(corpus, kind))
     assert "test.de-en.de has no trees: it is parsed as it is read" in found.output
     assert max(len(given) for what, given in asked if what == "parse") == 7
+
+
+@pytest.mark.parametrize("kind", ["spaces", "unigram-spaces", "bpe-moses"])
+def test_flat_trees_of_data_without_trees(corpus, asked, tmp_path, kind):
+    """Words end where pieces say so, of either segmenter."""
+    options = ("--tree-provider", "none", "--missing-tree", "flat", "--print-tree")
+    found = generate(corpus, kind, *options, data=without_trees(corpus, kind, tmp_path))
+    words = [text.split() for text in lines_of(parsed_text(corpus, kind))]
+    for tree, (first, *others) in zip(found.trees, words, strict=True):
+        assert [line.split("\t")[0] for line in tree] == ["0"] + ["1"] * len(others)
+        if kind == "spaces":
+            assert [line.split()[-1] for line in tree] == [first, *others]
+    assert asked == []
 
 
 def test_generate_parses_data_that_were_prepared_otherwise(corpus, asked, tmp_path):
