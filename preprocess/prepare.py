@@ -27,7 +27,7 @@ def parse_options() -> argparse.Namespace:
     add("--target", required=True, help="target language")
     add("--train", required=True, metavar="PREFIX", help="PREFIX.SOURCE, PREFIX.TARGET")
     add("--valid", metavar="PREFIX")
-    add("--test", metavar="PREFIX")
+    add("--test", metavar="PREFIX", nargs="+", default=[], help="test, test1, ... of the data")
     add("--out", required=True, type=Path, help="the data directory")
     add("--work", type=Path, help="for the files between the steps (default: OUT.work)")
     add_text_options(parser.add_argument_group("text"))

@@ -1,6 +1,7 @@
 """Options, markers and the small corpora that the tests share."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(Path(__file__).parent))  # reference, hand_drawn, commands
+
+# a shell that starts the tests in the background would have all their programs ignore the keyboard
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # the same examples each time, and no clock: machines are slow at times
 settings.register_profile(

@@ -521,6 +521,19 @@ def test_more_splits(corpus, done, tmp_path, capsys):
     assert contents(out) == contents(done)
 
 
+def test_several_test_sets(corpus, done, tmp_path):
+    """Numbered as fairseq does; each is what it would be alone."""
+    out = tmp_path / "data"
+    sets = [corpus.folder / f"tidy/{name}" for name in ("test", "valid")]
+    prepare(*given_options(corpus, out), "--test", *sets)
+    for name in ("de.bin", "de.idx", "de.tree.bin", "en.bin", "en.idx"):
+        assert (out / f"test.de-en.{name}").read_bytes() == (
+            done / f"test.de-en.{name}"
+        ).read_bytes()
+        expected = (done / f"valid.de-en.{name}").read_bytes()
+        assert (out / f"test1.de-en.{name}").read_bytes() == expected
+
+
 CHANGED_INPUTS = {  # of the test set: what is replaced, by what, and the steps that see it
     "en": ("dnuh", "DNUH", ("normalize.test.en", "segment.test.en", "filter.test")),
     "de": (

@@ -27,7 +27,6 @@ from fairseq_posattn.preparation.project import ProjectionInputs, project
 from fairseq_posattn.preparation.steps import Steps, say
 from fairseq_posattn.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
 
-NAMES = {"train": "trainpref", "valid": "validpref", "test": "testpref"}
 TARGET_SEGMENTER = "segmenter.target"
 
 
@@ -61,10 +60,13 @@ class Corpus:
 
     train: str
     valid: str | None = None
-    test: str | None = None
+    test: Sequence[str] = ()
 
     def splits(self) -> dict[str, str]:
-        return {name: prefix for name, prefix in vars(self).items() if prefix}
+        """Named as fairseq does: test, test1, test2."""
+        tests = {f"test{k or ''}": prefix for k, prefix in enumerate(self.test)}
+        named = {"train": self.train, "valid": self.valid, **tests}
+        return {name: prefix for name, prefix in named.items() if prefix}
 
 
 @dataclass(frozen=True)
@@ -231,12 +233,14 @@ class Preparing:
             *("--destdir", str(self.job.out), "--workers", str(self.job.binarize_workers)),
             *([] if self.job.learning.separate else ["--joined-dictionary"]),
         ]
-        inputs = []
+        inputs, prefixes = [], {}
         for split in self.job.corpus.splits():
             prefix = self.job.file(split, "clean")
-            options += [f"--{NAMES[split]}", prefix]
+            prefixes.setdefault(split.rstrip("0123456789"), []).append(prefix)
             kinds = (self.source, self.target, f"{self.source}.trees")
             inputs += [f"{prefix}.{kind}" for kind in kinds]
+        for kind, of_kind in prefixes.items():
+            options += [f"--{kind}pref", ",".join(of_kind)]
         model = self.segmenters()[0]
         self.steps.do(
             "binarize",
