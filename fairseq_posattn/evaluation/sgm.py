@@ -1,0 +1,83 @@
+"""Segments of NIST's files (.sgm, .xml): sources, references, translations of a test set.
+
+Tags in any case, attributes in any order, quoted or not; a `<seg>` may stand in `<hl>` and `<p>`,
+over several lines. A set is what one translator wrote: the `sysid` (or `refid`) of a `<doc>`, or
+of the `<refset>` around it.
+
+python -m fairseq_posattn.evaluation.sgm FILE --out TEXT writes them as plain lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fairseq_posattn.command_line import run
+from fairseq_posattn.evaluation.segments import SegmentReader, SegmentSet
+from fairseq_posattn.files import InputError, read_lines, written_whole
+
+# only whole entities are decoded: the ampersand of AT&T, or of Q&amplifier, is meant as it stands
+BARE_AMPERSAND = re.compile(r"&(?!(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z]\w*);)")
+
+
+def read_sets(path: str | Path) -> list[SegmentSet]:
+    """All sets of a file."""
+    reader = SegmentReader(str(path))
+    text = "\n".join(read_lines(path))
+    reader.read(BARE_AMPERSAND.sub("&amp;", text) + "\n")
+    if not reader.sets:
+        raise InputError(
+            f"{path}: no <seg> found; name a file of NIST's form, "
+            "or give plain lines with --references"
+        )
+    return list(reader.sets.values())
+
+
+def read_set(path: str | Path, name: str | None = None) -> SegmentSet:
+    """The only set of a file, or the one of that name."""
+    sets = read_sets(path)
+    found = sets if name is None else [one for one in sets if one.name == name]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(repr(one.name) for one in sets)
+    if name is None:
+        raise InputError(f"{path}: has several sets ({names}); name a file with one, or use --set")
+    raise InputError(f"{path}: has no set {name!r}; it has {names}")
+
+
+def aligned(sets: Sequence[SegmentSet], order: SegmentSet) -> list[list[str]]:
+    """The texts of each set, all in the order of `order`."""
+    return [one.in_order_of(order) for one in sets]
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Write the segments of an .sgm as plain lines.")
+    parser.add_argument("file", help="source, references or translations, .sgm or .xml")
+    parser.add_argument("--out", required=True, help="one segment a line")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--set", metavar="ID", help="which one of several sets (sysid)")
+    which.add_argument("--first", action="store_true", help="the first one of several sets")
+    parser.add_argument("--like", metavar="SOURCE", help="in the order of this file's segments")
+    return parser.parse_args(arguments)
+
+
+def write_lines(lines: Iterable[str], path: str | Path) -> None:
+    with written_whole(path) as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def extract() -> None:
+    args = parse_arguments()
+    found = read_sets(args.file)[0] if args.first else read_set(args.file, args.set)
+    lines = found.in_order_of(read_set(args.like)) if args.like else found.texts.values()
+    write_lines(lines, args.out)
+
+
+def main() -> None:
+    run(extract)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A scored system on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+def lines(result: dict) -> Iterator[str]:
+    """Scores, n-grams, buckets; with a baseline, the differences."""
+    yield heading(result)
+    yield from score_lines(result)
+    yield from ngram_lines(result)
+    for name, buckets in result["buckets"].items():
+        yield ""
+        yield from bucket_lines(name.replace("_", " "), buckets)
+
+
+def heading(result: dict) -> str:
+    test = f" on {result['test']}" if result["test"] else ""
+    counts = f"{result['sentences']:,} sentences, references: {result['references']}"
+    return f"{result['system']}{test}: {counts}"
+
+
+def score_lines(result: dict) -> Iterator[str]:
+    baseline = result.get("baseline")
+    for name, score in result["scores"].items():
+        compared = baseline["scores"].get(name) if baseline else None
+        differs = f"  {difference(compared):44}" if baseline else ""
+        yield f"{name:15} {score['score']:6.2f}{differs}  {score['signature']}".rstrip()
+    if baseline:
+        yield f"differences to {baseline['system']}: {baseline['significance']}"
+        yield "⇑ ⇓ p < 0.01, ↑ ↓ p < 0.05, bootstrap"
+
+
+def difference(compared: dict | None) -> str:
+    if compared is None:
+        return ""
+    p = f"p {compared['bootstrap_p']:.4f}, randomisation {compared['randomisation_p']:.4f}"
+    return f"{compared['difference']:+6.2f} {compared['mark']:1} ({p})"
+
+
+def ngram_lines(result: dict) -> Iterator[str]:
+    gaps = result["baseline"]["ngrams"] if "baseline" in result else None
+    yield ""
+    yield "n  BLEU up to n  precision of n" + ("   gaps" if gaps else "")
+    for k, order in enumerate(result["ngrams"]):
+        row = f"{order['n']}  {order['bleu']:12.2f}  {order['precision']:14.2f}"
+        gap = f"  {gaps[k]['bleu']:+7.2f} {gaps[k]['precision']:+7.2f}" if gaps else ""
+        yield row + gap
+
+
+def bucket_lines(name: str, buckets: list[dict]) -> Iterator[str]:
+    yield f"{name:12} sentences    BLEU"
+    for bucket in buckets:
+        yield f"{span(bucket):12} {bucket['sentences']:9,}  {bucket['bleu']:6.2f}"
+
+
+def span(bucket: dict) -> str:
+    first, last = bucket["from"], bucket["to"]
+    if last is None:
+        return f"{first}+"
+    return str(first) if first == last else f"{first}-{last}"

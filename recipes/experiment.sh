@@ -1,0 +1,459 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # recipe.sh sets them
+# What the recipes of published experiments share; to be sourced by the recipe.sh of a folder, which
+# sets what is particular to it:
+#
+#   recipe source target embeddings valid tests sources_table prepare_options
+#   batch_tokens warmup smoothing lenpen beam       size: set_size sets arch updates lr dropout averaged
+#   collect DIR       copies or unpacks the corpus of DIR to $raw: train, valid and tests .LANGUAGE
+#   references TEST   prints the options of posattn-score that name the references (default: $raw/TEST.TARGET)
+#
+# prepare.sh, train.sh, evaluate.sh and table.sh of the folder call `prepare`, `train`, `evaluate` and
+# `table` with their arguments. All go on where they were interrupted.
+
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+here=$checkout/recipes/$recipe
+work=$here/work
+dry_run='' any_size='' sources_table='' save_every='' size_options=()
+size='' run='' cpu='' gpus='' processes=''
+
+# Options that several scripts take; `eaten` is how many words it was.
+common_option() {
+    eaten=1
+    case $1 in
+        --dry-run) dry_run=yes ;;
+        --any-size) any_size=yes ;;
+        --cpu) cpu=yes ;;
+        --work | --size | --run | --gpus | --processes)
+            [[ $# -gt 1 ]] || fail "$1 needs a value"
+            printf -v "${1#--}" '%s' "$2"
+            eaten=2
+            ;;
+        --help | -h) usage 0 ;;
+        *) echo "unknown option: $1" >&2 && usage 2 ;;
+    esac
+}
+
+usage() { # EXIT-CODE: the comment at the head of the script
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&"$((1 + ($1 > 0)))"
+    exit "$1"
+}
+
+start() { # an environment, unless commands are only shown
+    mkdir -p "$work"
+    work=$(cd "$work" && pwd)
+    raw=$work/raw data=$work/data
+    if [[ -z $dry_run ]]; then
+        set_up recipes
+    elif [[ -z ${VIRTUAL_ENV:-} && -d $checkout/.venv ]]; then
+        PATH=$checkout/.venv/bin:$PATH
+    fi
+    export PYTHONWARNINGS=ignore
+}
+
+fail() {
+    printf '%s: %s\n' "$recipe" "$*" >&2
+    exit 1
+}
+
+# Runs a command, or shows it.
+do_or_show() {
+    if [[ -n $dry_run ]]; then
+        printf '%q ' "$@"
+        echo
+    else
+        "$@"
+    fi
+}
+
+logged() { # LOG COMMAND ...: with what it prints also in LOG
+    local log=$1
+    shift
+    if [[ -n $dry_run ]]; then
+        do_or_show "$@"
+    else
+        "$@" 2>&1 | tee -a "$log"
+    fi
+}
+
+# Whether a file is there and newer than what it is made from.
+is_fresh() { # FILE SOURCE ...
+    local file=$1 from
+    shift
+    [[ -e $file && -z $dry_run ]] || return 1
+    for from; do
+        [[ ! $from -nt $file ]] || return 1
+    done
+}
+
+# prepare
+
+prepare() {
+    local from='' rest=()
+    while (($#)); do
+        case $1 in
+            --from) from=${2:?--from needs a folder} && shift 2 ;;
+            --) rest=("${@:2}") && break ;;
+            *) common_option "$@" && shift "$eaten" ;;
+        esac
+    done
+    start
+    if [[ -z $from ]]; then
+        from=$work/download
+        [[ -n $sources_table ]] || fail "$recipe: this corpus cannot be downloaded; name its folder with --from DIR (see $here/recipe.sh)"
+        do_or_show python "$checkout/recipes/corpora.py" fetch "$from" "$sources_table"
+    fi
+    [[ -d $from || -n $dry_run ]] || fail "$from: no such folder"
+    mkdir -p "$raw"
+    collect "$from"
+    local test_prefixes=("${tests[@]/#/$raw/}")
+    do_or_show python "$checkout/preprocess/prepare.py" --source "$source" --target "$target" \
+        --train "$raw/train" --valid "$raw/$valid" --test "${test_prefixes[@]}" --out "$data" \
+        "${prepare_options[@]}" "${rest[@]}"
+}
+
+take() { # FOLDER NAME OUT
+    do_or_show python "$checkout/recipes/corpora.py" take "$@"
+}
+
+expect() { # FILE LINES [PERCENT]
+    [[ -n $any_size ]] || do_or_show python "$checkout/recipes/corpora.py" expect "$@"
+}
+
+# Both languages of NAME in FOLDER, and how many sentences they must have.
+take_pair() { # FOLDER NAME OUT LINES [PERCENT]
+    local language
+    for language in "$source" "$target"; do
+        take "$1" "$2.$language" "$raw/$3.$language"
+        expect "$raw/$3.$language" "${@:4}"
+    done
+}
+
+# Whether FOLDER holds NAME, plain or packed.
+holds() { # FOLDER NAME
+    compgen -G "$1/$2" >/dev/null || compgen -G "$1/$2.[gxz][zs]*" >/dev/null
+}
+
+# A test set of WMT, from FOLDER if it is there.
+collect_test() { # FOLDER NAME SACREBLEU-SET LINES
+    if holds "$1" "$2.$source"; then
+        take_pair "$1" "$2" "$2" "$4"
+    else
+        fetch_wmt "$3" "$2" "$4"
+    fi
+}
+
+# The same by sacrebleu, which downloads and checks it.
+fetch_wmt() { # SET NAME LINES
+    local side language
+    for side in src ref; do
+        language=$source && [[ $side == src ]] || language=$target
+        if [[ -n $dry_run ]]; then
+            do_or_show sacrebleu -t "$1" -l "$source-$target" --echo "$side"
+        elif [[ ! -e $raw/$2.$language ]]; then
+            sacrebleu -t "$1" -l "$source-$target" --echo "$side" >"$raw/$2.$language.part" ||
+                fail "sacrebleu could not fetch $1: without a network, put $2.$source and $2.$target into the folder of --from"
+            mv "$raw/$2.$language.part" "$raw/$2.$language"
+        fi
+        expect "$raw/$2.$language" "$3"
+    done
+}
+
+# train
+
+train() {
+    local model='' nodes=1 rendezvous='' tokens=4096 seed=1 precision='' max_updates='' rest=()
+    while (($#)); do
+        case $1 in
+            --nodes | --rendezvous | --tokens | --seed | --precision)
+                printf -v "${1#--}" '%s' "${2:?$1 needs a value}" && shift 2
+                ;;
+            --updates) max_updates=${2:?--updates needs a value} && shift 2 ;;
+            --) rest=("${@:2}") && break ;;
+            -*) common_option "$@" && shift "$eaten" ;;
+            *) model=$1 && shift ;;
+        esac
+    done
+    [[ -n $model ]] || usage 2
+    start
+    known_model "$model"
+    choose_size
+    updates=${max_updates:-$updates}
+    folder=$(run_folder "$model" "$seed")
+    [[ -n $dry_run ]] || same_options "$model $size $seed ${rest[*]}"
+    if [[ -z $dry_run && -e $folder/finished && $(<"$folder/finished") == "$updates" ]]; then
+        echo "$folder: trained before"
+        return
+    fi
+    launcher
+    batch "$tokens"
+    [[ -d $data || -n $dry_run ]] || fail "$data: no data; start $here/prepare.sh first"
+    logged "$folder/train.log" "${launch[@]}" "$data" --user-dir "$checkout/fairseq_posattn" \
+        --task structured_translation --source-lang "$source" --target-lang "$target" \
+        --arch "posattn_$model$arch" "$embeddings" --dropout "$dropout" \
+        --criterion label_smoothed_cross_entropy --label-smoothing "$smoothing" \
+        --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --clip-norm 0 \
+        --lr "$lr" --lr-scheduler inverse_sqrt --warmup-updates "$warmup" --warmup-init-lr 1e-7 \
+        --max-tokens "$max_tokens" --update-freq "$update_freq" --max-update "$updates" \
+        --save-dir "$folder" --no-epoch-checkpoints --save-interval-updates "$save_every" \
+        --keep-interval-updates "$averaged" --tensorboard-logdir "$folder/tensorboard" \
+        --log-format simple --log-interval 100 --seed "$seed" "${machine[@]}" \
+        "${size_options[@]}" "${rest[@]}"
+    [[ -n $dry_run ]] || echo "$updates" >"$folder/finished"
+}
+
+# A folder is for one training; its checkpoints would not fit another.
+same_options() { # OPTIONS
+    mkdir -p "$folder"
+    if [[ -e $folder/options && $(<"$folder/options") != "$1" ]]; then
+        fail "$folder: begun with other options ($(<"$folder/options"); now $1): name another run with --run, or remove the folder"
+    fi
+    echo "$1" >"$folder/options"
+}
+
+known_model() {
+    local file=$checkout/fairseq_posattn/config/model/$1.yaml known
+    [[ -e $file ]] && return
+    known=$(cd "$checkout/fairseq_posattn/config/model" && printf '%s ' *.yaml)
+    fail "no model '$1'; there are: ${known//.yaml/}"
+}
+
+choose_size() {
+    size=${size:-${sizes[0]}}
+    [[ " ${sizes[*]} " == *" $size "* ]] || fail "$recipe has no size '$size'; it has: ${sizes[*]}"
+    set_size "$size"
+    save_every=${save_every:-1500}
+}
+
+run_folder() { # MODEL SEED
+    echo "$work/runs/${run:-$1.$size$([[ $2 == 1 ]] || echo ".seed$2")}"
+}
+
+# Sets launch, what starts a training on this machine, machine, options of fairseq, and world, the
+# number of processes.
+launcher() {
+    local each
+    launch=(python -m fairseq_cli.train) machine=()
+    if [[ -n $cpu ]]; then
+        each=${processes:-1}
+        machine=(--cpu)
+    else
+        each=${gpus:-$(visible_gpus)}
+        ((each > 0)) || fail 'no GPU is visible: add --cpu (slow), or --gpus N with --dry-run'
+        [[ ${precision:=$(best_precision)} == fp32 ]] || machine=("--$precision")
+    fi
+    world=$((each * nodes))
+    machine+=(--distributed-world-size "$world")
+    if ((nodes > 1)); then
+        [[ -n $rendezvous ]] || fail '--nodes needs --rendezvous HOST:PORT, the same for all of them'
+        launch=(torchrun --nproc_per_node "$each" --nnodes "$nodes" --rdzv_backend c10d
+            --rdzv_endpoint "$rendezvous" --rdzv_id "${SLURM_JOB_ID:-$recipe}" -m fairseq_cli.train)
+    elif ((world > 1)); then
+        launch=(torchrun --standalone --nproc_per_node "$each" -m fairseq_cli.train)
+    fi
+    [[ -z $cpu ]] || ((world == 1)) ||
+        machine+=(--distributed-backend gloo --ddp-backend legacy_ddp)
+}
+
+# The published batch, whatever the number of processes: sets max_tokens and update_freq.
+batch() { # TOKENS that fit one process
+    update_freq=$(((batch_tokens + $1 * world - 1) / ($1 * world)))
+    max_tokens=$((batch_tokens / (world * update_freq)))
+}
+
+visible_gpus() {
+    python -c 'import torch; print(torch.cuda.device_count())'
+}
+
+best_precision() {
+    python -c '
+import torch
+major = torch.cuda.get_device_capability()[0] if torch.cuda.is_available() else 0
+print("bf16" if major >= 8 else "fp16" if major == 7 else "fp32")'
+}
+
+# evaluate
+
+evaluate() {
+    local model='' seed=1 baseline='' with_parsing='' last='' examples=5 on_valid=''
+    while (($#)); do
+        case $1 in
+            --seed) seed=${2:?--seed needs a value} && shift 2 ;;
+            --baseline) baseline=${2:?--baseline needs the name of a run} && shift 2 ;;
+            --last) last=${2:?--last needs a number} && shift 2 ;;
+            --examples) examples=${2:?--examples needs a number} && shift 2 ;;
+            --with-parsing) with_parsing=yes && shift ;;
+            --on-valid) on_valid=yes && shift ;;
+            -*) common_option "$@" && shift "$eaten" ;;
+            *) model=$1 && shift ;;
+        esac
+    done
+    [[ -n $model || -n $run ]] || usage 2
+    start
+    choose_size
+    folder=$(run_folder "$model" "$seed")
+    local name=${folder##*/} k
+    [[ -e $folder/finished || -n $dry_run ]] ||
+        fail "$folder: not trained to the end; start $here/train.sh first"
+    mkdir -p "$work/results"
+    is_fresh "$folder/averaged.pt" "$folder/finished" ||
+        do_or_show python -m fairseq_posattn.checkpoints.average "$folder" --last "${last:-$averaged}" \
+            --out "$folder/averaged.pt"
+    if [[ -n $on_valid ]]; then
+        evaluate_one "$valid" valid
+        return
+    fi
+    for k in "${!tests[@]}"; do
+        evaluate_one "${tests[$k]}" "test${k/#0/}"
+    done
+}
+
+evaluate_one() { # TEST SUBSET
+    local test=$1 subset=$2 start=$folder/$1 result=$work/results/$name.$1.json options=()
+    is_fresh "$start.hyp" "$folder/averaged.pt" || translate "$data" "$subset" "$start"
+    options=(--name "$name" --test "$test" --source-lang "$source" --target-lang "$target"
+        --source "$raw/$test.$source" --trees "$work/data.work/$subset.conllu.xz"
+        --pieces "$start.src" --separator "$separator"
+        --train-log "$folder/train.log" --generate-log "$start".shard*)
+    if [[ -n $with_parsing ]]; then
+        is_fresh "$start.parsed.hyp" "$folder/averaged.pt" || translate_parsing "$subset" "$start.parsed"
+        options+=(--parsing-log "$start.parsed".shard*)
+    fi
+    if ((examples)); then
+        is_fresh "$start.examples.json" "$folder/averaged.pt" || make_examples "$subset" "$start"
+        options+=(--examples "$start.examples.json")
+    fi
+    if [[ -n $baseline && $baseline != "$name" ]]; then
+        options+=(--baseline "$work/runs/$baseline/$test.hyp" --baseline-name "$baseline")
+    fi
+    mapfile -t -O "${#options[@]}" options < <(references "$test")
+    do_or_show python -m fairseq_posattn.evaluation.score "$start.hyp" --json "$result" \
+        "${options[@]}" "${score_options[@]}"
+}
+
+# The first sentences with their trees and the encoder's attention, for the report.
+make_examples() { # SUBSET START
+    local numbers
+    mapfile -t numbers < <(seq 0 $((examples - 1)))
+    do_or_show python -m fairseq_posattn.evaluation.examples "$data" --path "$folder/averaged.pt" \
+        --gen-subset "$1" --sentences "${numbers[@]}" --trees "$work/data.work/$1.conllu.xz" \
+        --out "$2.examples.json"
+}
+
+references() {
+    printf '%s\n' --references "$raw/$1.$target"
+}
+
+# The translation of a test set, in shards, one for each GPU or process; START.hyp comes last.
+translate() { # DATA SUBSET START
+    local shards shard pids=() device=() visible
+    if [[ -n $cpu ]]; then
+        device=(--cpu) shards=${processes:-1}
+    else
+        shards=${gpus:-$(visible_gpus)}
+        ((shards > 0)) || fail 'no GPU is visible: add --cpu (slow)'
+    fi
+    visible=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 "$((shards - 1))")}
+    rm -f "$3".shard*
+    for ((shard = 0; shard < shards; shard++)); do
+        CUDA_VISIBLE_DEVICES=$(cut -d, -f$((shard + 1)) <<<"$visible") generate_shard "$@" &
+        pids+=($!)
+    done
+    for shard in "${pids[@]}"; do
+        wait "$shard" || fail "translating failed; see $3.shard*"
+    done
+    do_or_show python -m fairseq_posattn.evaluation.texts "$data" "$3".shard* --sources "$3.src" \
+        --out "$3.hyp"
+}
+
+generate_shard() { # DATA SUBSET START
+    local command=(python -m fairseq_cli.generate "$1" --user-dir "$checkout/fairseq_posattn"
+        --task structured_translation --source-lang "$source" --target-lang "$target"
+        --gen-subset "$2" --path "$folder/averaged.pt" --beam "$beam" --lenpen "$lenpen"
+        --max-tokens "${generate_tokens:-8000}" --distributed-world-size "$shards"
+        --distributed-rank "$shard"
+        "${device[@]}")
+    if [[ -n $dry_run ]]; then
+        do_or_show "${command[@]}"
+    else
+        "${command[@]}" >"$3.shard$shard" 2>&1
+    fi
+}
+
+# The same from data without tree files, which is parsed while it is translated.
+translate_parsing() { # SUBSET START
+    local without=$work/data.without_trees file
+    mkdir -p "$without"
+    for file in "$data"/*; do
+        [[ $file == *.tree.* ]] || ln -sf "$file" "$without/"
+    done
+    translate "$without" "$1" "$2"
+}
+
+# table
+
+# Trains and evaluates one more model, for table and sweep: RUN names it.
+train_and_evaluate() { # MODEL SIZE RUN BASELINE [OPTION OF fairseq-train ...]
+    "$here/train.sh" "$1" --size "$2" --run "$3" "${both[@]}" "${training[@]}" -- "${@:5}"
+    "$here/evaluate.sh" "$1" --size "$2" --run "$3" "${both[@]}" "${evaluating[@]}" --baseline "$4"
+}
+
+report() { # RESULTS-FOLDER
+    local results=("$1"/*.json)
+    do_or_show python -m fairseq_posattn.evaluation.report "${results[@]}" --title "$recipe" \
+        --out "$work/report.html"
+}
+
+# Sets both, training, evaluating and rest from the arguments of table and sweep.
+options_of_rows() {
+    both=() training=() evaluating=() rest=()
+    while (($#)); do
+        case $1 in
+            --updates | --tokens | --precision | --seed) training+=("$1" "${2:?$1 needs a value}") && shift 2 ;;
+            --last | --examples) evaluating+=("$1" "${2:?$1 needs a value}") && shift 2 ;;
+            --) rest=("${@:2}") && break ;;
+            *)
+                common_option "$@"
+                [[ $1 == --size ]] || both+=("${@:1:eaten}")
+                shift "$eaten"
+                ;;
+        esac
+    done
+}
+
+table() {
+    local both training evaluating rest model of_size baseline=''
+    options_of_rows "$@"
+    start
+    while read -r model of_size _; do
+        [[ -z $size || $size == "$of_size" ]] || continue
+        [[ $baseline == *."$of_size" ]] || baseline=$model.$of_size
+        train_and_evaluate "$model" "$of_size" "$model.$of_size" "$baseline" "${rest[@]}"
+    done < <(grep -v '^#' "$here/models.tsv")
+    do_or_show python "$checkout/recipes/table.py" "$here/models.tsv" --results "$work/results" \
+        --out "$work/table.md"
+    report "$work/results"
+}
+
+# sweep: windows of one head, then numbers of neighbouring heads, as in Figure 2 of Yang et al. 2019
+
+sweep() {
+    local both training evaluating rest width across
+    options_of_rows "$@"
+    start
+    size=${size:-${sizes[0]}}
+    evaluating+=(--on-valid)
+    train_and_evaluate sequence "$size" "sequence.$size" "sequence.$size" "${rest[@]}"
+    for width in "${widths[@]}"; do
+        train_and_evaluate csan_1d "$size" "window_$width.$size" "sequence.$size" "${rest[@]}" \
+            --encoder-attention "window(size=$width)@0-2"
+    done
+    for across in "${neighbours[@]}"; do
+        train_and_evaluate csan_2d "$size" "window_11_across_$across.$size" "sequence.$size" \
+            "${rest[@]}" --encoder-attention "window(size=11, across=$across)@0-2"
+    done
+    do_or_show python "$checkout/recipes/sweep.py" --results "$work/results" --size "$size" \
+        --test "$valid" --out "$work/sweep"
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Corpus -> data for fairseq: recipes/multi30k_en_de/prepare.sh [OPTION ...] [-- OPTION OF preprocess/prepare.py ...]
+#
+#   --from DIR    the corpus, as recipe.sh says (default: it is downloaded, where that may be)
+#   --work DIR    for all files (default: recipes/multi30k_en_de/work)
+#   --any-size    whatever the number of sentences
+#   --dry-run     only show the commands
+#
+# e.g. -- --model-dir stanza_resources --workers 16, or -- --download for the parser's model
+set -euo pipefail
+# shellcheck source=recipes/multi30k_en_de/recipe.sh
+. "$(dirname "${BASH_SOURCE[0]}")/recipe.sh"
+prepare "$@"

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Trains and evaluates all rows of models.tsv: recipes/multi30k_en_de/table.sh [OPTION ...] [-- OPTION OF fairseq-train ...]
+# and writes WORK/table.md, beside the published figures, and WORK/report.html.
+#
+#   --size SIZE         its rows only
+#   --gpus N  --cpu  --processes N  --tokens N  --precision P  --updates N  --last N  --work DIR  --dry-run
+set -euo pipefail
+# shellcheck source=recipes/multi30k_en_de/recipe.sh
+. "$(dirname "${BASH_SOURCE[0]}")/recipe.sh"
+table "$@"

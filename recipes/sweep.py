@@ -1,0 +1,84 @@
+"""The table and the plot of a sweep over windows.
+
+    python recipes/sweep.py --results WORK/results --test newstest2013 --size base --out WORK/sweep
+
+takes window_SIZE.json and window_11_across_HEADS.json of posattn-score; writes OUT.md and OUT.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError, replaced_whole, written_whole
+
+WINDOW = re.compile(r"window_(\d+)(?:_across_(\d+))?")
+PUBLISHED_WINDOW = 11
+
+
+def scores(folder: Path, size: str, test: str) -> dict[tuple[int, int], float]:
+    """BLEU of each window size and number of heads."""
+    found = {}
+    for path in folder.glob(f"window_*.{size}.{test}.json"):
+        if match := WINDOW.match(path.name):
+            bleu = json.loads(path.read_text(encoding="utf-8"))["scores"]["BLEU"]["score"]
+            found[int(match[1]), int(match[2] or 1)] = bleu
+    if not found:
+        raise InputError(f"{folder}: no window_*.{size}.{test}.json; start sweep.sh first")
+    return dict(sorted(found.items()))
+
+
+def baseline(folder: Path, size: str, test: str) -> float:
+    path = folder / f"sequence.{size}.{test}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["scores"]["BLEU"]["score"]
+
+
+def markdown(found: dict[tuple[int, int], float], base: float) -> str:
+    rows = [f"| {size} | {heads} | {bleu:.2f} |" for (size, heads), bleu in found.items()]
+    head = ["| window | heads | BLEU |", "|---|---|---|", f"| all | 1 | {base:.2f} |"]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def draw(found: dict[tuple[int, int], float], base: float, out: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    sides = figure.subplots(1, 2, sharey=True)
+    one_head = [(size, bleu) for (size, heads), bleu in found.items() if heads == 1]
+    across = [(heads, bleu) for (size, heads), bleu in found.items() if size == PUBLISHED_WINDOW]
+    for side, points, label in zip(
+        sides, (one_head, across), ("window size, one head", "heads, window of 11"), strict=True
+    ):
+        side.axhline(base, color="0.5", linestyle="--", label="without a window")
+        side.plot(*zip(*points, strict=True), marker="o")
+        side.set_xticks([x for x, _ in points])
+        side.set_xlabel(label)
+        side.grid(axis="y", color="0.9")
+    sides[0].set_ylabel("BLEU")
+    sides[0].legend(frameon=False)
+    with replaced_whole(out) as partial:
+        figure.savefig(partial, format="png", dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--test", required=True)
+    parser.add_argument("--size", required=True)
+    parser.add_argument("--out", required=True)
+    options = parser.parse_args()
+    found = scores(options.results, options.size, options.test)
+    base = baseline(options.results, options.size, options.test)
+    draw(found, base, Path(f"{options.out}.png"))
+    with written_whole(f"{options.out}.md") as file:
+        file.write(markdown(found, base))
+    print(markdown(found, base), end="")
+
+
+if __name__ == "__main__":
+    command_line.run(main)

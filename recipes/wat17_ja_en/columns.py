@@ -1,0 +1,34 @@
+"""ASPEC's columns -> two files: python columns.py train-1.txt train-2.txt --out raw/train"""
+
+import argparse
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError, read_lines, written_together
+
+SEPARATOR = " ||| "
+
+
+def split(files: list[str], out: str) -> None:
+    with written_together([f"{out}.ja", f"{out}.en"]) as (japanese, english):
+        for file in files:
+            for number, line in enumerate(read_lines(file), start=1):
+                columns = line.split(SEPARATOR)
+                if len(columns) not in (4, 5):
+                    raise InputError(
+                        f"{file}:{number}: expected 4 or 5 columns separated by |||, found "
+                        f"{len(columns)}; is this ASPEC-JE?"
+                    )
+                japanese.write(columns[-2].strip() + "\n")
+                english.write(columns[-1].strip() + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--out", required=True)
+    options = parser.parse_args()
+    split(options.files, options.out)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

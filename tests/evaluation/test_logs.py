@@ -1,0 +1,294 @@
+"""What fairseq's own logs tell, read from real runs and from lines as they are printed."""
+
+import re
+
+import pytest
+
+import in_process
+from fairseq_posattn.evaluation import texts
+from fairseq_posattn.evaluation.logs import speed
+from fairseq_posattn.evaluation.training_log import statistics_of, training
+from fairseq_posattn.files import InputError, read_lines
+from fairseq_posattn.preparation.choices import Choices, Preparation
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name: str, *lines: str) -> str:
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+# training
+
+
+def often(log_format: str, updates: int = 12) -> list:
+    return [
+        *("--log-format", log_format, "--log-interval", 2, "--max-update", updates),
+        *("--validate-interval-updates", 4, "--save-interval-updates", 4, "--seed", 1),
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained(toy_data, tmp_path_factory):
+    """A checkpoint of four updates, and the logs of a training in both formats."""
+    folder = tmp_path_factory.mktemp("trained")
+    for log_format in ("simple", "json"):
+        log = in_process.train(toy_data, folder / log_format, *often(log_format)).output
+        (folder / f"{log_format}.log").write_text(log)
+    return folder
+
+
+def test_both_formats_give_one_course(trained):
+    simple, by_json = (training(trained / f"{name}.log") for name in ("simple", "json"))
+    assert simple["curve"] == by_json["curve"]
+    assert [point["update"] for point in simple["curve"]] == [4, 8, 10, 12]
+    assert simple["architecture"] == by_json["architecture"] == "posattn_transformer"
+    assert simple["words_per_second"] > 0
+
+
+def test_the_course_is_that_of_the_log(trained):
+    log = (trained / "simple.log").read_text()
+    found = training(trained / "simple.log")
+    losses = dict(re.findall(r"train_inner .* loss=([\d.]+),.* num_updates=(\d+)", log))
+    train = {int(update): float(loss) for loss, update in losses.items()}
+    valid = re.findall(r"subset \| loss ([\d.]+) .*num_updates (\d+)", log)
+    assert found["curve"] == [
+        {"update": int(update), "train_loss": train[int(update)], "valid_loss": float(loss)}
+        for loss, update in valid
+    ]
+    parameters = re.search(r"num\. shared model params: ([\d,]+)", log)[1]
+    assert found["parameters"] == int(parameters.replace(",", ""))
+
+
+def test_a_run_that_was_resumed(toy_data, trained, tmp_path):
+    """Broken off after update 8, resumed from 4: the course from 4 on is the later one."""
+    parts = []
+    for updates, extra in ((4, ()), (8, ()), (12, ("--restore-file", "checkpoint_1_4.pt"))):
+        options = [*often("simple", updates), "--lr", "1e-3", *extra]
+        parts.append(in_process.train(toy_data, tmp_path / "run", *options).output)
+    (tmp_path / "log").write_text("".join(parts))
+    found = training(tmp_path / "log")["curve"]
+    assert found == training(trained / "simple.log")["curve"]
+
+
+def inner(update: int, loss: float, wps: int = 100) -> str:
+    return f"epoch 001:  {update} / 99 loss={loss}, wps={wps}, num_updates={update}, lr=1"
+
+
+def valid(update: int, loss: float, subset: str = "valid") -> str:
+    return f"x | epoch 001 | valid on '{subset}' subset | loss {loss} | num_updates {update}"
+
+
+@pytest.mark.parametrize(
+    ("lines", "points"),
+    [
+        ([inner(10, 9.0), inner(20, 8.0), valid(25, 7.0)], [(25, 8.0, 7.0)]),
+        ([valid(5, 9.5), inner(10, 9.0), valid(10, 8.5)], [(5, None, 9.5), (10, 9.0, 8.5)]),
+        ([valid(5, 9.0), valid(5, 4.0, "valid1")], [(5, None, 9.0)]),
+        ([valid(5, 9.0, "dev"), valid(9, 8.0, "dev")], [(5, None, 9.0), (9, None, 8.0)]),
+        ([inner(9, 8.0), valid(9, 7.0), inner(4, 6.0)], []),
+        ([inner(9, 8.0), valid(9, 7.0), inner(4, 6.0), valid(9, 5.0)], [(9, 6.0, 5.0)]),
+        (
+            [valid(5, 9.0), valid(9, 7.0), "Loaded checkpoint a/b.pt (epoch 1 @ 7 updates)"],
+            [(5, None, 9.0)],
+        ),
+        ([valid(5, 9.0), "No existing checkpoint found x.pt", valid(6, 8.0)], [(6, None, 8.0)]),
+        ([inner(5, "nan"), valid(5, "inf")], [(5, None, None)]),
+        ([inner(5, 9.0)], []),
+        (["epoch 001 | loss 6 | wps 9 | num_updates 5", valid(5, 7.0)], [(5, 6.0, 7.0)]),
+    ],
+)
+def test_curves(write, lines, points):
+    names = "update", "train_loss", "valid_loss"
+    found = training(write("log", "num. model params: 1,000 (num. trained: 1)", *lines))
+    assert found["curve"] == [dict(zip(names, point, strict=True)) for point in points]
+    assert found["parameters"] == 1000
+
+
+def test_words_per_second_is_the_median(write):
+    log = write("log", inner(1, 9, 1), inner(2, 9, 100), inner(3, 9, 120))
+    assert training(log)["words_per_second"] == 100
+
+
+@pytest.mark.parametrize(
+    ("line", "subset", "update"),
+    [
+        ('x | train | {"epoch": 1, "train_loss": "2", "train_num_updates": "7"}', "train", 7),
+        ('{"epoch": 1, "valid_loss": "2", "valid_num_updates": "7"}', "valid", 7),
+        ('{"epoch": 1, "update": 0.5, "loss": "2", "num_updates": "7"}', "", 7),
+        ('x | valid | {"epoch": 1, "my_dev_loss": "2", "my_dev_num_updates": "7"}', "my_dev", 7),
+    ],
+)
+def test_lines_of_json(line, subset, update):
+    found = statistics_of(line)
+    assert (found.subset, found.update, found.loss) == (subset, update, 2.0)
+
+
+@pytest.mark.parametrize("line", ["", "text", '{"a": 1}', '{"a": broken}', "epoch 001 | loss 2"])
+def test_other_lines(line):
+    assert statistics_of(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "architecture"),
+    [
+        ("cfg {'_name': None, 'model': {'_name': 'posattn_cnn', 'x': 1}}", "posattn_cnn"),
+        ("cfg {'model': Namespace(a=1, arch='transformer_iwslt_de_en', b=2)}", "transformer_iwslt"),
+    ],
+)
+def test_architectures(write, line, architecture):
+    assert training(write("log", line, inner(1, 9)))["architecture"].startswith(architecture)
+
+
+def test_no_log_of_a_training(write):
+    with pytest.raises(InputError, match=r"log: neither parameters nor losses .*fairseq-train"):
+        training(write("log", "text"))
+
+
+# speed
+
+
+def ended(sentences: str, tokens: str, seconds: float, *rates: float) -> str:
+    speeds = "({} sentences/s, {} tokens/s)".format(*rates or (0.5, 0.5))
+    return f"x | INFO | Translated {sentences} sentences ({tokens} tokens) in {seconds}s {speeds}"
+
+
+def test_speed_of_a_run(write):
+    log = write("log", "H-0\t-1\ta", ended("3,003", "86,000", 12.3, 244.15, 6991.87))
+    assert speed([log]) == {
+        "sentences": 3003,
+        "seconds": 12.3,
+        "sentences_per_second": 244.15,
+        "pieces_per_second": 6991.87,
+    }
+
+
+def test_speed_of_shards_side_by_side(write):
+    logs = [write("a", ended("1,500", "40,000", 10.0)), write("b", ended("1,503", "46,000", 12.0))]
+    assert speed(logs) == {
+        "sentences": 3003,
+        "seconds": 12.0,
+        "sentences_per_second": 3003 / 12,
+        "pieces_per_second": 86000 / 12,
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "log: has 0 lines 'Translated"),
+        ([ended("1", "1", 1.0)] * 2, "log: has 2 lines 'Translated"),
+    ],
+)
+def test_logs_without_one_speed(write, lines, message):
+    with pytest.raises(InputError, match=message):
+        speed([write("log", *lines)])
+
+
+def test_shards_too_fast_to_tell(write):
+    with pytest.raises(InputError, match=r"0\.0 seconds"):
+        speed([write(name, ended("1", "1", 0.0)) for name in ("a", "b")])
+
+
+# outputs
+
+
+def shard(data, checkpoint, number: int) -> str:
+    options = "--distributed-world-size", 2, "--distributed-rank", number
+    return in_process.generate(data, checkpoint, *options).output
+
+
+def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
+    checkpoint = trained / "simple" / "checkpoint_last.pt"
+    whole = write("whole", in_process.generate(toy_data, checkpoint).output)
+    shards = [write(name, shard(toy_data, checkpoint, k)) for k, name in enumerate("ab")]
+    assert texts.outputs(shards) == texts.outputs([whole])
+    assert texts.outputs(shards, "S") == list(read_lines(toy_data.parent / "test.src"))
+    assert speed([whole])["sentences"] == speed(shards)["sentences"] == 60
+    with pytest.raises(InputError, match=r"H-\d+ is missing; a shard is missing"):
+        texts.outputs(shards[:1])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["H-0\t-1\ta", "H-2\t-1\tc"], "log: H-1 is missing; a shard"),
+        (["H-1\t-1\ta"], "log: H-0 is missing"),
+        (["H-0\t-1\ta", "x", "H-0\t-2\tb"], "log:3: H-0 stands already in .*log:1; .*--nbest 1"),
+        (["H-0\t-1\ta", "H-1\t-0."], "log:2: not a line .* broken off"),
+        (["H-x\t-1\ta"], "log:1: not a line"),
+        (["text"], "log: no line H-0"),
+    ],
+)
+def test_faults_of_outputs(write, lines, message):
+    with pytest.raises(InputError, match=message):
+        texts.outputs([write("log", *lines)])
+
+
+def test_outputs_as_they_stand(write):
+    log = write("log", "H-1\t-1\ta\u2028b\tc", "D-1\t-1\tx", "H-0\t-1\t")
+    assert texts.outputs([log]) == ["", "a\u2028b\tc"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "separator", "line"),
+    [
+        ("d@@ og b@@ arks .", "@@", "dog barks ."),
+        ("a b@@", "@@", "a b"),
+        ("▁d og ▁barks .", "▁", "dog barks."),
+        ("", "@@", ""),
+    ],
+)
+def test_joined(pieces, separator, line):
+    assert texts.joined(pieces, separator) == line
+
+
+def command(monkeypatch, *arguments) -> None:
+    monkeypatch.setattr("sys.argv", ["texts", *map(str, arguments)])
+    texts.extract()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ((), 'Das ist " gut " , &amp; .'),
+        (("--detokenize", "de"), 'Das ist "gut", &amp;.'),
+    ],
+)
+def test_command_without_choices(write, tmp_path, monkeypatch, options, text):
+    log = write("log", "S-0\tt@@ his", 'H-0\t-1\tD@@ as ist " gut " , &amp; .')
+    out, sources = tmp_path / "out", tmp_path / "sources"
+    command(monkeypatch, tmp_path, log, "--out", out, "--sources", sources, *options)
+    assert out.read_text() == text + "\n"
+    assert sources.read_text() == "t@@ his\n"
+
+
+def test_chinese(write, tmp_path, monkeypatch):
+    log = write("log", "H-0\t-1\t我们 去 北@@ 京 。")
+    command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "zh")
+    assert (tmp_path / "out").read_text() == "我们去北京。\n"
+
+
+def test_command_with_choices(write, tmp_path, monkeypatch):
+    write("segmenter", "#version: 0.2", "a s</w>", "i s</w>")
+    Preparation(Choices("en", "de", separator="//"), tmp_path).save(tmp_path)
+    log = write("log", 'H-0\t-1\tD// as ist " gut " , ja .')
+    command(monkeypatch, tmp_path, log, "--out", tmp_path / "out")
+    assert (tmp_path / "out").read_text() == 'Das ist "gut", ja.\n'
+    with pytest.raises(InputError, match=r"prepare\.json says how to detokenise"):
+        command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "de")
+
+
+def test_nothing_is_written_of_half_a_run(write, tmp_path, monkeypatch):
+    log = write("log", "S-0\ta", "S-1\tb", "H-1\t-1\tb")
+    with pytest.raises(InputError):
+        command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--sources", tmp_path / "s")
+    assert not (tmp_path / "out").exists() and not (tmp_path / "s").exists()
+
+
+def test_no_such_folder(write, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"none: no such folder"):
+        command(monkeypatch, tmp_path / "none", write("log"), "--out", tmp_path / "out")

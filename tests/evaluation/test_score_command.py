@@ -1,0 +1,269 @@
+"""posattn-score as a user runs it: sacrebleu's numbers, one JSON, errors that name the files."""
+
+import json
+import random
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import run as run_program
+from fairseq_posattn.command_line import describe
+from fairseq_posattn.evaluation import score
+from fairseq_posattn.files import InputError
+
+SENTENCES = [
+    "Der Hund bellt, weil die Bus-Linie 10 nicht fährt.",
+    'Niemand hat "die Katze" seit Dienstag gesehen & gehört.',
+    "Es regnet.",
+    "Wir werden sehen, was der nächste Tag uns allen bringt!  ",
+    "",
+    "In 3,5 Jahren (oder 4) wird\u2028alles besser\u0085 sein.",
+] * 3
+
+
+def noisy(lines, share: float, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [
+        " ".join(word.lower() if draw.random() < share else word for word in line.split(" "))
+        if draw.random() < 0.8
+        else line[5:]
+        for line in lines
+    ]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name: str, lines) -> str:
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.fixture
+def files(write):
+    """Hypotheses, references, and another system's hypotheses."""
+    texts = {
+        "hyp": noisy(SENTENCES, 0.1, 1),
+        "ref": SENTENCES,
+        "ref2": noisy(SENTENCES, 0.3, 2),
+        "base": noisy(SENTENCES, 0.6, 3),
+    }
+    return {name: write(name, lines) for name, lines in texts.items()}
+
+
+@pytest.fixture
+def scored(monkeypatch, tmp_path):
+    """The JSON of a command line, and what it printed."""
+
+    def scored(*arguments) -> dict:
+        out = tmp_path / "out.json"
+        monkeypatch.setattr("sys.argv", ["score", *map(str, arguments), "--json", str(out)])
+        score.score()
+        return json.loads(out.read_text(encoding="utf-8"))
+
+    return scored
+
+
+# the numbers
+
+
+@pytest.mark.parametrize(
+    ("references", "ours", "theirs"),
+    [
+        (["ref"], [], []),
+        (["ref", "ref2"], [], []),
+        (["ref"], ["--lowercase"], ["-lc", "--chrf-lowercase"]),
+        (["ref"], ["--tokenize", "intl"], ["-tok", "intl"]),
+        (["ref"], ["--tokenize", "char", "-t", "en"], ["-tok", "char"]),
+    ],
+)
+def test_the_numbers_of_sacrebleus_own_command(files, scored, references, ours, theirs):
+    names = [files[name] for name in references]
+    found = scored(files["hyp"], "--references", *names, *ours)["scores"]
+    command = [
+        sys.executable,
+        "-m",
+        "sacrebleu",
+        *names,
+        "-i",
+        files["hyp"],
+        "-w",
+        10,
+        "-f",
+        "json",
+    ]
+    printed = run_program(*command, "-m", "bleu", "chrf", "ter", *theirs).stdout
+    expected = json.loads(printed[printed.index("[") :])
+    assert [one["name"] for one in expected] == ["BLEU", "chrF2", "TER"]
+    for one in expected:
+        assert found[one["name"]]["score"] == pytest.approx(one["score"], abs=1e-9)
+        assert found[one["name"]]["signature"] == one["signature"]
+
+
+def test_p_values_of_sacrebleus_own_command(files, scored):
+    compare = "--baseline", files["base"], "--samples", 200
+    found = scored(files["hyp"], "--references", files["ref"], *compare)["baseline"]["scores"]
+    for kind, column in (("bs", "bootstrap_p"), ("ar", "randomisation_p")):
+        printed = run_program(
+            *(sys.executable, "-m", "sacrebleu", files["ref"], "-i", files["base"], files["hyp"]),
+            *("-m", "bleu", "chrf", "ter", f"--paired-{kind}", f"--paired-{kind}-n", 200),
+            *("-f", "text"),
+        ).stdout
+        expected = [float(p) for p in re.findall(r"\(p = ([\d.]+)\)", printed)]
+        assert [figures[column] for figures in found.values()] == pytest.approx(expected, abs=1e-4)
+
+
+# the JSON
+
+
+def conllu(depths) -> list[str]:
+    """Chains of words."""
+    lines = []
+    for depth in depths:
+        lines += [f"{k}\tw\t_\t_\t_\t_\t{k - 1}\t_\t_\t_" for k in range(1, depth + 2)] + [""]
+    return lines
+
+
+def test_everything_in_one_file(files, write, scored, capsys):
+    count = len(SENTENCES)
+    log = "Translated 18 sentences (99 tokens) in 1.5s (12.00 sentences/s, 66.00 tokens/s)"
+    train = "epoch 001 | valid on 'valid' subset | loss 2 | num_updates 7"
+    result = scored(
+        *(files["hyp"], "--references", files["ref"], "--baseline", files["base"]),
+        *("--samples", 50, "--name", "csan", "--baseline-name", "sequence", "--test", "toy"),
+        *("--source-lang", "en", "--target-lang", "de", "--nist"),
+        *("--source", write("src", ["a b c"] * 10 + ["w " * 60] * 8)),
+        *("--trees", write("trees.conllu", conllu([1, 3, 9] * 6))),
+        *("--pieces", write("pieces", ["a@@ b c@@ d e", "a"] * 9)),
+        *("--generate-log", write("gen", [log]), "--parsing-log", write("parse", [log])),
+        *("--train-log", write("train", [train])),
+        *("--examples", write("examples", [json.dumps([{"number": 17}])])),
+    )
+    assert list(result)[:7] == [
+        *("version", "system", "test", "source", "target", "sentences", "references")
+    ]
+    assert list(result.values())[:7] == [1, "csan", "toy", "en", "de", count, 1]
+    assert list(result["scores"]) == ["BLEU", "chrF2", "TER", "tokenised BLEU", "NIST BLEU"]
+    assert [order["n"] for order in result["ngrams"]] == list(range(1, 9))
+    assert spans(result, "length") == [(1, 10, 10), (51, None, 8)]
+    assert spans(result, "depth") == [(0, 2, 6), (3, 3, 6), (7, None, 6)]
+    assert spans(result, "split_words") == [(0, 0, 9), (2, 2, 9)]
+    assert result["baseline"]["system"] == "sequence"
+    assert list(result["baseline"]["scores"]) == ["BLEU", "chrF2", "TER", "NIST BLEU"]
+    gap = result["baseline"]["ngrams"][3]["bleu"]
+    assert gap == pytest.approx(result["baseline"]["scores"]["BLEU"]["difference"])
+    assert result["speed"]["translation"] == result["speed"]["with_parsing"]
+    assert result["speed"]["translation"]["seconds"] == 1.5
+    assert result["training"]["curve"] == [{"update": 7, "train_loss": None, "valid_loss": 2.0}]
+    assert result["examples"] == [{"number": 17}]
+    assert_table(capsys.readouterr().out, result)
+
+
+def spans(result: dict, name: str) -> list[tuple]:
+    return [(b["from"], b["to"], b["sentences"]) for b in result["buckets"][name]]
+
+
+def assert_table(printed: str, result: dict) -> None:
+    for name, figures in result["scores"].items():
+        row = rf"^{name} +{figures['score']:.2f} .*{re.escape(figures['signature'])}$"
+        assert re.search(row, printed, re.M)
+    assert "differences to sequence: bs:50|ar:50|seed:12345" in printed
+
+
+def test_only_what_was_asked_for(files, scored):
+    result = scored(files["hyp"], "--references", files["ref"])
+    assert result["buckets"] == {}
+    assert not {"baseline", "speed", "training", "examples"} & set(result)
+    assert (result["system"], result["target"]) == ("hyp", "")
+    assert list(result["scores"]) == ["BLEU", "chrF2", "TER"]
+
+
+def test_itself_as_baseline(files, scored):
+    compare = "--baseline", files["hyp"], "--samples", 20
+    baseline = scored(files["hyp"], "--references", files["ref"], *compare)["baseline"]
+    assert {figures["mark"] for figures in baseline["scores"].values()} == {""}
+    assert all(gap["bleu"] == gap["precision"] == 0 for gap in baseline["ngrams"])
+
+
+# references in NIST's form
+
+
+def sgm(*sets: list[str]) -> list[str]:
+    return [
+        f'<doc docid="{k % 3}" sysid="{number}"><seg id="{k}">{text}</seg></doc>'
+        for number, texts in enumerate(sets)
+        for k, text in enumerate(escaped(line) for line in texts)
+    ]
+
+
+def escaped(line: str) -> str:
+    return line.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def test_sgm_scores_like_plain_text(files, write, scored):
+    texts = [Path(files[name]).read_bytes().decode().split("\n")[:-1] for name in ("ref", "ref2")]
+    plain = scored(files["hyp"], "--references", files["ref"], files["ref2"])
+    one_file = write("both.sgm", sgm(*texts))
+    two_files = [write(f"{k}.sgm", sgm(lines)) for k, lines in enumerate(texts)]
+    assert plain["references"] == 2
+    assert scored(files["hyp"], "--sgm", one_file)["scores"] == plain["scores"]
+    assert scored(files["hyp"], "--sgm", *two_files)["scores"] == plain["scores"]
+
+
+def test_sgm_source_gives_the_order(files, write, scored):
+    lines = sgm(SENTENCES)
+    backwards = write("src.sgm", reversed(lines))
+    hypotheses = write("back", reversed(SENTENCES))
+    references = "--sgm", write("ref.sgm", lines)
+    assert scored(hypotheses, *references)["scores"]["BLEU"]["score"] < 90
+    ordered = scored(hypotheses, *references, "--sgm-source", backwards)
+    assert ordered["scores"]["BLEU"]["score"] == pytest.approx(100)
+
+
+# what cannot be right
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "message"),
+    [
+        ("--baseline", ["x"], "hyp has 18, .*other has 1; make them from the same sentences"),
+        ("--source", ["x"] * 19, "hyp has 18, .*other has 19"),
+        ("--pieces", [], "hyp has 18, .*other has 0"),
+        ("--trees", conllu([1, 1]), "hyp has 18 lines, but .*other has 2 sentences"),
+        ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*cut off"),
+        ("--generate-log", ["x"], "other: has 0 lines 'Translated"),
+        ("--train-log", ["x"], "other: neither parameters nor losses"),
+        ("--examples", ["x"], "other: damaged .*posattn-examples"),
+        ("--examples", ["3"], "other: no list of examples"),
+        ("--sgm-source", ["x"], "--sgm-source gives the order of --sgm"),
+    ],
+)
+def test_faults(files, write, scored, tmp_path, option, content, message):
+    with pytest.raises(InputError, match=message) as raised:
+        scored(files["hyp"], "--references", files["ref"], option, write("other", content))
+    assert "\n" not in describe(raised.value)
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_other_numbers_of_references(files, write, scored):
+    with pytest.raises(InputError, match=r"hyp has 18, .*short has 1"):
+        scored(files["hyp"], "--references", files["ref"], write("short", ["x"]))
+    with pytest.raises(InputError, match=r"hyp has 18 lines, but .*short.sgm has 1 segments"):
+        scored(files["hyp"], "--sgm", write("short.sgm", sgm(["x"])))
+
+
+def test_nothing_to_score(write, scored):
+    with pytest.raises(InputError, match="none: empty"):
+        scored(write("none", []), "--references", write("ref", []))
+
+
+def test_module_ends_with_one_line(files, write):
+    command = [sys.executable, "-m", "fairseq_posattn.evaluation.score", files["hyp"]]
+    failed = run_program(*command, "--references", write("short", ["x"]), check=False)
+    assert failed.returncode == 1
+    assert failed.stdout.startswith("error: ") and failed.stdout.count("\n") == 1
+    done = run_program(*command, "--references", files["ref"])
+    assert re.search(r"^BLEU +[\d.]+  nrefs:1\|", done.stdout, re.M)

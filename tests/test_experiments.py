@@ -1,0 +1,587 @@
+"""The recipes of published experiments, run from small files to scores, as a user runs them."""
+
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from commands import ROOT, run
+from fairseq_posattn.files import InputError
+from raw_corpus import lines_of, shared_corpus, write_lines
+
+pytest.importorskip("stanza")
+sys.path.insert(0, str(ROOT / "recipes"))
+
+RECIPES = {  # what a test set is called, beside train: validation first
+    "multi30k_en_de": ("val", "test_2016_flickr"),
+    "nist_zh_en": ("mt02", "mt03", "mt04", "mt05", "mt06"),
+    "wat17_ja_en": ("dev", "test"),
+    "wmt14_en_de": ("newstest2013", "newstest2014"),
+    "wmt17_zh_en": ("newsdev2017", "newstest2017"),
+}
+PREPARING = ("--parser", "conllu", "--tokenize", "spaces", "--symbols", 90, "--min-frequency", 5)
+TINY = [
+    *("--encoder-layers", 3, "--decoder-layers", 1, "--num-workers", 0),
+    *("--encoder-embed-dim", 32, "--decoder-embed-dim", 32),
+    *("--encoder-ffn-embed-dim", 64, "--decoder-ffn-embed-dim", 64),
+    *("--encoder-attention-heads", 4, "--decoder-attention-heads", 4, "--max-tokens", 1000),
+    *("--save-interval-updates", 2, "--update-freq", 1, "--warmup-updates", 4, "--lr", 5e-3),
+]
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory, stanza_models):
+    return shared_corpus(tmp_path_factory, stanza_models)
+
+
+def languages(recipe: str) -> list[str]:
+    return recipe.split("_")[1:]
+
+
+def tidy(corpus, name: str) -> tuple[list[str], list[str]]:
+    """Sources and targets; of the small sets, all tests are the same."""
+    split = {"train": "train"}.get(name, "valid" if name in VALID else "test")
+    return tuple(lines_of(corpus.folder / f"tidy/{split}.{side}") for side in ("de", "en"))
+
+
+VALID = [names[0] for names in RECIPES.values()]
+
+
+def write_corpus(corpus, recipe: str, folder: Path) -> None:
+    """What `prepare --from` takes; some of it packed."""
+    folder.mkdir(parents=True)
+    source, target = languages(recipe)
+    for name in ("train", *RECIPES[recipe]):
+        texts = tidy(corpus, name)
+        if recipe == "wat17_ja_en":
+            write_aspec(folder, name, *texts)
+        elif recipe == "nist_zh_en" and name != "train":
+            write_sgm(folder, name, *texts)
+        else:
+            write_lines(folder / f"{name}.{source}", texts[0])
+            packed = "".join(f"{line}\n" for line in texts[1]).encode()
+            (folder / f"{name}.{target}.xz").write_bytes(lzma.compress(packed))
+
+
+def write_aspec(folder: Path, name: str, source: list[str], target: list[str]) -> None:
+    """train-1.txt and train-2.txt with a score before the columns, dev.txt and test.txt."""
+    (folder / name).mkdir()
+    score = "0.9 ||| " if name == "train" else ""
+    rows = [
+        f"{score}A-{k} ||| 1 ||| {s} ||| {t}"
+        for k, (s, t) in enumerate(zip(source, target, strict=True))
+    ]
+    if name == "train":
+        write_lines(folder / "train/train-1.txt", rows[: len(rows) // 2])
+        write_lines(folder / "train/train-2.txt", rows[len(rows) // 2 :])
+    else:
+        write_lines(folder / f"{name}/{name}.txt", rows)
+
+
+def write_sgm(folder: Path, name: str, source: list[str], target: list[str]) -> None:
+    """A source, and four references, of which the last three know fewer and fewer words."""
+    sets = {"src": [("srcset", "", source)], "ref": []}
+    for k in range(4):
+        known = [" ".join(line.split()[: len(line.split()) - k] or ["so"]) for line in target]
+        sets["ref"].append(("refset", f' sysid="E0{k + 1}"', known))
+    for kind, documents in sets.items():
+        rows = []
+        for tag, system, lines in documents:
+            rows.append(f'<{tag} setid="{name}" srclang="Chinese" trglang="English">')
+            rows.append(f'<DOC docid="D1"{system}>')
+            rows += [f"<seg id={n}> {escape(line)} </seg>" for n, line in enumerate(lines, 1)]
+            rows.append(f"</DOC></{tag}>")
+        write_lines(folder / f"{name}.{kind}.sgm", rows)
+
+
+class Experiment(NamedTuple):
+    recipe: str
+    work: Path
+
+    def start(self, script: str, *arguments, **kwargs):
+        program = ROOT / "recipes" / self.recipe / f"{script}.sh"
+        before, after = arguments, ()
+        if "--" in arguments:
+            cut = arguments.index("--")
+            before, after = arguments[:cut], arguments[cut:]
+        env = {"VIRTUAL_ENV": sys.prefix, **kwargs.pop("env", {})}
+        return run(program, *before, "--work", self.work, *after, env=env, **kwargs)
+
+    def result(self, name: str) -> dict:
+        return json.loads((self.work / f"results/{name}.json").read_text())
+
+    def score(self, name: str, metric: str = "BLEU") -> float:
+        return self.result(name)["scores"][metric]["score"]
+
+
+def prepared(corpus, recipe: str, folder: Path) -> Experiment:
+    """Trees made elsewhere lie where the recipe collects the text: a parser takes long to start."""
+    experiment = Experiment(recipe, folder / "work")
+    write_corpus(corpus, recipe, folder / "from")
+    (folder / "work/raw").mkdir(parents=True)
+    for name in ("train", *RECIPES[recipe]):
+        split = "train" if name == "train" else "valid" if name in VALID else "test"
+        trees = (corpus.folder / f"tidy/{split}.conllu").read_text()
+        (folder / f"work/raw/{name}.conllu").write_text(trees)
+    experiment.start("prepare", "--from", folder / "from", "--any-size", "--", *PREPARING)
+    return experiment
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_from_a_corpus_to_scores(corpus, recipe, tmp_path):
+    experiment = prepared(corpus, recipe, tmp_path)
+    source, target = languages(recipe)
+    for name in RECIPES[recipe]:
+        for side, lines in zip((source, target), tidy(corpus, name), strict=True):
+            assert lines_of(experiment.work / f"raw/{name}.{side}") == lines
+    size = "demo" if recipe == "multi30k_en_de" else "base"
+    tests = RECIPES[recipe] if recipe == "nist_zh_en" else RECIPES[recipe][1:]
+    experiment.start("train", "structural", "--cpu", "--updates", 6, "--", *TINY)
+    experiment.start("evaluate", "structural", "--cpu", "--last", 2)
+    for test in tests:
+        found = experiment.result(f"structural.{size}.{test}")
+        assert found["sentences"] == len(tidy(corpus, test)[0])
+        assert found["scores"]["BLEU"]["signature"].startswith(
+            "nrefs:4" if recipe == "nist_zh_en" else "nrefs:1"
+        )
+        assert ("NIST BLEU" in found["scores"]) == (recipe == "nist_zh_en")
+        assert found["speed"]["translation"]["sentences"] == found["sentences"]
+        assert found["training"]["parameters"] > 0
+        assert {"length", "depth", "split_words"} <= found["buckets"].keys()
+
+
+@pytest.fixture(scope="session")
+def small(corpus, tmp_path_factory) -> Experiment:
+    return prepared(corpus, "multi30k_en_de", tmp_path_factory.mktemp("multi30k"))
+
+
+def copy_of(small: Experiment, folder: Path) -> Experiment:
+    """With data of its own name, and nothing trained."""
+    work = folder / "work"
+    work.mkdir()
+    for name in ("raw", "data", "data.work"):
+        (work / name).symlink_to(small.work / name)
+    return Experiment(small.recipe, work)
+
+
+def parameters(experiment: Experiment, name: str) -> dict[str, torch.Tensor]:
+    path = experiment.work / f"runs/{name}/checkpoint_last.pt"
+    return torch.load(path, weights_only=False)["model"]
+
+
+@pytest.mark.long
+def test_a_table(small, tmp_path):
+    """All rows, with significance and the report; a second time nothing is trained again."""
+    experiment = copy_of(small, tmp_path)
+    options = ("--cpu", "--size", "demo", "--updates", 4, "--last", 1, "--", *TINY)
+    experiment.start("table", *options)
+    table = (experiment.work / "table.md").read_text().splitlines()
+    assert [line.split("|")[1].strip(" `") for line in table[2:8]] == [
+        *("sequence", "csan_2d", "structural", "sequence", "csan_2d", "structural")
+    ]
+    for name in ("sequence", "csan_2d", "structural"):
+        assert (
+            f"{experiment.score(f'{name}.demo.test_2016_flickr'):.2f}"
+            in table[2 + (["sequence", "csan_2d", "structural"].index(name))]
+        )
+        baseline = experiment.result(f"{name}.demo.test_2016_flickr").get("baseline")
+        assert (baseline is None) == (name == "sequence")
+    assert "structural.demo" in (experiment.work / "report.html").read_text()
+    checkpoints = sorted((experiment.work / "runs").glob("*/checkpoint_last.pt"))
+    before = [path.stat().st_mtime_ns for path in checkpoints]
+    printed = experiment.start("table", *options).stdout
+    assert printed.count("trained before") == 3
+    assert [path.stat().st_mtime_ns for path in checkpoints] == before
+
+
+@pytest.mark.long
+def test_two_processes_train_as_one(small, tmp_path):
+    """The batch stays the same: half as many updates are summed."""
+    found = []
+    for processes in (1, 2):
+        (tmp_path / str(processes)).mkdir()
+        experiment = copy_of(small, tmp_path / str(processes))
+        common = ("--cpu", "--updates", 4, "--tokens", 425, "--processes", processes)
+        tiny = [
+            option
+            for k, option in enumerate(TINY)
+            if not {"--max-tokens", "--update-freq"} & {option, TINY[k - 1]}
+        ]
+        experiment.start("train", "sequence", *common, "--", *tiny, "--dropout", 0)
+        found.append(parameters(experiment, "sequence.demo"))
+    for name, parameter in found[0].items():
+        if not name.endswith("k_proj.bias"):  # it cannot change anything: its gradient is noise
+            torch.testing.assert_close(parameter, found[1][name], rtol=1e-2, atol=1e-3, msg=name)
+
+
+@pytest.mark.long
+def test_interrupted_training_and_evaluation(small, tmp_path):
+    """Killed in the middle, the same commands give what an undisturbed run gives."""
+    whole, broken = (copy_of(small, make(tmp_path / name)) for name in ("whole", "broken"))
+    training = ("train", "sequence", "--cpu", "--updates", 12, "--", *TINY, "--dropout", 0)
+    whole.start(*training)
+    kill_when(broken, lambda: list(broken.work.glob("runs/*/checkpoint_*_6.pt")), *training)
+    assert not (broken.work / "runs/sequence.demo/finished").exists()
+    refused = broken.start("evaluate", "sequence", "--cpu", check=False)
+    assert refused.returncode == 1 and "not trained to the end" in refused.stdout
+    broken.start(*training)
+    evaluating = ("evaluate", "sequence", "--cpu", "--last", 2)
+    whole.start(*evaluating)
+    kill_when(broken, lambda: list(broken.work.glob("runs/*/*.shard0")), *evaluating)
+    broken.start(*evaluating)
+    name = "sequence.demo.test_2016_flickr"
+    assert whole.result(name)["scores"] == broken.result(name)["scores"]
+    for parameter, other in zip(
+        parameters(whole, "sequence.demo").values(),
+        parameters(broken, "sequence.demo").values(),
+        strict=True,
+    ):
+        assert torch.equal(parameter, other)
+
+
+def make(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def kill_when(experiment: Experiment, condition, script: str, *arguments) -> None:
+    """Start it, and kill it with all its processes as soon as the condition holds."""
+    program = ROOT / "recipes" / experiment.recipe / f"{script}.sh"
+    before = list(arguments)
+    before[before.index("--") if "--" in before else len(before) : 0] = []
+    cut = before.index("--") if "--" in before else len(before)
+    command = [program, *before[:cut], "--work", experiment.work, *before[cut:]]
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while not condition():
+        assert process.poll() is None, "ended before"
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+# Under Slurm.
+
+STAND_IN = """#!/usr/bin/env bash
+echo "$(basename "$0") $*" >>"$(dirname "$0")/../asked"
+case $(basename "$0") in
+    srun) exec "$@" ;;
+    scontrol) [[ $1 != show ]] || printf 'first\\nsecond\\n' ;;
+esac
+"""
+
+
+def slurm(folder: Path, *arguments, nodes: int = 1) -> subprocess.Popen:
+    (folder / "bin").mkdir()
+    for name in ("srun", "scontrol"):
+        (folder / "bin" / name).write_text(STAND_IN)
+        (folder / "bin" / name).chmod(0o755)
+    return subprocess.Popen(
+        ["bash", "recipes/train.sbatch", *map(str, arguments)],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={
+            **os.environ,
+            "PATH": f"{folder}/bin:{sys.prefix}/bin:{os.environ['PATH']}",
+            "VIRTUAL_ENV": sys.prefix,
+            **{"SLURM_JOB_ID": "7", "SLURM_NNODES": str(nodes), "SLURM_JOB_NODELIST": "n[1-2]"},
+        },
+    )
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_slurm(tmp_path, nodes):
+    options = ("csan_2d", "--gpus", 8, "--dry-run", "--work", tmp_path / "work")
+    job = slurm(tmp_path, "wmt14_en_de", *options, nodes=nodes)
+    printed, _ = job.communicate(timeout=60)
+    assert job.returncode == 0, printed
+    assert f"--distributed-world-size {8 * nodes}" in printed
+    assert ("--rdzv_endpoint first:20007 --rdzv_id 7" in printed) == (nodes == 2)
+
+
+@pytest.mark.long
+def test_slurm_requeues_before_the_time_is_up(small, tmp_path):
+    experiment = copy_of(small, make(tmp_path / "run"))
+    options = ("sequence", "--cpu", "--work", experiment.work, "--updates", 1000, "--", *TINY)
+    job = slurm(tmp_path, "multi30k_en_de", *options)
+    try:
+        while not list(experiment.work.glob("runs/*/checkpoint_*_6.pt")):
+            assert job.poll() is None
+            time.sleep(0.05)
+        job.send_signal(signal.SIGUSR1)
+        job.communicate(timeout=60)
+    finally:
+        subprocess.run(["pkill", "-f", str(experiment.work)], check=False)
+    assert job.returncode == 0
+    assert "scontrol requeue 7" in (tmp_path / "asked").read_text()
+    assert list(experiment.work.glob("runs/*/checkpoint_last.pt"))
+
+
+# What is shown, refused, worked out.
+
+
+def shown(recipe: str, script: str, *arguments, check=True, work="/nowhere/work"):
+    program = ROOT / "recipes" / recipe / f"{script}.sh"
+    env = {"VIRTUAL_ENV": sys.prefix, "PATH": f"{sys.prefix}/bin:{os.environ['PATH']}"}
+    return run(program, *arguments, "--dry-run", "--work", work, env=env, check=check)
+
+
+@pytest.mark.parametrize(
+    ("machines", "tokens", "batch"),
+    [
+        (("--gpus", 1), 4096, (4096, 8)),
+        (("--gpus", 2), 4096, (4096, 4)),
+        (("--gpus", 8), 4096, (4096, 1)),
+        (("--gpus", 3), 4096, (3640, 3)),
+        (("--gpus", 8, "--nodes", 2, "--rendezvous", "host:1"), 4096, (2048, 1)),
+        (("--gpus", 1), 40000, (32768, 1)),
+        (("--cpu",), 4096, (4096, 8)),
+        (("--cpu", "--processes", 2), 1024, (1024, 16)),
+    ],
+)
+def test_the_batch_stays_the_published_one(machines, tokens, batch, tmp_path):
+    printed = shown(
+        "wmt14_en_de", "train", "csan_2d", *machines, "--tokens", tokens, work=tmp_path
+    ).stdout
+    found = re.search(r"--max-tokens (\d+) --update-freq (\d+)", printed)
+    assert tuple(map(int, found.groups())) == batch
+    size = re.search(r"--distributed-world-size (\d+)", printed)
+    assert int(size[1]) * batch[0] * batch[1] in range(32768 - 32, 32769)
+
+
+def test_models_of_the_tables_are_presets(tmp_path):
+    presets = {path.stem for path in (ROOT / "fairseq_posattn/config/model").glob("*.yaml")}
+    for table in ROOT.glob("recipes/*_*_*/models.tsv"):
+        for row in lines_of(table)[1:]:
+            model, size, *_ = row.split("\t")
+            assert model in presets
+            printed = shown(
+                table.parent.name, "train", model, "--size", size, "--cpu", work=tmp_path
+            )
+            assert f"--arch posattn_{model}_" in printed.stdout
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_step_can_be_shown(recipe, tmp_path):
+    """Nothing is made but empty folders."""
+    for script, arguments in {
+        "prepare": ("--from", tmp_path),
+        "train": ("sequence", "--cpu"),
+        "evaluate": ("sequence", "--gpus", 2),
+    }.items():
+        assert "python" in shown(recipe, script, *arguments, work=tmp_path / "work").stdout
+    assert [path for path in (tmp_path / "work").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "message"),
+    [
+        ("train", ("nix", "--cpu"), "no model 'nix'; there are: "),
+        ("train", ("sequence", "--size", "vast", "--cpu"), "has no size 'vast'; it has: base big"),
+        ("train", ("sequence", "--cpu"), "no data; start "),
+        ("train", ("sequence", "--gpus", 8, "--nodes", 2), "--nodes needs --rendezvous HOST:PORT"),
+        ("train", (), "Trains a model: "),
+        ("evaluate", ("sequence", "--cpu"), "not trained to the end; start "),
+        ("evaluate", ("sequence", "--colour"), "unknown option: --colour"),
+        ("prepare", ("--from", "/nowhere"), "/nowhere: no such folder"),
+    ],
+)
+def test_errors(script, arguments, message, tmp_path):
+    result = Experiment("wmt14_en_de", tmp_path).start(script, *arguments, check=False)
+    assert result.returncode in (1, 2)
+    assert message in result.stdout
+
+
+def test_a_corpus_that_cannot_be_downloaded(tmp_path):
+    result = Experiment("nist_zh_en", tmp_path).start("prepare", check=False)
+    assert result.returncode == 1
+    assert "name its folder with --from DIR" in result.stdout
+
+
+def test_a_corpus_of_another_size(corpus, tmp_path):
+    write_corpus(corpus, "multi30k_en_de", tmp_path / "from")
+    experiment = Experiment("multi30k_en_de", tmp_path / "work")
+    result = experiment.start("prepare", "--from", tmp_path / "from", check=False)
+    assert result.returncode == 1
+    assert "raw/train.en: 160 sentences, expected 29,000" in result.stdout
+
+
+def test_a_run_is_for_one_training(tmp_path):
+    """Its checkpoints would not fit another architecture."""
+    experiment = Experiment("multi30k_en_de", tmp_path)
+    folder = tmp_path / "runs/sequence.demo"
+    folder.mkdir(parents=True)
+    (folder / "options").write_text("sequence demo 1 \n")
+    other = ("--cpu", "--", "--encoder-layers", 1)
+    result = experiment.start("train", "sequence", *other, check=False)
+    assert result.returncode == 1
+    assert "begun with other options" in result.stdout
+    assert "name another run with --run" in result.stdout
+
+
+# Tables and plots of results.
+
+
+def write_result(folder: Path, name: str, bleu: float, metric: str = "BLEU", **more) -> None:
+    folder.mkdir(exist_ok=True)
+    about = {"scores": {metric: {"score": bleu, "signature": "s"}}, **more}
+    (folder / f"{name}.json").write_text(json.dumps(about))
+
+
+def test_a_table_has_what_is_there_beside_what_is_published(tmp_path):
+    from table import markdown, rows
+
+    write_lines(
+        tmp_path / "models.tsv",
+        ["# model\tsize\ta\tb\tpaper", "x\tbase\t1.5\t-\tP 2019", "y\tbase\t2\t3\tP 2019"],
+    )
+    compared = {"scores": {"NIST BLEU": {"mark": "⇑"}}}
+    training = {"parameters": 65_400_000, "words_per_second": 1234.4}
+    write_result(tmp_path / "r", "y.base.b", 27.345, "NIST BLEU", baseline=compared)
+    write_result(tmp_path / "r", "y.base.a", 1, training=training)
+    head, _, x, y, _, signatures = markdown(list(rows(tmp_path / "models.tsv")), tmp_path / "r")
+    assert head.startswith("| model | size | a BLEU | tokenised | published | b BLEU |")
+    assert x == "| `x` | base | – | – | 1.5 | – | – | – | – | – | P 2019 |"
+    assert y == "| `y` | base | 1.00 | – | 2 | 27.34⇑ | – | 3 | 65.4 | 1,234 | P 2019 |"
+    assert signatures.startswith("BLEU: `s`; NIST BLEU: `s`")
+
+
+def test_a_sweep_is_drawn(tmp_path):
+    from sweep import scores
+
+    for name, bleu in {
+        "sequence": 20,
+        "window_3": 21,
+        "window_11": 23,
+        "window_11_across_3": 24,
+    }.items():
+        write_result(tmp_path / "r", f"{name}.base.dev", bleu)
+    found = scores(tmp_path / "r", "base", "dev")
+    assert found == {(3, 1): 21, (11, 1): 23, (11, 3): 24}
+    script = (
+        sys.executable,
+        ROOT / "recipes/sweep.py",
+        "--results",
+        tmp_path / "r",
+        "--test",
+        "dev",
+    )
+    run(*script, "--size", "base", "--out", tmp_path / "sweep")
+    assert "| 11 | 3 | 24.00 |" in (tmp_path / "sweep.md").read_text()
+    assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    result = run(*script, "--size", "big", "--out", tmp_path / "big", check=False)
+    assert result.returncode == 1 and "start sweep.sh first" in result.stdout
+
+
+def test_a_sweep_trains_each_window(tmp_path):
+    printed = shown("wmt14_en_de", "sweep", "--gpus", 8, work=tmp_path).stdout
+    for window in ("size=3", "size=19", "size=11, across=7"):
+        assert f"--encoder-attention window(size={window[5:]})@0-2" in printed.replace("\\", "")
+    assert printed.count("--gen-subset valid") == 9 * (8 + 1)  # shards, and the examples
+
+
+# Downloads.
+
+CONTENT = bytes(range(256)) * 50
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves CONTENT; the first answer for /broken breaks off in the middle."""
+
+    def do_GET(self):
+        begin = int(re.search(r"\d+", self.headers.get("Range", "bytes=0-"))[0])
+        self.server.asked.append((self.path, begin))
+        body = CONTENT if self.path != "/text.gz" else gzip.compress(CONTENT)
+        self.send_response(206 if begin else 200)
+        self.send_header("Content-Length", str(len(body) - begin))
+        self.end_headers()
+        broken = self.path == "/broken" and not begin
+        self.wfile.write(body[begin : len(body) // 2] if broken else body[begin:])
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
+        served.asked = []
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield served
+        served.shutdown()
+
+
+def table_of(server, folder: Path, name: str, sha256: str = "", size: int = len(CONTENT)) -> str:
+    sha256 = sha256 or hashlib.sha256(CONTENT).hexdigest()
+    address = f"http://127.0.0.1:{server.server_port}/{name}"
+    (folder / "sources.tsv").write_text(f"# head\n{name}\t{size or '-'}\t{sha256}\t{address}\n")
+    return str(folder / "sources.tsv")
+
+
+def test_a_download_that_breaks_off_goes_on(server, tmp_path):
+    from corpora import fetch
+
+    table = table_of(server, tmp_path, "broken")
+    with pytest.raises((InputError, ConnectionError), match=r"broken off|IncompleteRead"):
+        fetch(tmp_path / "raw", table)
+    fetch(tmp_path / "raw", table)
+    assert (tmp_path / "raw/broken").read_bytes() == CONTENT
+    assert server.asked == [("/broken", 0), ("/broken", len(CONTENT) // 2)]
+    fetch(tmp_path / "raw", table)
+    assert len(server.asked) == 2
+
+
+def test_checksums(server, tmp_path):
+    from corpora import fetch
+
+    with pytest.raises(InputError, match=r"its checksum is .* expected 00ff"):
+        fetch(tmp_path / "raw", table_of(server, tmp_path, "file", "00ff"))
+    assert list((tmp_path / "raw").iterdir()) == []
+    text = f"text:{hashlib.sha256(CONTENT).hexdigest()}"
+    fetch(tmp_path / "raw", table_of(server, tmp_path, "text.gz", text, 0))
+    assert gzip.decompress((tmp_path / "raw/text.gz").read_bytes()) == CONTENT
+
+
+def test_no_network(server, tmp_path):
+    from corpora import fetch
+
+    table = table_of(server, tmp_path, "file")
+    Path(table).write_text(Path(table).read_text().replace(str(server.server_port), "1"))
+    with pytest.raises(InputError, match=r"cannot be downloaded .*--from DIR"):
+        fetch(tmp_path / "raw", table)
+
+
+def test_files_of_a_corpus(tmp_path):
+    from corpora import expect, take
+
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\r\ntwo"))
+    take(str(tmp_path), "a", str(tmp_path / "out"))
+    assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
+    with pytest.raises(InputError, match=r"b: no such file, nor b\.gz"):
+        take(str(tmp_path), "b", str(tmp_path / "out"))
+    expect(str(tmp_path / "out"), 2, 0)
+    expect(str(tmp_path / "out"), 3, 34)
+    with pytest.raises(InputError, match="2 sentences, expected 3: another release"):
+        expect(str(tmp_path / "out"), 3, 0)
