@@ -67,6 +67,13 @@ def add_piece_options(group) -> None:
     add("--model-type", choices=("unigram", "bpe"), default="unigram", help="of sentencepiece")
     add("--character-coverage", type=float, default=0.9995, help="of sentencepiece")
     add("--separate", action="store_true", help="pieces and dictionary of each language alone")
+    add(
+        "--shards",
+        type=positive,
+        default=1,
+        help="folders of data, OUT/shard0 and so on: fairseq then holds one of them at a time, "
+        "which very large corpora need (default: %(default)s)",
+    )
     add("--binarize-workers", type=positive, default=1, help="processes of fairseq-preprocess")
 
 
@@ -130,6 +137,7 @@ def main() -> None:
         Cluster(workers=options.workers),
         options.shard_lines,
         options.binarize_workers,
+        options.shards,
     )
     prepare(job)
 

@@ -112,6 +112,7 @@ prepare() {
     do_or_show python "$checkout/preprocess/prepare.py" --source "$source" --target "$target" \
         --train "$raw/train" --valid "$raw/$valid" --test "${test_prefixes[@]}" --out "$data" \
         "${prepare_options[@]}" "${rest[@]}"
+    expect "$data.work/train.clean.$source" "${kept[@]}"
 }
 
 take() { # FOLDER NAME OUT
@@ -190,7 +191,7 @@ train() {
     launcher
     batch "$tokens"
     [[ -d $data || -n $dry_run ]] || fail "$data: no data; start $here/prepare.sh first"
-    logged "$folder/train.log" "${launch[@]}" "$data" --user-dir "$checkout/fairseq_posattn" \
+    logged "$folder/train.log" "${launch[@]}" "$(folders)" --user-dir "$checkout/fairseq_posattn" \
         --task structured_translation --source-lang "$source" --target-lang "$target" \
         --arch "posattn_$model$arch" "$embeddings" --dropout "$dropout" \
         --criterion label_smoothed_cross_entropy --label-smoothing "$smoothing" \
@@ -202,6 +203,16 @@ train() {
         --log-format simple --log-interval 100 --seed "$seed" "${machine[@]}" \
         "${size_options[@]}" "${rest[@]}"
     [[ -n $dry_run ]] || echo "$updates" >"$folder/finished"
+}
+
+# The data, in shards or in one folder, as fairseq takes them.
+folders() {
+    local shards=("$data"/shard*)
+    if [[ -d ${shards[0]} ]]; then
+        (IFS=: && echo "${shards[*]}")
+    else
+        echo "$data"
+    fi
 }
 
 # A folder is for one training; its checkpoints would not fit another.
@@ -295,6 +306,8 @@ evaluate() {
     choose_size
     folder=$(run_folder "$model" "$seed")
     local name=${folder##*/} k
+    data=$(folders)
+    data=${data%%:*} # the first shard has the other splits
     [[ -e $folder/finished || -n $dry_run ]] ||
         fail "$folder: not trained to the end; start $here/train.sh first"
     mkdir -p "$work/results"

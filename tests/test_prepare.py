@@ -534,6 +534,33 @@ def test_several_test_sets(corpus, done, tmp_path):
         assert (out / f"test1.de-en.{name}").read_bytes() == expected
 
 
+def test_shards(corpus, done, tmp_path, capsys):
+    """Together they hold what one folder would, with the same dictionaries; fairseq takes turns."""
+    out = tmp_path / "data"
+    options = [*given_options(corpus, out), "--shards", 3]
+    prepare(*options)
+    shards = [out / f"shard{k}" for k in range(3)]
+    assert f"{':'.join(map(str, shards))}: ready" in capsys.readouterr().err
+    whole = Prepared("given", done, corpus.folder / "tidy")
+    for language in ("de", "en"):
+        lines = whole.lines(f"train.clean.{language}")
+        texts = [
+            lines_of(tmp_path / f"data.work/train.clean.shard{k}.{language}") for k in range(3)
+        ]
+        assert [texts[k % 3][k // 3] for k in range(len(lines))] == lines
+        for shard in shards:
+            name = f"dict.{language}.txt"
+            assert (shard / name).read_bytes() == (done / name).read_bytes()
+    found = [stored_trees(shard, "train") for shard in shards]
+    expected = stored_trees(done, "train")
+    assert [found[k % 3][k // 3] for k in range(len(expected))] == expected
+    for path in sorted(done.glob("valid.*")):
+        assert (shards[0] / path.name).read_bytes() == path.read_bytes()
+    assert not list(shards[1].glob("valid.*"))
+    assert all(json.loads((shard / "prepare.json").read_text()) for shard in shards)
+    assert steps_done(capsys, *options) == set()
+
+
 CHANGED_INPUTS = {  # of the test set: what is replaced, by what, and the steps that see it
     "en": ("dnuh", "DNUH", ("normalize.test.en", "segment.test.en", "filter.test")),
     "de": (

@@ -54,6 +54,13 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
         add(partial)
 
 
+def make_dictionaries(args: Namespace) -> None:
+    """Make the folder `args.destdir` with nothing but dictionaries."""
+    with folder_written_whole(args.destdir, replace=True) as partial:
+        args.destdir, args.dict_only = str(partial), True
+        _run_fairseq(args)
+
+
 def splits(args: Namespace) -> list[Split]:
     """The splits that the options name; fairseq numbers them from the second of a kind."""
     named = [Split("train", args.trainpref)] if args.trainpref else []

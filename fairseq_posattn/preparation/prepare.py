@@ -82,6 +82,7 @@ class Job:
     cluster: Cluster = field(default_factory=Cluster)
     shard_lines: int = 2000
     binarize_workers: int = 1
+    shards: int = 1
 
     def file(self, split: str, kind: str) -> str:
         return str(self.work / f"{split}.{kind}")
@@ -228,29 +229,87 @@ class Preparing:
         )
 
     def binarize(self) -> None:
+        dictionaries = self.dictionaries() if self.job.shards > 1 else []
+        for folder, prefixes in self.folders().items():
+            self.binarize_into(folder, prefixes, dictionaries)
+
+    def folders(self) -> dict[Path, dict[str, str]]:
+        """Each folder of data, and the files of its splits. Shards share the training pairs out in
+        turn; fairseq looks for all other splits in the first."""
+        clean = {split: self.job.file(split, "clean") for split in self.job.corpus.splits()}
+        if self.job.shards == 1:
+            return {self.job.out: clean}
+        train, shards = clean.pop("train"), {}
+        for k in range(self.job.shards):
+            shards[self.job.out / f"shard{k}"] = {"train": f"{train}.shard{k}", **clean}
+            clean = {}
+        return shards
+
+    def dictionaries(self) -> list[Path]:
+        """Of all training pairs, which are then shared out."""
+        prefix = self.job.file("train", "clean")
+        texts = [f"{prefix}.{language}" for language in (self.source, self.target)]
+        folder = self.job.work / "dictionaries"
+        found = [folder / f"dict.{language}.txt" for language in (self.source, self.target)]
         options = [
-            *("--source-lang", self.source, "--target-lang", self.target),
-            *("--destdir", str(self.job.out), "--workers", str(self.job.binarize_workers)),
-            *([] if self.job.learning.separate else ["--joined-dictionary"]),
+            *self.languages(),
+            "--trainpref",
+            prefix,
+            "--destdir",
+            str(folder),
+            *self.joined(),
         ]
-        inputs, prefixes = [], {}
-        for split in self.job.corpus.splits():
-            prefix = self.job.file(split, "clean")
-            prefixes.setdefault(split.rstrip("0123456789"), []).append(prefix)
-            kinds = (self.source, self.target, f"{self.source}.trees")
-            inputs += [f"{prefix}.{kind}" for kind in kinds]
-        for kind, of_kind in prefixes.items():
-            options += [f"--{kind}pref", ",".join(of_kind)]
+        self.steps.do(
+            "dictionaries",
+            self.job.learning.separate,
+            texts,
+            found,
+            lambda: binarize.make_dictionaries(binarize.parser().parse_args(options)),
+        )
+        kinds = (self.source, self.target, f"{self.source}.trees")
+        files = [f"{prefix}.{kind}" for kind in kinds]
+        shards = [[f"{prefix}.shard{k}.{kind}" for kind in kinds] for k in range(self.job.shards)]
+        self.steps.do(
+            "shards",
+            self.job.shards,
+            files,
+            [path for of_shard in shards for path in of_shard],
+            lambda: share_out(files, shards),
+        )
+        return found
+
+    def languages(self) -> list[str]:
+        return ["--source-lang", self.source, "--target-lang", self.target]
+
+    def joined(self) -> list[str]:
+        return [] if self.job.learning.separate else ["--joined-dictionary"]
+
+    def binarize_into(
+        self, folder: Path, prefixes: dict[str, str], dictionaries: Sequence[Path]
+    ) -> None:
+        options = [*self.languages(), "--destdir", str(folder)]
+        options += ["--workers", str(self.job.binarize_workers)]
+        if dictionaries:
+            options += [f"--srcdict={dictionaries[0]}", f"--tgtdict={dictionaries[1]}"]
+        else:
+            options += self.joined()
+        of_kind: dict[str, list[str]] = {}
+        for split, prefix in prefixes.items():
+            of_kind.setdefault(split.rstrip("0123456789"), []).append(prefix)
+        for kind, named in of_kind.items():
+            options += [f"--{kind}pref", ",".join(named)]
+        kinds = (self.source, self.target, f"{self.source}.trees")
+        texts = [f"{prefix}.{kind}" for prefix in prefixes.values() for kind in kinds]
         model = self.segmenters()[0]
         self.steps.do(
-            "binarize",
-            [self.job.learning.separate, list(self.job.corpus.splits()), asdict(self.choices)],
-            [*inputs, model],
-            self.data_files(),
+            "binarize" if folder == self.job.out else f"binarize.{folder.name}",
+            [self.job.learning.separate, list(prefixes), asdict(self.choices)],
+            [*texts, model, *dictionaries],
+            self.data_files(folder, list(prefixes)),
             lambda: self.binarize_now(options, model),
         )
 
-    def data_files(self) -> list[Path]:
+    def data_files(self, folder: Path, splits: Sequence[str]) -> list[Path]:
         names = [FILE, self.choices.segmenter_file]
         for language in (self.source, self.target):
             start = f"{self.source}-{self.target}.{language}"
@@ -258,8 +317,8 @@ class Preparing:
             if language == self.source:
                 kinds += ["tree.bin", "tree.idx"]
             names.append(f"dict.{language}.txt")
-            names += [f"{s}.{start}.{kind}" for s in self.job.corpus.splits() for kind in kinds]
-        return [self.job.out / name for name in names]
+            names += [f"{split}.{start}.{kind}" for split in splits for kind in kinds]
+        return [folder / name for name in names]
 
     def binarize_now(self, options: Sequence[str], model: Path) -> None:
         def add_choices(folder: Path) -> None:
@@ -274,7 +333,8 @@ def prepare(job: Job) -> None:
     """Make `job.out`, step by step; files between the steps stay in `job.work`."""
     with locked(job.work):
         Preparing(job).run()
-    say(f"{job.out}: ready for --task structured_translation")
+    folders = ":".join(map(str, Preparing(job).folders()))
+    say(f"{folders}: ready for --task structured_translation")
 
 
 def given_trees(prefix: str) -> str:
@@ -306,6 +366,15 @@ def filter_lines(
         if not kept:
             raise InputError(f"{files[0]}: no pair is within the limits {limits}")
     say(f"{split}: {kept:,} of {lines:,} pairs kept")
+
+
+def share_out(files: Sequence[str], shards: Sequence[Sequence[str]]) -> None:
+    """Line by line, in turn."""
+    with written_together([path for of_shard in shards for path in of_shard]) as written:
+        for number, row in enumerate(rows(files)):
+            start = number % len(shards) * len(files)
+            for file, line in zip(written[start : start + len(files)], row, strict=True):
+                file.write(line + "\n")
 
 
 def rows(files: Sequence[str]) -> Iterator[tuple[str, ...]]:

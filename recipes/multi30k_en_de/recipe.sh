@@ -13,6 +13,7 @@ sizes=(demo small)
 smoothing=0.1 beam=5 lenpen=1
 embeddings=--share-all-embeddings separator=@@
 prepare_options=(--symbols 6000)
+kept=(28998 1) # training sentences within the limits, percent more or less
 score_options=()
 
 set_size() {

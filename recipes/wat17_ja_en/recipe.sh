@@ -17,6 +17,7 @@ batch_tokens=$((8 * 4096))
 warmup=4000 smoothing=0.1 beam=4 lenpen=0.6
 embeddings=--share-decoder-input-output-embed separator=@@
 prepare_options=(--separate --symbols 32000 --max-length 100 --max-ratio 3)
+kept=(2000000 10) # training sentences within the limits, percent more or less
 score_options=()
 
 set_size() {

@@ -18,6 +18,7 @@ batch_tokens=$((8 * 4096))
 warmup=4000 smoothing=0.1 beam=4 lenpen=0.6
 embeddings=--share-all-embeddings separator=@@
 prepare_options=(--tokenize moses --symbols 32000 --max-length 250 --max-ratio 3)
+kept=(4500000 5) # training sentences within the limits, percent more or less
 score_options=()
 
 set_size() {

@@ -18,6 +18,7 @@ batch_tokens=$((8 * 4096))
 warmup=4000 smoothing=0.1 beam=4 lenpen=0.6
 embeddings=--share-decoder-input-output-embed separator=@@
 prepare_options=(--lang zh-hans --separate --symbols 32000 --max-length 100 --max-ratio 2.5)
+kept=(20620000 15) # training sentences within the limits, percent more or less
 score_options=()
 
 set_size() {
