@@ -128,7 +128,7 @@ class Experiment(NamedTuple):
         return self.result(name)["scores"][metric]["score"]
 
 
-def prepared(corpus, recipe: str, folder: Path) -> Experiment:
+def prepared(corpus, recipe: str, folder: Path, *preparing) -> Experiment:
     """Trees made elsewhere lie where the recipe collects the text: a parser takes long to start."""
     experiment = Experiment(recipe, folder / "work")
     write_corpus(corpus, recipe, folder / "from")
@@ -137,14 +137,18 @@ def prepared(corpus, recipe: str, folder: Path) -> Experiment:
         split = "train" if name == "train" else "valid" if name in VALID else "test"
         trees = (corpus.folder / f"tidy/{split}.conllu").read_text()
         (folder / f"work/raw/{name}.conllu").write_text(trees)
-    experiment.start("prepare", "--from", folder / "from", "--any-size", "--", *PREPARING)
+    experiment.start(
+        "prepare", "--from", folder / "from", "--any-size", "--", *(preparing or PREPARING)
+    )
     return experiment
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_from_a_corpus_to_scores(corpus, recipe, tmp_path):
-    experiment = prepared(corpus, recipe, tmp_path)
+    parsing = recipe == "multi30k_en_de"
+    stanza = ("--lang", "de", "--model-dir", corpus.models, "--symbols", 90, "--workers", 2)
+    experiment = prepared(corpus, recipe, tmp_path, *(stanza if parsing else ()))
     source, target = languages(recipe)
     for name in RECIPES[recipe]:
         for side, lines in zip((source, target), tidy(corpus, name), strict=True):
@@ -152,7 +156,8 @@ def test_from_a_corpus_to_scores(corpus, recipe, tmp_path):
     size = "demo" if recipe == "multi30k_en_de" else "base"
     tests = RECIPES[recipe] if recipe == "nist_zh_en" else RECIPES[recipe][1:]
     experiment.start("train", "structural", "--cpu", "--updates", 6, "--", *TINY)
-    experiment.start("evaluate", "structural", "--cpu", "--last", 2)
+    more = ("--with-parsing", "--examples", 2) if parsing else ("--examples", 0)
+    experiment.start("evaluate", "structural", "--cpu", "--last", 2, *more)
     for test in tests:
         found = experiment.result(f"structural.{size}.{test}")
         assert found["sentences"] == len(tidy(corpus, test)[0])
@@ -161,6 +166,8 @@ def test_from_a_corpus_to_scores(corpus, recipe, tmp_path):
         )
         assert ("NIST BLEU" in found["scores"]) == (recipe == "nist_zh_en")
         assert found["speed"]["translation"]["sentences"] == found["sentences"]
+        assert ("with_parsing" in found["speed"]) == parsing
+        assert len(found.get("examples", [])) == (2 if parsing else 0)
         assert found["training"]["parameters"] > 0
         assert {"length", "depth", "split_words"} <= found["buckets"].keys()
 
