@@ -19,11 +19,18 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, count_lines, read_lines, written_whole
+from fairseq_posattn.files import (
+    PACKING_ERRORS,
+    InputError,
+    count_lines,
+    read_lines,
+    written_whole,
+)
 
 PACKED = ("", ".gz", ".xz", ".zst")
 CHUNK = 1 << 20
@@ -59,7 +66,10 @@ def fetch_one(folder: Path, source: Source) -> None:
     if not source.bytes or size_of(partial) < source.bytes:
         download(source, partial)
     kind, _, expected = source.sha256.rpartition(":")
-    found = checksum(partial, packed=kind == "text")
+    try:
+        found = checksum(partial, packed=kind == "text")
+    except PACKING_ERRORS as error:
+        found = f"none ({error})"
     if found != expected:
         partial.unlink()
         raise InputError(
@@ -81,7 +91,7 @@ def download(source: Source, partial: Path) -> None:
             with open(partial, "ab" if resumed else "wb") as file:
                 while chunk := answer.read(CHUNK):
                     file.write(chunk)
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
         raise InputError(
             f"{source.address}: cannot be downloaded ({getattr(error, 'reason', error)}); without "
             f"a network, get {source.name} elsewhere and name its folder with --from DIR"

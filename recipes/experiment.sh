@@ -42,8 +42,10 @@ usage() { # EXIT-CODE: the comment at the head of the script
 }
 
 start() { # an environment, unless commands are only shown
-    mkdir -p "$work"
-    work=$(cd "$work" && pwd)
+    if [[ -z $dry_run ]]; then
+        mkdir -p "$work"
+        work=$(cd "$work" && pwd)
+    fi
     raw=$work/raw data=$work/data
     if [[ -z $dry_run ]]; then
         set_up recipes
@@ -78,6 +80,13 @@ logged() { # LOG COMMAND ...: with what it prints also in LOG
     fi
 }
 
+# Writes a line, which is there whole or not at all.
+write_line() { # FILE TEXT
+    [[ -z $dry_run ]] || return 0
+    printf '%s\n' "$2" >"$1.$HOSTNAME.$$"
+    mv "$1.$HOSTNAME.$$" "$1"
+}
+
 # Whether a file is there and newer than what it is made from.
 is_fresh() { # FILE SOURCE ...
     local file=$1 from
@@ -99,6 +108,8 @@ prepare() {
             *) common_option "$@" && shift "$eaten" ;;
         esac
     done
+    [[ " ${rest[*]} " != *" --work "* && " ${rest[*]} " != *" --out "* ]] ||
+        fail 'the folders are those of the recipe: --work stands before --'
     start
     if [[ -z $from ]]; then
         from=$work/download
@@ -106,7 +117,7 @@ prepare() {
         do_or_show python "$checkout/recipes/corpora.py" fetch "$from" "$sources_table"
     fi
     [[ -d $from || -n $dry_run ]] || fail "$from: no such folder"
-    mkdir -p "$raw"
+    [[ -n $dry_run ]] || mkdir -p "$raw"
     collect "$from"
     local test_prefixes=("${tests[@]/#/$raw/}")
     do_or_show python "$checkout/preprocess/prepare.py" --source "$source" --target "$target" \
@@ -182,16 +193,23 @@ train() {
     known_model "$model"
     choose_size
     updates=${max_updates:-$updates}
+    ((updates / save_every > averaged)) || save_every=$((updates / (averaged + 1)))
+    ((save_every)) || save_every=1
     folder=$(run_folder "$model" "$seed")
     [[ -n $dry_run ]] || same_options "$model $size $seed ${rest[*]}"
-    if [[ -z $dry_run && -e $folder/finished && $(<"$folder/finished") == "$updates" ]]; then
+    local done_before=0
+    [[ ! -e $folder/finished ]] || done_before=$(<"$folder/finished")
+    if [[ -z $dry_run && $done_before == "$updates" ]]; then
         echo "$folder: trained before"
         return
     fi
+    ((done_before < updates)) ||
+        fail "$folder: trained for $done_before updates before; name another run with --run"
     launcher
     batch "$tokens"
     [[ -d $data || -n $dry_run ]] || fail "$data: no data; start $here/prepare.sh first"
-    logged "$folder/train.log" "${launch[@]}" "$(folders)" --user-dir "$checkout/fairseq_posattn" \
+    [[ -n $dry_run ]] || same_machine "$world processes, $max_tokens tokens, $update_freq batches"
+    logged "$folder/$(log_name)" "${launch[@]}" "$(folders)" --user-dir "$checkout/fairseq_posattn" \
         --task structured_translation --source-lang "$source" --target-lang "$target" \
         --arch "posattn_$model$arch" "$embeddings" --dropout "$dropout" \
         --criterion label_smoothed_cross_entropy --label-smoothing "$smoothing" \
@@ -202,7 +220,16 @@ train() {
         --keep-interval-updates "$averaged" --tensorboard-logdir "$folder/tensorboard" \
         --log-format simple --log-interval 100 --seed "$seed" "${machine[@]}" \
         "${size_options[@]}" "${rest[@]}"
-    [[ -n $dry_run ]] || echo "$updates" >"$folder/finished"
+    write_line "$folder/finished" "$updates"
+}
+
+# Several machines would overwrite each other's lines in one file.
+log_name() {
+    if ((nodes > 1)) && [[ ${HOSTNAME%%.*} != "${rendezvous%%[.:]*}" ]]; then
+        echo "train.$HOSTNAME.log"
+    else
+        echo train.log
+    fi
 }
 
 # The data, in shards or in one folder, as fairseq takes them.
@@ -218,10 +245,20 @@ folders() {
 # A folder is for one training; its checkpoints would not fit another.
 same_options() { # OPTIONS
     mkdir -p "$folder"
-    if [[ -e $folder/options && $(<"$folder/options") != "$1" ]]; then
+    [[ -e $folder/options ]] || write_line "$folder/options" "$1"
+    [[ $(<"$folder/options") == "$1" ]] ||
         fail "$folder: begun with other options ($(<"$folder/options"); now $1): name another run with --run, or remove the folder"
+}
+
+# fairseq counts its place in an epoch in batches of a process: with others, the epochs begin anew.
+same_machine() { # PROCESSES-AND-BATCH
+    if [[ -e $folder/checkpoint_last.pt && -e $folder/machine && $(<"$folder/machine") != "$1" ]]; then
+        echo "$folder: going on with $1, after $(<"$folder/machine"): the data begin anew"
+        machine+=(--reset-dataloader)
+        ((nodes > 1)) || write_line "$folder/machine" "$1" # the other nodes may not have read it yet
+    else
+        write_line "$folder/machine" "$1"
     fi
-    echo "$1" >"$folder/options"
 }
 
 known_model() {
@@ -253,7 +290,12 @@ launcher() {
     else
         each=${gpus:-$(visible_gpus)}
         ((each > 0)) || fail 'no GPU is visible: add --cpu (slow), or --gpus N with --dry-run'
-        [[ ${precision:=$(best_precision)} == fp32 ]] || machine=("--$precision")
+        [[ -n $precision ]] || precision=$(best_precision)
+        case $precision in
+            bf16 | fp16) machine=("--$precision") ;;
+            fp32) ;;
+            *) fail "--precision $precision: bf16, fp16 or fp32" ;;
+        esac
     fi
     world=$((each * nodes))
     machine+=(--distributed-world-size "$world")
@@ -310,10 +352,8 @@ evaluate() {
     data=${data%%:*} # the first shard has the other splits
     [[ -e $folder/finished || -n $dry_run ]] ||
         fail "$folder: not trained to the end; start $here/train.sh first"
-    mkdir -p "$work/results"
-    is_fresh "$folder/averaged.pt" "$folder/finished" ||
-        do_or_show python -m fairseq_posattn.checkpoints.average "$folder" --last "${last:-$averaged}" \
-            --out "$folder/averaged.pt"
+    [[ -n $dry_run ]] || mkdir -p "$work/results"
+    average_last "${last:-$averaged}"
     if [[ -n $on_valid ]]; then
         evaluate_one "$valid" valid
         return
@@ -323,20 +363,30 @@ evaluate() {
     done
 }
 
+average_last() { # NUMBER
+    if is_fresh "$folder/averaged" "$folder/finished" && [[ $(<"$folder/averaged") == "$1" ]]; then
+        return
+    fi
+    do_or_show python -m fairseq_posattn.checkpoints.average "$folder" --last "$1" \
+        --out "$folder/averaged.pt"
+    write_line "$folder/averaged" "$1"
+}
+
 evaluate_one() { # TEST SUBSET
     local test=$1 subset=$2 start=$folder/$1 result=$work/results/$name.$1.json options=()
-    is_fresh "$start.hyp" "$folder/averaged.pt" || translate "$data" "$subset" "$start"
+    is_translated "$start" || translate "$data" "$subset" "$start"
     options=(--name "$name" --test "$test" --source-lang "$source" --target-lang "$target"
-        --source "$raw/$test.$source" --trees "$work/data.work/$subset.conllu.xz"
+        --source "$work/data.work/$subset.words" --trees "$work/data.work/$subset.conllu.xz"
         --pieces "$start.src" --separator "$separator"
         --train-log "$folder/train.log" --generate-log "$start".shard*)
     if [[ -n $with_parsing ]]; then
-        is_fresh "$start.parsed.hyp" "$folder/averaged.pt" || translate_parsing "$subset" "$start.parsed"
+        is_translated "$start.parsed" || translate_parsing "$subset" "$start.parsed"
         options+=(--parsing-log "$start.parsed".shard*)
     fi
     if ((examples)); then
-        is_fresh "$start.examples.json" "$folder/averaged.pt" || make_examples "$subset" "$start"
-        options+=(--examples "$start.examples.json")
+        is_fresh "$start.examples$examples.json" "$folder/averaged.pt" ||
+            make_examples "$subset" "$start.examples$examples.json"
+        options+=(--examples "$start.examples$examples.json")
     fi
     if [[ -n $baseline && $baseline != "$name" ]]; then
         options+=(--baseline "$work/runs/$baseline/$test.hyp" --baseline-name "$baseline")
@@ -347,12 +397,17 @@ evaluate_one() { # TEST SUBSET
 }
 
 # The first sentences with their trees and the encoder's attention, for the report.
-make_examples() { # SUBSET START
+make_examples() { # SUBSET OUT
     local numbers
     mapfile -t numbers < <(seq 0 $((examples - 1)))
     do_or_show python -m fairseq_posattn.evaluation.examples "$data" --path "$folder/averaged.pt" \
         --gen-subset "$1" --sentences "${numbers[@]}" --trees "$work/data.work/$1.conllu.xz" \
-        --out "$2.examples.json"
+        --beam "$beam" --lenpen "$lenpen" --out "$2"
+}
+
+# With its logs, which the score takes, too.
+is_translated() { # START
+    is_fresh "$1.hyp" "$folder/averaged.pt" && [[ -e $1.src && -e $1.shard0 ]]
 }
 
 references() {
@@ -361,7 +416,8 @@ references() {
 
 # The translation of a test set, in shards, one for each GPU or process; START.hyp comes last.
 translate() { # DATA SUBSET START
-    local shards shard pids=() device=() visible
+    local shards shard device=() visible lines batch_size=()
+    pids=()
     if [[ -n $cpu ]]; then
         device=(--cpu) shards=${processes:-1}
     else
@@ -369,14 +425,25 @@ translate() { # DATA SUBSET START
         ((shards > 0)) || fail 'no GPU is visible: add --cpu (slow)'
     fi
     visible=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 "$((shards - 1))")}
-    rm -f "$3".shard*
+    IFS=, read -ra visible <<<"$visible"
+    [[ -n $cpu ]] || ((shards <= ${#visible[@]})) || fail "$shards GPUs, but ${#visible[@]} are visible"
+    if [[ -z $dry_run ]]; then
+        rm -f "$3".shard*
+        # each shard must get a batch: fairseq-generate fails on one that has none
+        lines=$(wc -l <"$work/data.work/$2.words")
+        ((shards <= lines)) || shards=$lines
+        batch_size=(--batch-size $((lines / shards)))
+    fi
+    trap 'kill "${pids[@]}" 2>/dev/null || true' EXIT
     for ((shard = 0; shard < shards; shard++)); do
-        CUDA_VISIBLE_DEVICES=$(cut -d, -f$((shard + 1)) <<<"$visible") generate_shard "$@" &
+        CUDA_VISIBLE_DEVICES=${visible[shard]:-} generate_shard "$@" &
         pids+=($!)
+        [[ -z $dry_run ]] || wait
     done
     for shard in "${pids[@]}"; do
-        wait "$shard" || fail "translating failed; see $3.shard*"
+        [[ -n $dry_run ]] || wait "$shard" || fail "translating failed; see $3.shard*"
     done
+    trap - EXIT
     do_or_show python -m fairseq_posattn.evaluation.texts "$data" "$3".shard* --sources "$3.src" \
         --out "$3.hyp"
 }
@@ -385,23 +452,24 @@ generate_shard() { # DATA SUBSET START
     local command=(python -m fairseq_cli.generate "$1" --user-dir "$checkout/fairseq_posattn"
         --task structured_translation --source-lang "$source" --target-lang "$target"
         --gen-subset "$2" --path "$folder/averaged.pt" --beam "$beam" --lenpen "$lenpen"
-        --max-tokens "${generate_tokens:-8000}" --distributed-world-size "$shards"
-        --distributed-rank "$shard"
-        "${device[@]}")
+        --max-tokens 8000 "${batch_size[@]}" --distributed-world-size "$shards"
+        --distributed-rank "$shard" "${device[@]}")
     if [[ -n $dry_run ]]; then
         do_or_show "${command[@]}"
     else
-        "${command[@]}" >"$3.shard$shard" 2>&1
+        exec "${command[@]}" >"$3.shard$shard" 2>&1 # a background job of its own
     fi
 }
 
 # The same from data without tree files, which is parsed while it is translated.
 translate_parsing() { # SUBSET START
     local without=$work/data.without_trees file
-    mkdir -p "$without"
-    for file in "$data"/*; do
-        [[ $file == *.tree.* ]] || ln -sf "$file" "$without/"
-    done
+    if [[ -z $dry_run ]]; then
+        mkdir -p "$without"
+        for file in "$data"/*; do
+            [[ $file == *.tree.* ]] || ln -sf "$file" "$without/"
+        done
+    fi
     translate "$without" "$1" "$2"
 }
 
@@ -425,6 +493,7 @@ options_of_rows() {
     while (($#)); do
         case $1 in
             --updates | --tokens | --precision | --seed) training+=("$1" "${2:?$1 needs a value}") && shift 2 ;;
+            --run) fail 'each row has a run of its own: --run belongs to train.sh' ;;
             --last | --examples) evaluating+=("$1" "${2:?$1 needs a value}") && shift 2 ;;
             --) rest=("${@:2}") && break ;;
             *)
@@ -440,6 +509,7 @@ table() {
     local both training evaluating rest model of_size baseline=''
     options_of_rows "$@"
     start
+    [[ -z $size ]] || choose_size
     while read -r model of_size _; do
         [[ -z $size || $size == "$of_size" ]] || continue
         [[ $baseline == *."$of_size" ]] || baseline=$model.$of_size

@@ -39,7 +39,7 @@ TINY = [
     *("--encoder-embed-dim", 32, "--decoder-embed-dim", 32),
     *("--encoder-ffn-embed-dim", 64, "--decoder-ffn-embed-dim", 64),
     *("--encoder-attention-heads", 4, "--decoder-attention-heads", 4, "--max-tokens", 1000),
-    *("--save-interval-updates", 2, "--update-freq", 1, "--warmup-updates", 4, "--lr", 5e-3),
+    *("--save-interval-updates", 1, "--update-freq", 1, "--warmup-updates", 4, "--lr", 5e-3),
 ]
 
 
@@ -148,7 +148,9 @@ def prepared(corpus, recipe: str, folder: Path, *preparing) -> Experiment:
 def test_from_a_corpus_to_scores(corpus, recipe, tmp_path):
     parsing = recipe == "multi30k_en_de"
     stanza = ("--lang", "de", "--model-dir", corpus.models, "--symbols", 90, "--workers", 2)
-    experiment = prepared(corpus, recipe, tmp_path, *(stanza if parsing else ()))
+    given = {"multi30k_en_de": stanza, "wmt17_zh_en": (*PREPARING, "--shards", 2)}
+    experiment = prepared(corpus, recipe, tmp_path, *given.get(recipe, ()))
+    assert (experiment.work / "data/shard1").exists() == (recipe == "wmt17_zh_en")
     source, target = languages(recipe)
     for name in RECIPES[recipe]:
         for side, lines in zip((source, target), tidy(corpus, name), strict=True):
@@ -292,7 +294,7 @@ def kill_when(experiment: Experiment, condition, script: str, *arguments) -> Non
 STAND_IN = """#!/usr/bin/env bash
 echo "$(basename "$0") $*" >>"$(dirname "$0")/../asked"
 case $(basename "$0") in
-    srun) exec "$@" ;;
+    srun) exec "${@:3}" ;;
     scontrol) [[ $1 != show ]] || printf 'first\\nsecond\\n' ;;
 esac
 """

@@ -49,12 +49,12 @@ class Words:
 class Translator:
     """A loaded model, and the sentences of one subset of the data."""
 
-    def __init__(self, hub, subset: str, text: Callable[[str], str], beam: int):
+    def __init__(self, hub, subset: str, text: Callable[[str], str], beam: int, lenpen: float):
         self.models, self.task, self.text = list(hub.models), hub.task, text
         self.task.load_dataset(subset)
         self.dataset = self.task.dataset(subset)
         options = hub.cfg.generation
-        options.beam = beam
+        options.beam, options.lenpen = beam, lenpen
         self.generator = self.task.build_generator(self.models, options)
 
     def example(self, number: int, given: Words | None, reference: str | None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Translator:
                 f"sentence {number}: --trees has '{given.text}', the data have '{spelled}'; "
                 "give the CoNLL-U file of this subset"
             )
-        if own.parents is not None and given.parents != own.parents:
+        if own.parents and given.parents and given.parents != own.parents:
             raise InputError(
                 f"sentence {number}: the tree of --trees is not that beside the data; "
                 "give the CoNLL-U file that the data were made from"
@@ -147,7 +147,7 @@ def examples(options: argparse.Namespace) -> list[dict[str, Any]]:
     hub = load(options.path, options.data)
     separator = hub.task.separator() if hasattr(hub.task, "separator") else SEPARATOR
     text = to_text(options.data, separator, None)
-    translator = Translator(hub, options.gen_subset, text, options.beam)
+    translator = Translator(hub, options.gen_subset, text, options.beam, options.lenpen)
     numbers = options.sentences
     name = f"{options.data}: {options.gen_subset}"
     check_numbers(numbers, len(translator.dataset), name)
@@ -206,6 +206,7 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--gen-subset", default="test")
     parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--lenpen", type=float, default=1.0, help="as fairseq-generate's")
     parser.add_argument("--out", type=Path, default=Path("examples.json"))
     parser.add_argument(
         "--references", metavar="FILE", help="a line a sentence; default: the targets of the data"

@@ -111,9 +111,10 @@ def extract() -> None:
             f"{args.data}/{choices.FILE} says how to detokenise; leave out --detokenize"
         )
     decode = to_text(args.data, args.separator, args.detokenize)
-    texts = [(args.out, [decode(pieces) for pieces in outputs(args.logs)])]
-    if args.sources:
-        texts.append((args.sources, outputs(args.logs, "S")))
+    texts = [(args.sources, outputs(args.logs, "S"))] if args.sources else []
+    texts.append(
+        (args.out, [decode(pieces) for pieces in outputs(args.logs)])
+    )  # takes its name last
     write(texts)
 
 

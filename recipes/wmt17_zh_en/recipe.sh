@@ -17,7 +17,7 @@ sizes=(base big)
 batch_tokens=$((8 * 4096))
 warmup=4000 smoothing=0.1 beam=4 lenpen=0.6
 embeddings=--share-decoder-input-output-embed separator=@@
-prepare_options=(--lang zh-hans --separate --symbols 32000 --max-length 100 --max-ratio 2.5)
+prepare_options=(--lang zh-hans --separate --symbols 32000 --shards 5 --max-length 100 --max-ratio 2.5)
 kept=(20620000 15) # training sentences within the limits, percent more or less
 score_options=()
 
@@ -38,6 +38,8 @@ collect() {
         take_pair "$1" train train 25134743 25
     else
         collect_train "$1"
+        expect "$raw/train.zh" 25134743 1
+        expect "$raw/train.en" 25134743 1
     fi
     collect_test "$1" newsdev2017 wmt17/dev 2002
     collect_test "$1" newstest2017 wmt17 2001
@@ -59,5 +61,4 @@ collect_train() { # DIR
 join_train() { # LANGUAGE PART ...: the files of both languages sort alike
     do_or_show python "$checkout/recipes/corpora.py" join "$raw/train.$1" \
         "$raw/training/news-commentary-v12.zh-en.$1" "$raw"/*/UNv1.0.en-zh."$1" "${@:2}"
-    expect "$raw/train.$1" 25134743 1
 }
