@@ -11,7 +11,7 @@ set_up test
 python -m ruff check --quiet .
 python -m ruff format --check --quiet .
 find . -path ./.venv -prune -o -path ./build -prune -o \
-    \( -name '*.sh' -o -path ./.ci/run \) -type f -print0 | xargs -0 shellcheck -x
+    \( -name '*.sh' -o -name '*.sbatch' -o -path ./.ci/run \) -type f -print0 | xargs -0 shellcheck -x
 
 # Two workers with one thread each: the tests' tensors are small.
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
