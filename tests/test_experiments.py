@@ -20,6 +20,8 @@ import pytest
 import torch
 
 from commands import ROOT, run
+from fairseq_posattn.evaluation import report
+from fairseq_posattn.evaluation.report_systems import read_systems
 from fairseq_posattn.files import InputError
 from raw_corpus import lines_of, shared_corpus, write_lines
 
@@ -172,6 +174,8 @@ def test_from_a_corpus_to_scores(corpus, recipe, tmp_path):
         assert len(found.get("examples", [])) == (2 if parsing else 0)
         assert found["training"]["parameters"] > 0
         assert {"length", "depth", "split_words"} <= found["buckets"].keys()
+    page = report.page(read_systems(sorted((experiment.work / "results").glob("*.json"))), recipe)
+    assert all(test in page for test in tests) and f"structural.{size}" in page
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def trees(conllu):
 
 
 def made(data, checkpoint, numbers=NUMBERS, **options):
-    defaults = {"gen_subset": "test", "beam": 2, "references": None, "trees": None}
+    defaults = {"gen_subset": "test", "beam": 2, "lenpen": 1.0, "references": None, "trees": None}
     chosen = {"data": str(data), "path": checkpoint, "sentences": numbers, **defaults, **options}
     return examples.examples(SimpleNamespace(**chosen))
 
