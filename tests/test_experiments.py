@@ -344,7 +344,7 @@ def test_slurm_requeues_before_the_time_is_up(small, tmp_path):
             assert job.poll() is None
             time.sleep(0.05)
         job.send_signal(signal.SIGUSR1)
-        job.communicate(timeout=60)
+        job.wait(timeout=60)  # not for its training, which the real one ends
     finally:
         subprocess.run(["pkill", "-f", str(experiment.work)], check=False)
     assert job.returncode == 0

@@ -368,7 +368,7 @@ def test_killed_at_every_step_of_a_save(saves_before, tmp_path):
 @pytest.mark.parametrize("options", [FULL_TREE, STOCK], ids=["tree", "stock"])
 def test_killed_again_and_again(options, toy_data, tmp_path):
     """Real processes, killed at random moments; with a save at each update, often within one."""
-    options = [*options, "--max-update", "40", "--save-interval-updates", "1", "--lr", "5e-3"]
+    options = [*options, "--max-update", "16", "--save-interval-updates", "1", "--lr", "5e-3"]
     options += ["--keep-interval-updates", "3", "--keep-last-epochs", "1", "--num-workers", "1"]
     expected = train(toy_data, tmp_path / "whole", *options)
     dice, seen, kills = random.Random(1), [], 0
