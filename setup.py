@@ -66,6 +66,7 @@ setup(
             "posattn-score = fairseq_posattn.evaluation.score:main",
             "posattn-examples = fairseq_posattn.evaluation.examples:main",
             "posattn-report = fairseq_posattn.evaluation.report:main",
+            "posattn-tag = fairseq_posattn.tagging.tag:main",
         ]
     },
     zip_safe=False,

@@ -23,15 +23,18 @@ class MultiheadSelfAttention(nn.Module):
         heads: int,
         mechanisms: Sequence[Mechanism] = (),
         dropout: nn.Module | None = None,
+        bias: bool = True,
+        output: bool = True,
     ):
+        """Without bias the projections have none; without output the heads are only joined."""
         super().__init__()
         if width % heads:
             raise ValueError(f"{heads} attention heads do not divide the width {width}")
         self.heads = heads
-        self.k_proj = nn.Linear(width, width)
-        self.v_proj = nn.Linear(width, width)
-        self.q_proj = nn.Linear(width, width)
-        self.out_proj = nn.Linear(width, width)
+        self.k_proj = nn.Linear(width, width, bias=bias)
+        self.v_proj = nn.Linear(width, width, bias=bias)
+        self.q_proj = nn.Linear(width, width, bias=bias)
+        self.out_proj = nn.Linear(width, width) if output else nn.Identity()
         self.reset_parameters()
         self.mechanisms = nn.ModuleDict({m.name: m for m in mechanisms})
         self.dropout_module = dropout
@@ -39,8 +42,9 @@ class MultiheadSelfAttention(nn.Module):
     def reset_parameters(self) -> None:
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
-        nn.init.xavier_uniform_(self.out_proj.weight)
-        nn.init.zeros_(self.out_proj.bias)
+        if isinstance(self.out_proj, nn.Linear):
+            nn.init.xavier_uniform_(self.out_proj.weight)
+            nn.init.zeros_(self.out_proj.bias)
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
         """T B C -> T B C: the layer's input after the mechanisms that stand before attention."""

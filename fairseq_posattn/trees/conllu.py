@@ -93,7 +93,7 @@ def parse_block(block: Block, several_roots: str = "error") -> Sentence:
             continue
         columns = line.split("\t")
         where = f"{block.path}:{number}"
-        if _is_word(columns, len(words) + 1, where):
+        if is_word(columns, len(words) + 1, where):
             words.append(plain_form(columns[FORM]))
             heads.append(columns[HEAD])
             numbers.append(number)
@@ -122,7 +122,7 @@ def _multiword(
     return words, last - first + 1, plain_form(form)
 
 
-def _is_word(columns: list[str], expected: int, where: str) -> bool:
+def is_word(columns: list[str], expected: int, where: str) -> bool:
     """Whether the line is a word of the sentence or one to step over; an error if neither."""
     if len(columns) != COLUMNS:
         raise TreeError(

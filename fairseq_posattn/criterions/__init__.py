@@ -1,0 +1,1 @@
+"""Training criteria, registered with fairseq."""

@@ -1,0 +1,1 @@
+"""Part-of-speech tagging: sentences with tags, dictionaries, the network (torch only)."""

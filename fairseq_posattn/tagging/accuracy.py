@@ -1,0 +1,38 @@
+"""Accuracy over all words, those out of the vocabulary, and ambiguous ones: plain arithmetic."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairseq_posattn.files import read_lines
+
+GROUPS = {"": "accuracy", "oov_": "oov_accuracy", "ambiguous_": "ambiguous_accuracy"}
+
+
+def totals(outputs: Iterable[dict]) -> dict[str, float]:
+    """The sums over batches or processes: loss, and words and right ones of each group."""
+    outputs = list(outputs)
+    parts = ["loss", *(f"{prefix}{part}" for prefix in GROUPS for part in ("words", "right"))]
+    return {part: sum(float(output.get(part, 0)) for output in outputs) for part in parts}
+
+
+def mean_loss(total: dict[str, float]) -> float:
+    """Of a word, base 2."""
+    return total["loss"] / max(total["words"], 1) / math.log(2)
+
+
+def percentages(total: dict[str, float]) -> dict[str, float]:
+    """The accuracies; a group without a word has none."""
+    return {
+        name: 100 * total[f"{prefix}right"] / total[f"{prefix}words"]
+        for prefix, name in GROUPS.items()
+        if total[f"{prefix}words"]
+    }
+
+
+def read_curve(path: str | Path) -> list[dict]:
+    """The points of a learning curve; none where there is no file yet."""
+    return [json.loads(line) for line in read_lines(path)] if Path(path).exists() else []

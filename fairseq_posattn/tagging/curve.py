@@ -1,0 +1,54 @@
+"""Points of the learning curve, more often than the validations that stop a training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from fairseq import utils
+from torch import distributed as dist
+
+from fairseq_posattn.files import written_whole
+from fairseq_posattn.tagging.accuracy import mean_loss, percentages, read_curve, totals
+
+SPLIT = "valid"
+WORDS_OF_A_BATCH = 4000
+
+
+class Curve:
+    """A file with one line of JSON for each point."""
+
+    def __init__(self, path: str, interval: int):
+        self.path, self.interval = Path(path), interval
+        self.last = 0  # update of the last point
+
+    def is_due(self, updates: int) -> bool:
+        return updates % self.interval == 0 and updates > self.last
+
+    def add_point(self, task, model, criterion, updates: int) -> None:
+        """The first process measures; training goes on as if nothing had been."""
+        self.last = updates
+        first = not dist.is_initialized() or dist.get_rank() == 0
+        if not first or SPLIT not in task.datasets:
+            return
+        point = {"updates": updates, **self.measure(task, model, criterion)}
+        earlier = [p for p in read_curve(self.path) if p["updates"] < updates]  # after a restart
+        with written_whole(self.path) as file:
+            file.writelines(json.dumps(p) + "\n" for p in [*earlier, point])
+
+    def measure(self, task, model, criterion) -> dict[str, float]:
+        dataset = task.dataset(SPLIT)
+        device = next(model.parameters()).device
+        model.eval()
+        outputs = []
+        with torch.no_grad():
+            for indices in dataset.batch_by_size(
+                dataset.sizes.argsort(kind="stable"), max_tokens=WORDS_OF_A_BATCH
+            ):
+                sample = dataset.collater([dataset[int(k)] for k in indices])
+                sample = utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
+                outputs.append(criterion(model, sample)[2])
+        model.train()
+        total = totals(outputs)
+        return {"loss": mean_loss(total), **percentages(total)}

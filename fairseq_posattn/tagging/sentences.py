@@ -1,0 +1,81 @@
+"""Words with their tags, from CoNLL-U or from two columns (a word and its tag, as PTB is often
+kept; blank lines between sentences)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.trees.conllu import COLUMNS, FORM, Block, is_word, read_blocks
+
+TAG_COLUMNS = {"upos": 3, "xpos": 4}
+NO_TAG = "_"
+
+
+@dataclass(slots=True)
+class TaggedSentence:
+    """A word without a tag (`_`) is read, and neither learnt from nor counted."""
+
+    words: list[str]
+    tags: list[str | None]
+    path: str
+    line: int
+
+
+def read_tagged(path: str | Path, column: str = "upos") -> Iterator[TaggedSentence]:
+    """The sentences of a file (plain, .gz, .xz or .zst), one after the other."""
+    blocks = read_blocks(str(path))
+    first = next(blocks, None)
+    if first is None:
+        return
+    parse = conllu_sentence if is_conllu(first.lines) else two_columns
+    for block in itertools.chain([first], blocks):
+        sentence = parse(block, column)
+        if sentence.words:
+            yield sentence
+
+
+def is_conllu(lines: list[str]) -> bool:
+    """Whether a sentence is CoNLL-U; the other formats have no ten columns, and no comments."""
+    return any(line.count("\t") == COLUMNS - 1 for line in lines) or all(
+        line.startswith("# ") for line in lines
+    )
+
+
+def conllu_sentence(block: Block, column: str) -> TaggedSentence:
+    """Comments, multiword lines (3-4) and empty nodes (8.1) are stepped over."""
+    words, tags = [], []
+    for number, line in enumerate(block.lines, start=block.line):
+        if line[0] == "#":
+            continue
+        columns = line.split("\t")
+        if is_word(columns, len(words) + 1, f"{block.path}:{number}"):
+            words.append(checked(columns[FORM], block.path, number))
+            tag = columns[TAG_COLUMNS[column]]
+            tags.append(None if tag in (NO_TAG, "") else tag)
+    return TaggedSentence(words, tags, block.path, block.line)
+
+
+def two_columns(block: Block, column: str) -> TaggedSentence:
+    """Separated by a tab, or by spaces."""
+    words, tags = [], []
+    for number, line in enumerate(block.lines, start=block.line):
+        columns = line.split("\t") if "\t" in line else line.split()
+        if len(columns) != 2 or not all(columns):
+            raise InputError(
+                f"{block.path}:{number}: expected a word and its tag, "
+                f"found {len(columns)} columns; "
+                "the file is to have two columns in all lines, or the ten of CoNLL-U"
+            )
+        words.append(checked(columns[0], block.path, number))
+        tags.append(None if columns[1] == NO_TAG else columns[1])
+    return TaggedSentence(words, tags, block.path, block.line)
+
+
+def checked(word: str, path: str, number: int) -> str:
+    if "\r" in word:
+        raise InputError(f"{path}:{number}: a carriage return inside a word; remove it")
+    return word

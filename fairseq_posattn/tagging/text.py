@@ -1,0 +1,106 @@
+"""New text for the tagger, and the same text with the tags that it found."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.tagging.sentences import TAG_COLUMNS
+from fairseq_posattn.trees.conllu import COLUMNS, FORM, is_word
+
+FORMATS = {"pairs": "{word}_{tag}", "tags": "{tag}"}
+
+
+class Untagged(Protocol):
+    """A sentence of new text."""
+
+    words: list[str]
+
+    def tagged(self, tags: Sequence[str]) -> str:
+        """The text as it came, with the tags."""
+
+
+@dataclass
+class TextLine:
+    """A line of words separated by spaces or tabs."""
+
+    words: list[str]
+    pattern: str
+
+    def tagged(self, tags: Sequence[str]) -> str:
+        pairs = zip(self.words, tags, strict=True)
+        return " ".join(self.pattern.format(word=word, tag=tag) for word, tag in pairs) + "\n"
+
+
+@dataclass
+class ConlluLines:
+    """The lines of a sentence in CoNLL-U and the blank ones after it; the others stay as they
+    are."""
+
+    lines: list[str]
+    rows: list[int]  # lines of words: not of comments, multiword tokens or empty nodes
+    words: list[str]
+    column: int
+
+    def tagged(self, tags: Sequence[str]) -> str:
+        lines = list(self.lines)
+        for row, tag in zip(self.rows, tags, strict=True):
+            columns = lines[row].split("\t")
+            columns[self.column] = tag
+            lines[row] = "\t".join(columns)
+        return "".join(lines)
+
+
+def read_text(
+    lines: Iterable[bytes], source: str, column: str, format: str | None
+) -> Iterator[Untagged]:
+    """Sentences from the lines of a file called source: CoNLL-U, or words between spaces."""
+    decoded = decode(lines, source)
+    head = []
+    for line in decoded:
+        head.append(line)
+        if line.strip() and not line.startswith("#"):
+            break
+    whole = itertools.chain(head, decoded)
+    if head and head[-1].count("\t") == COLUMNS - 1:
+        if format:
+            raise InputError(f"{source}: --format is for plain text; CoNLL-U stays CoNLL-U")
+        return read_conllu_text(whole, source, TAG_COLUMNS[column])
+    return read_plain_text(whole, FORMATS[format or "pairs"])
+
+
+def decode(lines: Iterable[bytes], source: str) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{source}:{number}: not UTF-8 ({error.reason}); convert it, with iconv for example"
+            ) from error
+
+
+def read_plain_text(lines: Iterable[str], pattern: str) -> Iterator[TextLine]:
+    for line in lines:
+        yield TextLine([word for word in re.split(r"[ \t\r\n]+", line) if word], pattern)
+
+
+def read_conllu_text(lines: Iterable[str], source: str, column: int) -> Iterator[ConlluLines]:
+    sentence, ended = ConlluLines([], [], [], column), False
+    for number, line in enumerate(lines, start=1):
+        blank = not line.strip("\r\n")
+        if ended and not blank:
+            yield sentence
+            sentence = ConlluLines([], [], [], column)
+        ended = blank
+        if not blank and not line.startswith("#"):
+            columns = line.split("\t")
+            if is_word(columns, len(sentence.words) + 1, f"{source}:{number}"):
+                sentence.rows.append(len(sentence.lines))
+                sentence.words.append(columns[FORM])
+        sentence.lines.append(line)
+    if sentence.lines:
+        yield sentence

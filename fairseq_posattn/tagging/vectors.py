@@ -1,0 +1,57 @@
+"""Pretrained word vectors from the text format of fastText and word2vec."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_posattn.files import InputError, read_lines
+
+logger = logging.getLogger(__name__)
+
+
+def load_vectors(path: str, dictionary, embedding: Tensor) -> int:
+    """Put the vectors of the dictionary's words into the rows of embedding; returns how many."""
+    found = set()
+    with torch.no_grad():
+        for word, vector in read_vectors(path, embedding.size(1), dictionary.indices):
+            row = dictionary.index(word)
+            if row >= dictionary.nspecial and row not in found:
+                embedding[row] = torch.from_numpy(vector)
+                found.add(row)
+    words = len(dictionary) - dictionary.nspecial
+    logger.info("%s: vectors of %d of %d words", path, len(found), words)
+    if not found:
+        raise InputError(f"{path}: has none of the {words} words of the dictionary")
+    return len(found)
+
+
+def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarray]]:
+    """Those of the wanted words. A first line with the numbers of words and columns is allowed; a
+    word may hold spaces."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if number == 1 and len(line.split()) == 2:
+            check_width(int(line.split()[1]), width, f"{path}:1")
+            continue
+        word, *numbers = line.rstrip(" ").rsplit(" ", width)
+        if len(numbers) != width or not word:
+            check_width(len(line.split()) - 1, width, f"{path}:{number}")
+        if word in wanted:
+            try:
+                yield word, np.array(numbers, dtype=np.float32)
+            except ValueError:
+                raise InputError(
+                    f"{path}:{number}: expected {width} numbers after a word"
+                ) from None
+
+
+def check_width(found: int, width: int, where: str) -> None:
+    if found != width:
+        raise InputError(
+            f"{where}: vectors of {found} numbers, the model's words have {width}: "
+            f"give --encoder-embed-dim {found}"
+        )

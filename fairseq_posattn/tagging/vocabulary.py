@@ -1,0 +1,140 @@
+"""The dictionaries of a tagger, and the way from words to numbers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import Dictionary
+
+from fairseq_posattn.files import InputError, read_json, read_lines
+from fairseq_posattn.tagging.sentences import TaggedSentence
+
+SETTINGS = "tagging.json"
+AMBIGUOUS = "ambiguous.txt"
+KINDS = ("word", "char", "tag")
+
+
+class PlainDictionary(Dictionary):
+    """fairseq's dictionary with two symbols of its own instead of four: padding is 0, unknown 1.
+    The numbers of parameters are then those that the paper counts."""
+
+    def __init__(self, **options):
+        super().__init__(bos="<pad>", eos="<pad>", **options)
+
+    @classmethod
+    def of(cls, symbols: Iterable[tuple[str, int]]) -> PlainDictionary:
+        """From symbols and how often they occur, in this order."""
+        dictionary = cls()
+        for symbol, count in symbols:
+            if symbol not in dictionary.indices:
+                dictionary.add_symbol(symbol, count)
+        return dictionary
+
+    def numbers(self, symbols: Iterable[str]) -> list[int]:
+        """A word that is written like padding is an unknown one."""
+        return [self.index(symbol) or self.unk_index for symbol in symbols]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the data were made, and how new text is to be treated."""
+
+    column: str = "upos"
+    max_words: int = 60  # longer sentences are cut into pieces
+    max_chars: int = 20  # of a word
+
+
+class Vocabulary:
+    """Dictionaries of words, characters and tags; which words are ambiguous."""
+
+    def __init__(self, settings: Settings, words, chars, tags, ambiguous: Iterable[str] = ()):
+        self.settings, self.words, self.chars, self.tags = settings, words, chars, tags
+        self.ambiguous = list(ambiguous)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Vocabulary:
+        folder = Path(folder)
+        if not (folder / SETTINGS).exists():
+            raise InputError(
+                f"{folder}: has no {SETTINGS}; make the data with preprocess/binarize_tagging.py"
+            )
+        settings = read_json(folder / SETTINGS, "make the data again")
+        dictionaries = [PlainDictionary.load(str(dictionary_path(folder, k))) for k in KINDS]
+        return cls(Settings(**settings), *dictionaries, read_lines(folder / AMBIGUOUS))
+
+    def save(self, folder: Path) -> None:
+        (folder / SETTINGS).write_text(json.dumps(asdict(self.settings), indent=1) + "\n")
+        for kind, dictionary in zip(KINDS, (self.words, self.chars, self.tags), strict=True):
+            dictionary.save(str(dictionary_path(folder, kind)))
+        (folder / AMBIGUOUS).write_text("".join(f"{w}\n" for w in self.ambiguous), encoding="utf-8")
+
+    def is_ambiguous(self) -> np.ndarray:
+        """For each word of the dictionary: has it more than one tag in training?"""
+        flags = np.zeros(len(self.words), dtype=bool)
+        flags[self.words.numbers(self.ambiguous)] = True
+        flags[: self.words.nspecial] = False
+        return flags
+
+    def pieces(self, words: Sequence) -> list[Sequence]:
+        """A sentence cut into pieces of at most max_words."""
+        size = self.settings.max_words
+        return [words[start : start + size] for start in range(0, len(words), size)]
+
+    def spelling(self, word: str) -> list[int]:
+        return self.chars.numbers(word[: self.settings.max_chars])
+
+    def spellings(self, words: Iterable[str]) -> list[int]:
+        """The characters of all words, each word ended by padding."""
+        return [number for word in words for number in (*self.spelling(word), self.chars.pad())]
+
+
+def learn(
+    training: Sequence[TaggedSentence],
+    all_sentences: Sequence[TaggedSentence],
+    size: str,
+    settings: Settings,
+) -> Vocabulary:
+    """Words from all sentences, as published: the most frequent, the first seen among equals;
+    characters and tags from training. size: a number of words, or a share of them (50%)."""
+    counts = Counter(word for sentence in all_sentences for word in sentence.words)
+    chars = Counter(
+        char for s in training for word in s.words for char in word[: settings.max_chars]
+    )
+    tags = Counter(tag for s in training for tag in s.tags if tag is not None)
+    words = PlainDictionary.of(counts.most_common(number_of_words(size, len(counts))))
+    ambiguous = [word for word in ambiguous_words(training) if word in words.indices]
+    return Vocabulary(
+        settings,
+        words,
+        PlainDictionary.of(chars.most_common()),
+        PlainDictionary.of(tags.most_common()),
+        ambiguous,
+    )
+
+
+def number_of_words(size: str, types: int) -> int:
+    try:
+        if size.endswith("%"):
+            return int(types * float(size[:-1]) / 100)
+        return int(size)
+    except ValueError:
+        raise InputError(f"--words {size}: expected a number, or a share such as 50%") from None
+
+
+def ambiguous_words(training: Iterable[TaggedSentence]) -> list[str]:
+    """Words with more than one tag."""
+    tags_of: dict[str, set[str]] = {}
+    for sentence in training:
+        for word, tag in zip(sentence.words, sentence.tags, strict=True):
+            if tag is not None:
+                tags_of.setdefault(word, set()).add(tag)
+    return [word for word, tags in tags_of.items() if len(tags) > 1]
+
+
+def dictionary_path(folder: Path, kind: str) -> Path:
+    return folder / f"dict.{kind}.txt"

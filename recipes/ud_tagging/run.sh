@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Trains a tagger on a treebank and tests it:
+#
+#   recipes/ud_tagging/run.sh --treebank DIR --model conv2d --seed 1 [OPTION ...] [-- OPTION OF fairseq-train ...]
+#
+#   --treebank DIR   has one file each with train, dev and test in its name: CoNLL-U or two columns
+#   --model MODEL    a row of models.tsv (default: conv2d)
+#   --seed N         (default: 1)
+#   --column C       upos or xpos of CoNLL-U (default: upos)
+#   --vectors FILE   as on PTB: 20,000 words with these vectors, kept fixed
+#   --work DIR       for all files (default: recipes/ud_tagging/work)
+#   --cpu            also where there is a GPU
+#
+# Table 1 of Dufter et al. 2020: RMSprop 0.001, batches of 32 sentences, until the accuracy on dev has
+# not risen for 3 epochs. The result is WORK/results/TREEBANK.MODEL.SEED.json; what is done is not done
+# again, and an interrupted training goes on.
+set -euo pipefail
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+here=$checkout/recipes/ud_tagging
+work=$here/work treebank='' model=conv2d seed=1 column=upos vectors='' cpu='' training=()
+
+usage() { # EXIT-CODE
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&"$((1 + ($1 > 0)))"
+    exit "$1"
+}
+
+fail() {
+    printf 'ud_tagging: %s\n' "$*" >&2
+    exit 1
+}
+
+while (($#)); do
+    case $1 in
+        --treebank | --model | --seed | --column | --vectors | --work)
+            [[ $# -gt 1 ]] || fail "$1 needs a value"
+            printf -v "${1#--}" '%s' "$2"
+            shift 2
+            ;;
+        --cpu) cpu=--cpu && shift ;;
+        --help | -h) usage 0 ;;
+        --) training=("${@:2}") && break ;;
+        *) echo "unknown option: $1" >&2 && usage 2 ;;
+    esac
+done
+[[ -n $treebank ]] || usage 2
+[[ -d $treebank ]] || fail "$treebank is no folder: --treebank takes one with the files of a treebank"
+cut -f 1 "$here/models.tsv" | grep -qx "$model" ||
+    fail "no model '$model' in models.tsv; there are: $(grep -v '^#' "$here/models.tsv" | cut -f 1 | tr '\n' ' ')"
+[[ $seed =~ ^[0-9]+$ ]] || fail "--seed $seed is no number"
+
+file_of() { # SPLIT
+    local found=()
+    mapfile -t found < <(find "$treebank" -maxdepth 1 -type f -name "*$1*" \
+        ! -name '*.txt' ! -name '*.md' | sort)
+    ((${#found[@]} == 1)) ||
+        fail "$treebank has ${#found[@]} files with '$1' in their names, one is expected"
+    printf '%s' "${found[0]}"
+}
+
+mkdir -p "$work"
+work=$(cd "$work" && pwd)
+name=$(basename "$(cd "$treebank" && pwd)")
+name=${name#UD_}
+[[ $column == upos ]] || name=$name.$column
+data=$work/data/$name folder=$work/runs/$name.$model.$seed result=$work/results/$name.$model.$seed.json
+if [[ -e $result ]]; then
+    echo "done: $result"
+    exit
+fi
+train=$(file_of train) dev=$(file_of dev) test=$(file_of test)
+set_up recipes
+export PYTHONWARNINGS=ignore OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+
+# Several runs may want the same data at once.
+prepare() {
+    local size=(--words '50%')
+    [[ -z $vectors ]] || size=(--words 20000)
+    mkdir -p "$work/data" "$folder" "$work/results"
+    exec {turn}<"$work/data"
+    flock "$turn" || true
+    [[ -e $data ]] || python "$checkout/preprocess/binarize_tagging.py" --train "$train" --valid "$dev" \
+        --test "$test" --column "$column" "${size[@]}" --destdir "$data"
+    exec {turn}<&-
+}
+
+train() {
+    local suffix='' pretrained=()
+    if [[ -n $vectors ]]; then
+        suffix=_ptb
+        pretrained=(--word-vectors "$vectors" --fixed-word-vectors)
+    fi
+    [[ ! -e $folder/trained ]] || return 0
+    posattn-train "$data" --task tagging --arch "san_tagger_$model$suffix" "${pretrained[@]}" --criterion tagging \
+        --optimizer rmsprop --lr 0.001 --batch-size 32 --seed "$seed" --max-epoch 200 --patience 3 \
+        --best-checkpoint-metric accuracy --maximize-best-checkpoint-metric --no-epoch-checkpoints \
+        --curve "$folder/curve.jsonl" --num-workers 0 --log-format json --save-dir "$folder" \
+        $cpu "${training[@]}" >>"$folder/train.log" 2>&1 ||
+        { tail -n 20 "$folder/train.log" >&2 && fail "training failed: see $folder/train.log"; }
+    touch "$folder/trained"
+}
+
+test_it() {
+    posattn-validate "$data" --task tagging --path "$folder/checkpoint_best.pt" --valid-subset test \
+        --batch-size 64 --num-workers 0 --log-format json $cpu >"$folder/test.log" 2>&1 ||
+        { tail -n 20 "$folder/test.log" >&2 && fail "testing failed: see $folder/test.log"; }
+    python "$here/result.py" "$folder" --treebank "$name" --model "$model" --seed "$seed" --out "$result"
+}
+
+prepare
+train
+test_it

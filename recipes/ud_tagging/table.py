@@ -1,0 +1,168 @@
+"""The tables of all results, beside the published ones, and the learning curves.
+
+    python recipes/ud_tagging/table.py WORK/results --models models.tsv --published published.tsv \
+        --out table.md --figure curves.png --curves WORK/runs
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean, stdev
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError, read_json, read_lines, written_whole
+from fairseq_posattn.tagging.accuracy import GROUPS, read_curve
+
+NONE = "–"
+Results = dict[tuple[str, str], list[dict]]  # treebank, model -> one for each seed
+
+
+def read_results(folder: Path) -> Results:
+    results: Results = {}
+    for path in sorted(folder.glob("*.json")):
+        result = read_json(path, "delete it and run table.sh again")
+        results.setdefault((result["treebank"], result["model"]), []).append(result)
+    if not results:
+        raise InputError(f"{folder}: has no results yet")
+    return results
+
+
+def read_table(path: str) -> dict[str, list[str]]:
+    """First column -> the others; the header under '#'."""
+    lines = [line.split("\t") for line in read_lines(path)]
+    return {line[0].lstrip("# "): line[1:] for line in lines} | {"#": lines[0][1:]}
+
+
+def cell(values: list[float]) -> str:
+    """Mean and standard deviation of the seeds."""
+    if not values:
+        return NONE
+    spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{mean(values):.2f}{spread}"
+
+
+def of_seeds(results: Results, treebank: str, model: str, name: str) -> list[float]:
+    return [r[name] for r in results.get((treebank, model), []) if name in r]
+
+
+def macro(results: Results, treebanks: list[str], model: str, name: str) -> str:
+    """The mean over treebanks, and the mean of their standard deviations, as published."""
+    by_treebank = [of_seeds(results, treebank, model, name) for treebank in treebanks]
+    if not all(by_treebank):
+        return NONE
+    spreads = [stdev(values) for values in by_treebank if len(values) > 1]
+    spread = f" ± {mean(spreads):.2f}" if spreads else ""
+    return f"{mean(map(mean, by_treebank)):.2f}{spread}"
+
+
+def macro_table(results: Results, models: dict, treebanks: list[str]) -> Iterator[str]:
+    """As Table 2c."""
+    yield "| model | all | published | OOV | published | ambiguous | published | parameters |"
+    yield "|---|" + "---|" * 7
+    for model, (name, *published) in models.items():
+        ours = [macro(results, treebanks, model, group) for group in GROUPS.values()]
+        pairs = [c for pair in zip(ours, map(shown, published), strict=True) for c in pair]
+        sizes = {r["parameters"] for t in treebanks for r in results.get((t, model), [])}
+        size = " to ".join(f"{n:,}" for n in sorted({min(sizes), max(sizes)})) if sizes else NONE
+        yield f"| {name} | " + " | ".join([*pairs, size]) + " |"
+
+
+def treebank_table(results: Results, models: dict, treebanks: list[str], published: dict):
+    """As Table 2d, the accuracy over all words."""
+    heads = [head for name, *_ in models.values() for head in (name, "published")]
+    yield "| treebank | " + " | ".join(heads) + " |"
+    yield "|---|" + "---|" * len(heads)
+    for treebank in treebanks:
+        printed = dict(zip(published["#"], published.get(treebank, []), strict=False))
+        cells = []
+        for model in models:
+            cells += [cell(of_seeds(results, treebank, model, "accuracy"))]
+            cells += [shown(printed.get(model, "-"))]
+        yield f"| {treebank} | " + " | ".join(cells) + " |"
+
+
+def shown(published: str) -> str:
+    return published.replace("-", NONE)
+
+
+def markdown(results: Results, models: dict, published: dict) -> Iterator[str]:
+    treebanks = sorted({treebank for treebank, _ in results})
+    models = {m: row for m, row in models.items() if any(m == found for _, found in results)}
+    runs = sorted({len(runs) for runs in results.values()})
+    yield f"Macro mean over {len(treebanks)} treebanks (the published: over 47):"
+    yield ""
+    yield from macro_table(results, models, treebanks)
+    yield ""
+    yield "Accuracy over all words:"
+    yield ""
+    yield from treebank_table(results, models, treebanks, published)
+    yield ""
+    seeds = " to ".join(str(n) for n in sorted({runs[0], runs[-1]}))
+    yield f"Mean and standard deviation of {seeds} seeds."
+
+
+# curves: accuracy on dev against updates, as Figure 2
+
+
+def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
+    """Over runs; one that has stopped keeps its last value."""
+    updates = sorted({point["updates"] for curve in curves for point in curve})
+    by_run = [{point["updates"]: point["accuracy"] for point in curve} for curve in curves]
+    means = []
+    for k, update in enumerate(updates):
+        for of_run in by_run:
+            of_run.setdefault(update, of_run.get(updates[k - 1]) if k else None)
+        values = [of_run[update] for of_run in by_run if of_run[update] is not None]
+        means.append(mean(values))
+    return updates, means
+
+
+def draw(results: Results, models: dict, runs: Path, out: str) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
+    for model, (name, *_) in models.items():
+        names = [
+            f"{r['treebank']}.{model}.{r['seed']}"
+            for (_, found), several in results.items()
+            if found == model
+            for r in several
+        ]
+        curves = [c for c in (read_curve(runs / name / "curve.jsonl") for name in names) if c]
+        if curves:
+            axes.plot(*mean_curve(curves), label=name)
+    axes.set(xlabel="batches", ylabel="accuracy on dev, %", ylim=(80, None))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    figure.savefig(out, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--models", required=True)
+    parser.add_argument("--published", required=True)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--figure")
+    parser.add_argument("--curves", type=Path, help="folder of the runs")
+    args = parser.parse_args()
+    results, models = read_results(args.results), read_table(args.models)
+    del models["#"], models["model"]
+    lines = list(markdown(results, models, read_table(args.published)))
+    with written_whole(args.out) as file:
+        file.write("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    if args.figure:
+        draw(results, models, args.curves, args.figure)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# All models with several seeds on any number of treebanks:
+#
+#   recipes/ud_tagging/table.sh [OPTION ...] TREEBANK-DIR ... [-- OPTION OF fairseq-train ...]
+#
+#   --models 'M M'  rows of models.tsv (default: those of Tables 2c and 2d)
+#   --seeds 'N N'   (default: 1 2 3)
+#   --jobs N        trainings at once (default: one for each GPU, or each core)
+#   --column C  --vectors FILE  --work DIR  --cpu   as in run.sh
+#
+# Writes WORK/table.md, mean and standard deviation beside the published figures, and WORK/curves.png.
+# What is done is not done again.
+set -euo pipefail
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+here=$checkout/recipes/ud_tagging
+work=$here/work models='pe_add p_r temp conv conv2d' seeds='1 2 3' jobs='' passed=() treebanks=() training=()
+
+while (($#)); do
+    case $1 in
+        --models | --seeds | --jobs | --work | --column | --vectors)
+            [[ $# -gt 1 ]] || { echo "$1 needs a value" >&2 && exit 2; }
+            printf -v "${1#--}" '%s' "$2"
+            [[ $1 != --column && $1 != --vectors ]] || passed+=("$1" "$2")
+            shift 2
+            ;;
+        --cpu) passed+=(--cpu) && export CUDA_VISIBLE_DEVICES='' && shift ;;
+        --help | -h) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;;
+        --) training=("$@") && break ;;
+        -*) echo "unknown option: $1" >&2 && sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+        *) treebanks+=("$1") && shift ;;
+    esac
+done
+((${#treebanks[@]})) || { echo 'name the folders of one or more treebanks' >&2 && exit 2; }
+
+set_up recipes
+mkdir -p "$work"
+gpus=$(python -c 'import torch; print(torch.cuda.device_count())')
+if [[ -z $jobs ]]; then
+    jobs=$gpus
+    ((gpus)) || jobs=$(env -u OMP_NUM_THREADS nproc) # nproc heeds that variable
+fi
+
+# One line for each run; those of a treebank one after the other, so that it is complete early.
+runs() {
+    local treebank seed model
+    for treebank in "${treebanks[@]}"; do
+        for seed in $seeds; do
+            for model in $models; do
+                printf '%s\0' "$treebank" "$model" "$seed"
+            done
+        done
+    done
+}
+
+# Run number SLOT of those at once, on a GPU of its own where there are several.
+one() { # GPUS TREEBANK MODEL SEED OPTION ...
+    (($1 == 0)) || export CUDA_VISIBLE_DEVICES=$((SLOT % $1))
+    "$here/run.sh" --treebank "$2" --model "$3" --seed "$4" "${@:5}" || exit 1
+    echo "done: $(basename "$2") $3 $4"
+}
+export -f one
+export here work
+
+# The options of all runs follow the three words of each.
+with_options() {
+    local words
+    while mapfile -d '' -n 3 -t words && ((${#words[@]} == 3)); do
+        printf '%s\0' "$gpus" "${words[@]}" --work "$work" "${passed[@]}" "${training[@]}"
+    done
+}
+
+count=$((4 + 2 + ${#passed[@]} + ${#training[@]}))
+failed=''
+runs | with_options | xargs -0 -n "$count" -P "$jobs" --process-slot-var=SLOT \
+    bash -c 'one "$@"' one || failed=yes
+python "$here/table.py" "$work/results" --models "$here/models.tsv" --published "$here/published.tsv" \
+    --out "$work/table.md" --figure "$work/curves.png" --curves "$work/runs"
+[[ -z $failed ]] || { echo 'some runs failed; the same command does what is left' >&2 && exit 1; }
