@@ -1,6 +1,7 @@
-"""Checkpoints that are safe to load, never torn, and not written by two trainings at once.
+"""Checkpoints that are safe to load, never torn, not written by two trainings at once, and that
+remember what early stopping counts.
 
-fairseq offers no hook for any of the three, so `install` wraps a few of its functions.
+fairseq offers no hook for any of these, so `install` wraps a few of its functions.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.trainer import Trainer
 
-from fairseq_posattn.checkpoints import processes, safe, whole
+from fairseq_posattn.checkpoints import patience, processes, safe, whole
 
 
 def install() -> None:
@@ -21,7 +23,9 @@ def install() -> None:
     safe.register_classes()
     wrap(checkpoint_utils, "load_checkpoint_to_cpu", safe.explained)
     wrap(checkpoint_utils, "load_checkpoint", processes.started_once)
+    wrap(checkpoint_utils, "load_checkpoint", patience.remembered)
     wrap(checkpoint_utils, "save_checkpoint", whole.marked)
+    wrap(Trainer, "save_checkpoint", patience.stored)
     wrap(FairseqTask, "get_batch_iterator", whole.same_batches)
     wrap(distributed_utils, "_infer_torch_distributed_launch_init", processes.without_gpus)
     PathManager.copy = staticmethod(whole.whole_copy(PathManager.copy))

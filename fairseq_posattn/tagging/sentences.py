@@ -28,20 +28,24 @@ class TaggedSentence:
 def read_tagged(path: str | Path, column: str = "upos") -> Iterator[TaggedSentence]:
     """The sentences of a file (plain, .gz, .xz or .zst), one after the other."""
     blocks = read_blocks(str(path))
-    first = next(blocks, None)
-    if first is None:
-        return
-    parse = conllu_sentence if is_conllu(first.lines) else two_columns
-    for block in itertools.chain([first], blocks):
+    head = []
+    for block in blocks:
+        head.append(block)
+        if not all(line.startswith("#") for line in block.lines):
+            break
+    parse = conllu_sentence if is_conllu(head) else two_columns
+    for block in itertools.chain(head, blocks):
         sentence = parse(block, column)
         if sentence.words:
             yield sentence
 
 
-def is_conllu(lines: list[str]) -> bool:
-    """Whether a sentence is CoNLL-U; the other formats have no ten columns, and no comments."""
+def is_conllu(head: list[Block]) -> bool:
+    """By the first sentences, up to one with a line that is no comment. Two columns have no
+    comments: there '# #' is a word and its tag."""
+    lines = [line for block in head for line in block.lines]
     return any(line.count("\t") == COLUMNS - 1 for line in lines) or all(
-        line.startswith("# ") for line in lines
+        line.startswith("#") for line in lines
     )
 
 

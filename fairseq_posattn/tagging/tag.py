@@ -59,12 +59,12 @@ class TextTagger:
 
         if not Path(path).is_file():
             raise InputError(f"{path}: no such file; name a checkpoint, such as checkpoint_best.pt")
-        state = checkpoint_utils.load_checkpoint_to_cpu(path)
-        data = data or dataset_of(state, path)
+        trained_on = data_of(path)
+        data = data or trained_on
         if not Path(data).is_dir():
             raise InputError(f"{data}: the data of this model are not there; say where with --data")
         models, _, self.task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], arg_overrides={"data": data, "curve": None}, state=state
+            [path], arg_overrides={"data": data, "curve": None}
         )
         self.vocabulary = self.task.vocabulary
         self.cuda = torch.cuda.is_available() and not cpu
@@ -105,14 +105,25 @@ class TextTagger:
         return found
 
 
-def dataset_of(state: dict, path: str) -> str:
-    """The data folder that a checkpoint was trained on."""
-    cfg = state.get("cfg") or {}
-    task = cfg.get("task")
-    name = task.get("_name") if hasattr(task, "get") else getattr(task, "_name", None)
-    if name != "tagging":
-        raise InputError(f"{path}: is a model of the task '{name}', not of 'tagging'")
-    return task["data"] if hasattr(task, "get") else task.data
+def data_of(path: str) -> str:
+    """The folder of the data that a model was trained on."""
+    task = task_of(path)
+    if task.get("_name") != "tagging":
+        raise InputError(f"{path}: is a model of the task '{task.get('_name')}', not of 'tagging'")
+    return task["data"]
+
+
+def task_of(path: str) -> dict:
+    """The options of the task that a checkpoint was made with."""
+    from fairseq import checkpoint_utils
+
+    try:
+        task = (checkpoint_utils.load_checkpoint_to_cpu(path)["cfg"] or {}).get("task") or {}
+        return dict(task) if hasattr(task, "keys") else vars(task)
+    except OSError:
+        raise
+    except Exception as error:  # whatever the unpacking of another file ends with
+        raise InputError(f"{path}: cannot be loaded as a checkpoint: {error}") from error
 
 
 def tag(args: Namespace) -> None:

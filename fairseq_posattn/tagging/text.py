@@ -10,8 +10,11 @@ from typing import Protocol
 
 from fairseq_posattn.files import InputError
 from fairseq_posattn.tagging.sentences import TAG_COLUMNS
-from fairseq_posattn.trees.conllu import COLUMNS, FORM, is_word
+from fairseq_posattn.trees.conllu import FORM, is_word
 
+BOM = "\ufeff"
+WORD_LINE = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){4}")  # also of a file that is damaged
+COMMENT = re.compile(r"# ?(newdoc|newpar|sent_id|text|global\.columns)\b")
 FORMATS = {"pairs": "{word}_{tag}", "tags": "{tag}"}
 
 
@@ -63,20 +66,32 @@ def read_text(
     head = []
     for line in decoded:
         head.append(line)
-        if line.strip() and not line.startswith("#"):
+        if line.strip() and not is_comment(line):
             break
     whole = itertools.chain(head, decoded)
-    if head and head[-1].count("\t") == COLUMNS - 1:
+    if is_conllu(head):
         if format:
             raise InputError(f"{source}: --format is for plain text; CoNLL-U stays CoNLL-U")
         return read_conllu_text(whole, source, TAG_COLUMNS[column])
     return read_plain_text(whole, FORMATS[format or "pairs"])
 
 
+def is_comment(line: str) -> bool:
+    return line.lstrip(BOM).startswith("#")
+
+
+def is_conllu(head: list[str]) -> bool:
+    """By the first lines, up to one that is no comment: the line of a word, or of what stands
+    before words; where there is none, by what comments say."""
+    if any(WORD_LINE.match(line.lstrip(BOM)) for line in head):
+        return True
+    return bool(head) and all(COMMENT.match(line.lstrip(BOM)) for line in head if line.strip())
+
+
 def decode(lines: Iterable[bytes], source: str) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{source}:{number}: not UTF-8 ({error.reason}); convert it, with iconv for example"
@@ -84,7 +99,8 @@ def decode(lines: Iterable[bytes], source: str) -> Iterator[str]:
 
 
 def read_plain_text(lines: Iterable[str], pattern: str) -> Iterator[TextLine]:
-    for line in lines:
+    for number, line in enumerate(lines, start=1):
+        line = line.lstrip(BOM) if number == 1 else line
         yield TextLine([word for word in re.split(r"[ \t\r\n]+", line) if word], pattern)
 
 
@@ -96,8 +112,8 @@ def read_conllu_text(lines: Iterable[str], source: str, column: int) -> Iterator
             yield sentence
             sentence = ConlluLines([], [], [], column)
         ended = blank
-        if not blank and not line.startswith("#"):
-            columns = line.split("\t")
+        if not blank and not is_comment(line):
+            columns = line.lstrip(BOM).split("\t") if number == 1 else line.split("\t")
             if is_word(columns, len(sentence.words) + 1, f"{source}:{number}"):
                 sentence.rows.append(len(sentence.lines))
                 sentence.words.append(columns[FORM])

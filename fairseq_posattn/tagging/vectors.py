@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -34,9 +36,11 @@ def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarra
     """Those of the wanted words. A first line with the numbers of words and columns is allowed; a
     word may hold spaces."""
     for number, line in enumerate(read_lines(path), start=1):
-        if number == 1 and len(line.split()) == 2:
-            check_width(int(line.split()[1]), width, f"{path}:1")
-            continue
+        if number == 1:
+            header = re.fullmatch(r"\d+ (\d+)", line.rstrip(" "))
+            check_width(int(header[1]) if header else columns(line), width, f"{path}:1")
+            if header:
+                continue
         word, *numbers = line.rstrip(" ").rsplit(" ", width)
         if len(numbers) != width or not word:
             check_width(len(line.split()) - 1, width, f"{path}:{number}")
@@ -49,7 +53,24 @@ def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarra
                 ) from None
 
 
+def columns(line: str) -> int:
+    """The numbers at the end of a line, whose word may be a number, too."""
+    tokens = line.split()
+    numbers = list(itertools.takewhile(is_number, reversed(tokens)))
+    return len(numbers) - (len(numbers) == len(tokens))
+
+
+def is_number(token: str) -> bool:
+    try:
+        float(token)
+    except ValueError:
+        return False
+    return True
+
+
 def check_width(found: int, width: int, where: str) -> None:
+    if found < 1:
+        raise InputError(f"{where}: expected a word and its {width} numbers; is it the right file?")
     if found != width:
         raise InputError(
             f"{where}: vectors of {found} numbers, the model's words have {width}: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from fairseq.data import Dictionary
 
-from fairseq_posattn.files import InputError, read_json, read_lines
+from fairseq_posattn.files import InputError, read_json
 from fairseq_posattn.tagging.sentences import TaggedSentence
 
 SETTINGS = "tagging.json"
@@ -65,7 +66,8 @@ class Vocabulary:
             )
         settings = read_json(folder / SETTINGS, "make the data again")
         dictionaries = [PlainDictionary.load(str(dictionary_path(folder, k))) for k in KINDS]
-        return cls(Settings(**settings), *dictionaries, read_lines(folder / AMBIGUOUS))
+        ambiguous = (folder / AMBIGUOUS).read_text(encoding="utf-8").split("\n")[:-1]
+        return cls(Settings(**settings), *dictionaries, ambiguous)
 
     def save(self, folder: Path) -> None:
         (folder / SETTINGS).write_text(json.dumps(asdict(self.settings), indent=1) + "\n")
@@ -118,12 +120,10 @@ def learn(
 
 
 def number_of_words(size: str, types: int) -> int:
-    try:
-        if size.endswith("%"):
-            return int(types * float(size[:-1]) / 100)
-        return int(size)
-    except ValueError:
-        raise InputError(f"--words {size}: expected a number, or a share such as 50%") from None
+    match = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)%", size)
+    if match is None:
+        raise InputError(f"--words {size}: expected a number, or a share such as 50%")
+    return int(match[1]) if match[1] else int(types * float(match[2]) / 100)
 
 
 def ambiguous_words(training: Iterable[TaggedSentence]) -> list[str]:

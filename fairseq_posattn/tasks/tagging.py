@@ -39,7 +39,7 @@ class TaggingConfig(FairseqDataclass):
     )
     curve: Optional[str] = field(
         default=None,
-        metadata={"help": "file for points of the learning curve on the set `valid` (JSON lines)"},
+        metadata={"help": "file for points of the learning curve, measured on the set `valid`"},
     )
     curve_interval: int = field(
         default=100, metadata={"help": "batches between points of the learning curve"}
@@ -83,6 +83,8 @@ class TaggingTask(FairseqTask):
         self.check_length(cfg)
         model = super().build_model(cfg, from_checkpoint)
         words = model.tagger.words.weight
+        if self.cfg.fixed_word_vectors and not (self.cfg.word_vectors or from_checkpoint):
+            raise InputError("--fixed-word-vectors takes --word-vectors FILE")
         if self.cfg.word_vectors and not from_checkpoint:
             load_vectors(self.cfg.word_vectors, self.vocabulary.words, words)
         words.requires_grad = not self.cfg.fixed_word_vectors

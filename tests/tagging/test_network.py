@@ -1,0 +1,337 @@
+"""The tagger's network against its slow reference, and what holds for each preset."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import yaml
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from reference_tagger import Layer, Parameters, scores_of_tags
+
+import fairseq_posattn.plugin  # noqa: F401  (registers the presets)
+from commands import PLUGIN
+from fairseq_posattn.attention import AttentionSpecification
+from fairseq_posattn.data.tagging_dataset import TaggingDataset
+from fairseq_posattn.models.san_tagger import TAGGERS, SanTaggerConfig, SanTaggerModel
+from fairseq_posattn.tagging.network import Tagger, TaggerShape
+
+LENGTHS = [3, 1, 7, 4]  # of the sentences of a batch
+SMALL = dict(words=9, characters=8, labels=5, word_width=5, character_width=4, filters=7)
+SIZES = SMALL | dict(kernel=5, convolutions=3, layers=3, heads=4, max_positions=7)
+presets = pytest.mark.parametrize("model", TAGGERS)
+
+
+def tagger(positions: str, attention: str, dropout=0.0, **sizes) -> Tagger:
+    """All parameters are random: none is at its start, where it may say nothing."""
+    torch.manual_seed(1)
+    shape = TaggerShape(**{**SIZES, **sizes}, positions=positions)
+    if shape.width % shape.heads:  # concatenated positions are as wide as words
+        shape = TaggerShape(**{**SIZES, "filters": 6, **sizes}, positions=positions)
+    network = Tagger(shape, AttentionSpecification(attention), dropout)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_(std=0.5)
+    return network.double().eval()
+
+
+def sentence(length: int, seed: int = 0) -> dict:
+    """Words and their characters, 1 to 6; 1 stands for unknown ones."""
+    draw = torch.Generator().manual_seed(100 * length + seed)
+    words = torch.randint(1, 9, (length,), generator=draw).tolist()
+    sizes = torch.randint(1, 7, (length,), generator=draw).tolist()
+    spellings = [torch.randint(1, 8, (size,), generator=draw).tolist() for size in sizes]
+    return {"words": words, "spellings": spellings}
+
+
+def batch(*sentences: dict) -> dict:
+    words = [torch.tensor(s["words"]) for s in sentences]
+    chars = [torch.tensor([c for w in s["spellings"] for c in (*w, 0)]) for s in sentences]
+    data = TaggingDataset(words, chars)
+    return data.collater([data[k] for k in range(len(data))])["net_input"]
+
+
+def outputs(network: Tagger, *sentences: dict) -> list:
+    with torch.no_grad():
+        found = network(**batch(*sentences))
+    return [rows[: len(s["words"])] for rows, s in zip(found, sentences, strict=True)]
+
+
+def reference(network: Tagger) -> Parameters:
+    state = {name: value.tolist() for name, value in network.state_dict().items()}
+
+    def pair(name):
+        return state[f"{name}.weight"], state[f"{name}.bias"]
+
+    characters = [pair(f"characters.convolutions.{n}") for n in range(network.shape.convolutions)]
+    layers = [layer_of(network, state, f"layers.{n}.attention") for n in range(len(network.layers))]
+    return Parameters(
+        *(state["words.weight"], state["characters.embedding.weight"], characters, layers),
+        *(network.shape.heads, pair("output"), network.shape.positions),
+        state.get("positions.weight", []),
+    )
+
+
+def layer_of(network: Tagger, state: dict, prefix: str) -> Layer:
+    layer = Layer(*(state[f"{prefix}.{n}_proj.weight"] for n in "qkv"))
+    mechanism = f"{prefix}.mechanisms"
+    if f"{mechanism}.convolved_1d.weight" in state:
+        weight = network.state_dict()[f"{mechanism}.convolved_1d.weight"]  # H u channel filter
+        layer.one = weight.permute(0, 3, 2, 1).tolist(), state[f"{mechanism}.convolved_1d.bias"]
+    if f"{mechanism}.convolved_2d.weight" in state:
+        weight = [channels[0] for channels in state[f"{mechanism}.convolved_2d.weight"]]
+        layer.two = weight, state[f"{mechanism}.convolved_2d.bias"]
+    if f"{mechanism}.temperature.gamma" in state:
+        layer.temperatures = tuple(state[f"{mechanism}.temperature.gamma"])
+    layer.absolute = state.get(f"{mechanism}.direct_absolute.scores")
+    relative = state.get(f"{mechanism}.direct_relative.scores")
+    if relative:
+        module = network.get_submodule(f"{mechanism}.direct_relative")
+        setattr(layer, "spectrum" if module.options.symmetric else "relative", relative)
+    return layer
+
+
+def near(found, expected, tolerance=1e-9):
+    expected = torch.as_tensor(expected, dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+# --- the reference -------------------------------------------------------------------
+
+
+@presets
+def test_each_sentence_of_a_batch_is_the_reference_of_it_alone(model):
+    network = tagger(*TAGGERS[model])
+    sentences = [sentence(length) for length in LENGTHS]
+    for found, alone in zip(outputs(network, *sentences), sentences, strict=True):
+        near(found, scores_of_tags(**alone, p=reference(network)))
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+@pytest.mark.parametrize("convolutions", [1, 2])
+def test_convolutions_over_characters(kernel, convolutions):
+    network = tagger("added", "", kernel=kernel, convolutions=convolutions, layers=1)
+    words = sentence(5)
+    near(outputs(network, words)[0], scores_of_tags(**words, p=reference(network)))
+
+
+@presets
+def test_every_parameter_has_the_gradient_of_the_reference(model):
+    """Its largest number against the difference quotient."""
+    network = tagger(*TAGGERS[model], layers=2, convolutions=2, max_positions=3)
+    words, step = sentence(3), 1e-6
+
+    def loss():
+        found = scores_of_tags(**words, p=reference(network))
+        return sum((number - n) ** 2 for row in found for n, number in enumerate(row))
+
+    found = network(**batch(words))[0]
+    (found - torch.arange(5.0)).square().sum().backward()
+    for name, parameter in network.named_parameters():
+        gradient, numbers = parameter.grad.flatten(), parameter.data.view(-1)
+        place = int(gradient.abs().argmax())
+        assert gradient[place] != 0, name
+        numbers[place] += step
+        above = loss()
+        numbers[place] -= 2 * step
+        below = loss()
+        numbers[place] += step
+        assert gradient[place].item() == pytest.approx((above - below) / 2 / step, 1e-5), name
+
+
+def test_dropout_acts_on_the_residual_too():
+    """Without values attention adds nothing: what is left is the dropped-out input."""
+    layer = tagger("none", "", dropout=0.5, layers=1).layers[0].train()
+    torch.nn.init.zeros_(layer.attention.v_proj.weight)
+    x = torch.ones(50, 1, 12, dtype=torch.float64)
+    network = tagger("none", "")
+    found = layer(x, network.context(torch.ones(1, 50, dtype=torch.long)))
+    assert found.unique().tolist() == [0, 2]
+    near(layer.eval()(x, network.context(torch.ones(1, 50, dtype=torch.long))), x)
+
+
+# --- a sentence beside others --------------------------------------------------------
+
+
+@presets
+def test_a_sentence_alone_is_the_same_in_a_batch(model):
+    network = tagger(*TAGGERS[model])
+    sentences = [sentence(length) for length in LENGTHS]
+    for found, alone in zip(outputs(network, *sentences), sentences, strict=True):
+        near(found, outputs(network, alone)[0])
+
+
+@presets
+def test_a_sentence_alone_is_the_same_in_a_batch_in_single_precision(model):
+    network = tagger(*TAGGERS[model]).float()
+    sentences = [sentence(length) for length in LENGTHS]
+    for found, alone in zip(outputs(network, *sentences), sentences, strict=True):
+        torch.testing.assert_close(found, outputs(network, alone)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_a_spelling_beside_longer_ones():
+    characters = tagger("none", "").characters
+    alone = torch.tensor([[3, 4]])
+    beside = torch.tensor([[3, 4, 0, 0, 0, 0], [5, 6, 7, 1, 2, 3]])
+    near(characters(beside)[0], characters(alone)[0])
+
+
+# --- what reaches what ---------------------------------------------------------------
+
+
+@presets
+def test_each_word_reaches_all_others(model):
+    network = tagger(*TAGGERS[model])
+    words = sentence(5)
+    before = outputs(network, words)[0]
+    for place in range(5):
+        changed = [w % 7 + 2 if k == place else w for k, w in enumerate(words["words"])]
+        assert changed != words["words"]
+        after = outputs(network, {**words, "words": changed})[0]
+        assert ((after - before).abs().amax(dim=1) > 1e-6).all(), place
+
+
+@presets
+def test_each_spelling_reaches_all_words(model):
+    network = tagger(*TAGGERS[model])
+    words = sentence(5)
+    spellings = [*words["spellings"][:2], [7, 7, 7], *words["spellings"][3:]]
+    after = outputs(network, {**words, "spellings": spellings})[0]
+    assert ((after - outputs(network, words)[0]).abs().amax(dim=1) > 1e-6).all()
+
+
+def reordered(words: dict, order: list[int]) -> dict:
+    return {name: [values[k] for k in order] for name, values in words.items()}
+
+
+def is_equivariant(network: Tagger, order: list[int]) -> bool:
+    words = sentence(len(order))
+    moved = outputs(network, reordered(words, order))[0]
+    return torch.allclose(moved, outputs(network, words)[0][order], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("attention", ["", "temperature"])
+def test_without_positions_the_order_of_words_says_nothing(attention):
+    network = tagger("none", attention)
+    assert is_equivariant(network, [4, 2, 0, 1, 3])
+    assert is_equivariant(network, [4, 3, 2, 1, 0])
+
+
+@pytest.mark.parametrize("model", [name for name in TAGGERS if name != "san"])
+def test_all_other_models_know_the_order(model):
+    network = tagger(*TAGGERS[model])
+    assert not is_equivariant(network, [4, 2, 0, 1, 3])
+    mirrors = model == "r_symmetric"  # left and right cannot be told apart
+    assert is_equivariant(network, [4, 3, 2, 1, 0]) == mirrors
+
+
+@pytest.mark.parametrize("mechanism", ["direct_absolute", "direct_relative"])
+def test_direct_positions_are_in_the_first_layer_only(mechanism):
+    names = [name for name, _ in tagger("none", mechanism).named_parameters() if mechanism in name]
+    assert names == [f"layers.0.attention.mechanisms.{mechanism}.scores"]
+
+
+@pytest.mark.parametrize("mechanism", ["temperature", "convolved_1d", "convolved_2d"])
+def test_the_others_are_in_every_layer(mechanism):
+    network = tagger("none", mechanism)
+    layers = {name.split(".")[1] for name, _ in network.named_parameters() if mechanism in name}
+    assert layers == {"0", "1", "2"}
+
+
+def test_a_sentence_that_is_too_long_is_refused():
+    with pytest.raises((ValueError, IndexError)):
+        outputs(tagger("added", "convolved_1d"), sentence(8))
+
+
+# --- published numbers of parameters (Table 1c) --------------------------------------
+
+PTB = dict(words=range(20002), chars=range(84), tags=range(47))
+
+
+class Tags(list):
+    nspecial = 2
+
+
+def built(architecture: str) -> SanTaggerModel:
+    chosen = SimpleNamespace()
+    ARCH_CONFIG_REGISTRY[architecture](chosen)
+    vocabulary = SimpleNamespace(**PTB)
+    vocabulary.tags = Tags(PTB["tags"])
+    with torch.device("meta"):
+        cfg = SanTaggerConfig(**vars(chosen))
+        return SanTaggerModel.build_model(cfg, SimpleNamespace(vocabulary=vocabulary))
+
+
+def size(model: str) -> int:
+    return sum(p.numel() for p in built(f"san_tagger_{model}_ptb").parameters())
+
+
+CONCATENATED = 18_000 + 12 * (664**2 - 364**2) + 2 * 300 * 47  # not published
+
+
+def test_published_total():
+    assert size("san") == 7_691_823
+
+
+@pytest.mark.parametrize(
+    "model, without, addition",
+    [
+        ("pe_add", "san", 18_000),
+        ("pe_con", "san", CONCATENATED),
+        ("p", "san", 14_400),
+        ("r", "san", 480),
+        ("r_symmetric", "san", 480),
+        ("p_r", "san", 14_880),
+        ("temp", "pe_add", 48),
+        ("conv", "pe_add", 173_760),
+        ("conv2d", "pe_add", 160),
+    ],
+)
+def test_published_additions(model, without, addition):
+    assert size(model) - size(without) == addition
+
+
+@presets
+def test_presets_are_what_they_are_called(model):
+    for suffix, width in ("", 128), ("_ptb", 300):
+        shape = built(f"san_tagger_{model}{suffix}").tagger.shape
+        assert (shape.positions, shape.word_width) == (TAGGERS[model][0], width)
+        assert (shape.layers, shape.heads, shape.max_positions) == (4, 4, 60)
+        assert (shape.character_width, shape.filters) == (64, 64)
+
+
+def test_all_rows_of_table_2b_have_a_preset():
+    kinds = {
+        (positions, tuple(sorted(part.split("(")[0] for part in attention.split(" + "))))
+        for positions, attention in TAGGERS.values()
+    }
+    assert kinds == {
+        ("none", ("",)),
+        ("concatenated", ("",)),
+        ("added", ("",)),
+        ("none", ("direct_absolute",)),
+        ("none", ("direct_relative",)),
+        ("none", ("direct_absolute", "direct_relative")),
+        ("added", ("temperature",)),
+        ("added", ("convolved_1d",)),
+        ("added", ("convolved_2d",)),
+    }
+    assert len(TAGGERS) == 10  # +R also as the authors' program has it
+
+
+def test_padding_and_unknown_are_never_a_tag():
+    model = built("san_tagger_san")
+    scores = torch.tensor([[[9.0, 8.0, 1.0, 3.0], [9.0, 8.0, 2.0, 1.0]]])
+    assert model.tags(scores).tolist() == [[3, 2]]
+
+
+# --- hydra's files ---------------------------------------------------------------------
+
+
+def test_yaml_is_the_preset():
+    found = {
+        path.stem: yaml.safe_load(path.read_text()) for path in PLUGIN.glob("config/tagger/*.yaml")
+    }
+    assert found == {
+        name: {"_name": "san_tagger", "encoder_positions": p, "encoder_attention": a}
+        for name, (p, a) in TAGGERS.items()
+    }
