@@ -1,8 +1,15 @@
 """Importing this registers everything with fairseq."""
 
 from fairseq_posattn import checkpoints
+from fairseq_posattn.criterions import summed_cross_entropy  # noqa: F401
 from fairseq_posattn.criterions import tagging as _tagging_criterion  # noqa: F401
-from fairseq_posattn.models import posattn_transformer, presets, san_tagger  # noqa: F401
+from fairseq_posattn.models import (  # noqa: F401
+    attention_s2s,
+    posattn_transformer,
+    presets,
+    recurrent_lm,
+    san_tagger,
+)
 from fairseq_posattn.optim import rmsprop  # noqa: F401
 from fairseq_posattn.tasks import structured_translation, tagging  # noqa: F401
 

@@ -1,0 +1,150 @@
+"""Speed of the recurrent language models.
+
+    python recipes/benchmark/lm_speed.py --json lm_speed.json
+
+attention: forward and backward from the states h to the contexts c, against the same with a loop
+over the time steps, as a straightforward program has it. Both give the same numbers, which is
+checked first.
+
+model: a training step (forward, loss, backward) of the whole models to that of an LSTM without
+attention: the published one, of 3 layers, and one of 2 layers, as the models with attention have.
+
+Everything on one core, in turn, in one run: each figure is the median of the ratios of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import written_whole
+from fairseq_posattn.recurrent import (
+    ContentAttention,
+    PositionalAttention,
+    RecurrentLanguageModel,
+    RecurrentShape,
+)
+
+
+def positional_loop(attention: PositionalAttention, h: Tensor, lengths: Tensor) -> Tensor:
+    """One time step after the other."""
+    generator = attention.generator
+    compressed, _ = generator.compress(h)
+    factors, sigma = generator.to_mu(compressed).relu(), generator.to_sigma(compressed).sigmoid()
+    mu, contexts = h.new_zeros(h.size(0)), []
+    for t in range(h.size(1)):
+        blocks = torch.stack([mu, 1 / lengths, (t + 1) / lengths], dim=1)  # B 3
+        mu = torch.maximum((factors[:, t] * blocks).sum(dim=1), t / lengths)
+        positions = torch.arange(t + 1) / lengths[:, None]  # B t+1
+        spread = 2 * sigma[:, t] ** 2 + attention.epsilon
+        weights = torch.softmax(-((positions - mu[:, None]) ** 2) / spread, dim=1)
+        contexts.append((weights[:, :, None] * h[:, : t + 1]).sum(dim=1))
+    return torch.stack(contexts, dim=1)
+
+
+def content_loop(attention: ContentAttention, h: Tensor, lengths: Tensor) -> Tensor:
+    scores, contexts = attention.score(h), []
+    for t in range(h.size(1)):
+        weights = torch.softmax(scores[:, : t + 1], dim=1)
+        contexts.append((weights[:, :, None] * h[:, : t + 1]).sum(dim=1))
+    return torch.stack(contexts, dim=1)
+
+
+def attention_steps(options: argparse.Namespace) -> dict[str, Callable[[], None]]:
+    """What is timed: each attention, vectorised and as a loop."""
+    h = torch.randn(options.batch, options.length, options.width, requires_grad=True)
+    lengths = torch.full((options.batch,), options.length)
+    gradient = torch.randn_like(h)
+    steps = {}
+    for name, kind, loop in (
+        ("positional", PositionalAttention, positional_loop),
+        ("content", ContentAttention, content_loop),
+    ):
+        attention = kind(options.width)
+        torch.testing.assert_close(attention.attend(h, lengths)[0], loop(attention, h, lengths))
+        steps[name] = lambda a=attention: a.attend(h, lengths)[0].backward(gradient)
+        steps[f"{name}, loop"] = lambda a=attention, f=loop: f(a, h, lengths).backward(gradient)
+    return steps
+
+
+def model_steps(options: argparse.Namespace) -> dict[str, Callable[[], None]]:
+    """What is timed: a training step of each model."""
+    tokens = torch.randint(4, options.vocabulary, (options.batch, options.length + 1))
+    shapes = {
+        "positional": {"attention": "positional"},
+        "attentive": {"attention": "content"},
+        "lstm, 3 layers": {"attention": "none", "layers": 3},
+        "lstm, 2 layers": {"attention": "none"},
+    }
+    models = {
+        name: RecurrentLanguageModel(
+            RecurrentShape(options.vocabulary, padding=1, width=options.width, **shape)
+        )
+        for name, shape in shapes.items()
+    }
+    return {name: lambda m=model: training_step(m, tokens) for name, model in models.items()}
+
+
+def training_step(model: nn.Module, tokens: Tensor) -> None:
+    read, predicted = tokens[:, :-1], tokens[:, 1:]
+    features, _, _ = model.features(read, torch.full((len(tokens),), read.size(1)))
+    scores = model.scores(features)
+    F.cross_entropy(scores.flatten(0, 1), predicted.flatten(), reduction="sum").backward()
+
+
+def measure(steps: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of CPU of each, in every round; one round before to warm up."""
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(rounds + 1):
+        for name, step in steps.items():
+            start = time.process_time()  # another program on the machine must not count
+            step()
+            if number:
+                seconds[name].append(time.process_time() - start)
+    return seconds
+
+
+def ratio(seconds: dict[str, list[float]], above: str, below: str) -> dict:
+    """The median, and between what the middle half of the rounds lies."""
+    ratios = [a / b for a, b in zip(seconds[above], seconds[below], strict=True)]
+    low, median, high = statistics.quantiles(ratios, n=4)
+    return {"what": f"{above} / {below}", "ratio": median, "low": low, "high": high}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--length", type=int, default=35)
+    parser.add_argument("--width", type=int, default=400)
+    parser.add_argument("--vocabulary", type=int, default=10001)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    attention = measure(attention_steps(options), 4 * options.rounds)
+    rows = [ratio(attention, f"{name}, loop", name) for name in ("positional", "content")]
+    model = measure(model_steps(options), options.rounds)
+    for name in ("positional", "attentive"):
+        rows += [ratio(model, name, f"lstm, {layers} layers") for layers in (3, 2)]
+    for seconds in (attention, model):
+        for name, found in seconds.items():
+            print(f"{name}: {1000 * statistics.median(found):.1f} ms")
+    for row in rows:
+        print(f"{row['what']}: {row['ratio']:.2f} ({row['low']:.2f} to {row['high']:.2f})")
+    if options.json:
+        with written_whole(options.json) as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,106 @@
+"""Where a language model looks: attention weights of sentences, as in Figures 3 and 4 of the paper.
+
+    python recipes/lm/attention_maps.py WORK/data --split test --sentences 3 17 --out WORK/maps \\
+        --path WORK/models/positional/checkpoint_best.pt [--path ...attentive/checkpoint_best.pt]
+
+One figure for each sentence, a panel for each model. A row belongs to the word that is predicted,
+its columns to the words read so far; </s> at their start stands for the beginning of the sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from loaded import load
+from torch import Tensor
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError, replaced_whole
+
+INCHES_OF_A_WORD, MARGIN = 0.22, 1.4
+
+
+@torch.no_grad()
+def weights_of(model, path: Path, tokens: Tensor) -> Tensor:
+    """tokens: T -> T T, the weights of what was read (columns) for each step (rows)."""
+    features = model.extract_features(tokens[None].to(next(model.parameters()).device))
+    weights = features[1].get("weights")
+    if weights is None:
+        raise InputError(f"{path}: this model has no attention; name one that has")
+    return weights[0].float().cpu()
+
+
+def draw(panels: dict[str, Tensor], read: list[str], predicted: list[str], path: Path) -> None:
+    """A figure of the weights of one sentence under each title."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    side = MARGIN + INCHES_OF_A_WORD * len(read)
+    figure, axes = pyplot.subplots(
+        1, len(panels), figsize=(side * len(panels), side), squeeze=False, layout="constrained"
+    )
+    for axis, (title, weights) in zip(axes[0], panels.items(), strict=True):
+        axis.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+        axis.set_xticks(range(len(read)), plain(read), rotation=90, fontsize=8)
+        axis.set_yticks(range(len(predicted)), plain(predicted), fontsize=8)
+        axis.set(title=title, xlabel="read", ylabel="predicted")
+    with replaced_whole(path) as partial:
+        figure.savefig(partial, format="png", dpi=100)
+    pyplot.close(figure)
+
+
+def plain(words: list[str]) -> list[str]:
+    """A dollar would begin a formula."""
+    return [word.replace("$", r"\$") for word in words]
+
+
+def chosen(dataset, split: str, numbers: list[int] | None, first: int) -> list[int]:
+    """Which sentences, counted from 1."""
+    numbers = numbers or list(range(1, min(first, len(dataset)) + 1))
+    for number in numbers:
+        if not 1 <= number <= len(dataset):
+            raise InputError(f"--sentences {number}: {split} has the sentences 1 to {len(dataset)}")
+    return numbers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, help="folder of fairseq-preprocess")
+    parser.add_argument("--path", type=Path, action="append", required=True, help="a checkpoint")
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--sentences", type=int, nargs="+", help="which ones, counted from 1")
+    parser.add_argument("--first", type=int, default=4, help="without --sentences: so many")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the figures")
+    arguments = parser.parse_args()
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise InputError("matplotlib is missing: pip install 'fairseq_posattn[plot]'") from None
+    draw_all(arguments)
+
+
+def draw_all(arguments: argparse.Namespace) -> None:
+    models = {path: load(path, arguments.data) for path in arguments.path}
+    task = next(iter(models.values()))[1]
+    task.load_dataset(arguments.split)
+    dataset, symbols = task.dataset(arguments.split), task.source_dictionary
+    for number in chosen(dataset, arguments.split, arguments.sentences, arguments.first):
+        sentence = dataset[number - 1]
+        panels = {
+            path.parent.name: weights_of(model, path, sentence["source"])
+            for path, (model, _) in models.items()
+        }
+        read, predicted = (
+            [symbols[token] for token in sentence[side].tolist()] for side in ("source", "target")
+        )
+        file = arguments.out / f"{arguments.split}.{number}.png"
+        draw(panels, read, predicted, file)
+        print(file)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,109 @@
+"""The perplexity of a language model, in two ways of counting.
+
+    python recipes/lm/perplexity.py WORK/data --path MODEL.pt --counts WORK/text/counts.json \\
+        --split valid test --json RESULT.json
+
+per word: exp of the mean loss over all predicted words, end of sentence included; what
+fairseq-eval-lm prints.
+
+as published (Dagan 2019): its program never predicts the first word of a sentence, sums the loss
+over the others, and divides the sum by the number of *input* words. A sentence of n words, end of
+sentence included, has n inputs (35 at most) and n - 1 targets; a blank line is one input and no
+target. So the published figures are too low, and only this one may be compared with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from loaded import batches, load
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import read_json, written_whole
+
+
+class Sums(NamedTuple):
+    """What both ways of counting divide."""
+
+    loss: float = 0.0  # natural logarithm, all words
+    words: int = 0
+    loss_without_first: float = 0.0
+    inputs: int = 0  # as published
+
+    def plus(self, losses: list[float], longest: int) -> Sums:
+        """With a sentence's loss of each word; `longest` is how many inputs it has at most."""
+        return Sums(
+            self.loss + sum(losses),
+            self.words + len(losses),
+            self.loss_without_first + sum(losses[1:]),
+            self.inputs + min(len(losses), longest),
+        )
+
+    def perplexities(self, blank_lines: int) -> dict[str, float | int]:
+        return {
+            "per_word": math.exp(self.loss / self.words),
+            "as_published": math.exp(self.loss_without_first / (self.inputs + blank_lines)),
+            "words": self.words,
+            "inputs_as_published": self.inputs + blank_lines,
+        }
+
+
+def sum_up(sentences: Iterable[list[float]], longest: int) -> Sums:
+    sums = Sums()
+    for losses in sentences:
+        sums = sums.plus(losses, longest)
+    return sums
+
+
+@torch.no_grad()
+def losses_of_sentences(model, task, split: str) -> Iterable[list[float]]:
+    """For each sentence of a split the loss of each of its words."""
+    padding = task.target_dictionary.pad()
+    for batch in batches(task, split, next(model.parameters()).device):
+        scores = model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
+        target = batch["target"]  # B T
+        losses = -scores.gather(-1, target[..., None]).squeeze(-1)
+        for row, words in zip(losses, target, strict=True):
+            yield row[words != padding].tolist()
+
+
+def measure(data: Path, path: Path, counts: dict, splits: list[str]) -> dict:
+    model, task = load(path, data)
+    longest = task.args.tokens_per_sample - 1  # the last word kept is predicted, never an input
+    found = {"parameters": sum(parameter.numel() for parameter in model.parameters())}
+    found["splitter"] = counts.get("splitter")
+    for split in splits:
+        sums = sum_up(losses_of_sentences(model, task, split), longest)
+        found[split] = sums.perplexities(counts[split]["blank_lines"])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, help="folder of fairseq-preprocess")
+    parser.add_argument("--path", type=Path, required=True, help="the checkpoint")
+    parser.add_argument("--counts", type=Path, required=True, help="counts.json of prepare.py")
+    parser.add_argument("--split", nargs="+", default=["valid", "test"], help="what to evaluate")
+    parser.add_argument("--json", type=Path, help="write the result to this file too")
+    arguments = parser.parse_args()
+    counts = read_json(arguments.counts, "run recipes/lm/prepare.py again")
+    found = measure(arguments.data, arguments.path, counts, arguments.split)
+    for split in arguments.split:
+        figures = found[split]
+        print(
+            f"{split}: {figures['per_word']:.2f} per word, "
+            f"{figures['as_published']:.2f} as published"
+        )
+    if arguments.json:
+        with written_whole(arguments.json) as file:
+            json.dump(found, file, indent=1)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

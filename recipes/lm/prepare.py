@@ -1,0 +1,112 @@
+"""One sentence a line from the Penn Treebank or WikiText-2, ready for fairseq-preprocess.
+
+    python recipes/lm/prepare.py --corpus wikitext-2 --data DIR --out WORK/text
+
+Blank lines hold nothing to predict and are left out; counts.json keeps their number, since the
+published perplexities counted each as one word (see perplexity.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from sentences import Splitter, by_punkt, by_rules, punkt_is_there
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError, folder_written_whole, read_lines, written_whole
+
+SPLITS = ("train", "valid", "test")
+FILES = {"ptb": "ptb.{split}.txt", "wikitext-2": "wiki.{split}.tokens"}
+PACKED = ("", ".xz", ".gz", ".zst")
+
+
+def find(data: Path, corpus: str, split: str) -> Path:
+    name = FILES[corpus].format(split=split)
+    for suffix in PACKED:
+        if (path := data / f"{name}{suffix}").exists():
+            return path
+    raise InputError(
+        f"{data}: no {name} (or .xz, .gz, .zst): --data names the folder of the three files of "
+        f"{corpus}, --corpus which corpus that is"
+    )
+
+
+def one_sentence(words: list[str]) -> Iterator[list[str]]:
+    """For a corpus that has one sentence a line."""
+    yield words
+
+
+def splitter(corpus: str, wanted: str) -> tuple[str, Splitter]:
+    """The name of what finds the sentences of a line, and the function."""
+    if corpus == "ptb":
+        return "none", one_sentence
+    if wanted == "punkt" and not punkt_is_there():
+        raise InputError(
+            "--splitter punkt: nltk or its data are not there: pip install nltk, "
+            "python -m nltk.downloader punkt_tab (older nltk: punkt); or --splitter rules"
+        )
+    if wanted == "punkt" or (wanted == "auto" and punkt_is_there()):
+        return "punkt", by_punkt
+    return "rules", by_rules
+
+
+def write_split(source: Path, target: Path, split_line: Splitter, limit: int | None) -> dict:
+    """The sentences of a file, up to so many words; -> what was counted."""
+    counts = {"sentences": 0, "words": 0, "blank_lines": 0}
+    with written_whole(target) as file:
+        for line in read_lines(source):
+            if limit is not None and counts["words"] >= limit:
+                break
+            words = line.split()
+            counts["blank_lines"] += not words
+            for sentence in split_line(words) if words else ():
+                file.write(" ".join(sentence) + "\n")
+                counts["sentences"] += 1
+                counts["words"] += len(sentence)
+    if not counts["sentences"]:
+        raise InputError(f"{source}: no words; get the file again")
+    return counts
+
+
+def prepare(corpus: str, data: Path, out: Path, wanted: str, limit: int | None) -> dict:
+    """Writes train.txt, valid.txt, test.txt and counts.json."""
+    name, split_line = splitter(corpus, wanted)
+    found = {"corpus": corpus, "splitter": name}
+    sources = {split: find(data, corpus, split) for split in SPLITS}
+    with folder_written_whole(out, replace=True) as folder:
+        for split, source in sources.items():
+            share = limit if limit is None or split == "train" else limit // 10
+            found[split] = write_split(source, folder / f"{split}.txt", split_line, share)
+        with written_whole(folder / "counts.json") as file:
+            json.dump(found, file, indent=1)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--corpus", choices=FILES, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the three files")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument(
+        "--splitter",
+        choices=("auto", "punkt", "rules"),
+        default="auto",
+        help="of WikiText: nltk's punkt as published, rules of ours, auto: punkt if it is there",
+    )
+    parser.add_argument(
+        "--words", type=int, help="only about so many of training, a tenth of the others"
+    )
+    arguments = parser.parse_args()
+    found = prepare(
+        arguments.corpus, arguments.data, arguments.out, arguments.splitter, arguments.words
+    )
+    print(f"sentences: {found['splitter']}")
+    for split in SPLITS:
+        print(split, ", ".join(f"{count} {name}" for name, count in found[split].items()))
+
+
+if __name__ == "__main__":
+    command_line.run(main)

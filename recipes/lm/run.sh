@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# Trains a language model of Dagan (2019) as published, and prints its perplexity, counted for each
+# word and as published, beside the published one. Goes on where it was interrupted.
+#
+#   recipes/lm/run.sh --data DIR --model positional|attentive|lstm [options] [-- OPTIONS OF fairseq-train]
+#
+#   --data DIR       ptb: ptb.{train,valid,test}.txt; wikitext-2: wiki.{train,valid,test}.tokens; or .xz, .gz, .zst
+#   --corpus NAME    ptb or wikitext-2 (default: wikitext-2)
+#   --epochs N       at most (default: 500 for ptb, 750 for wikitext-2; early stopping after 10 without gain)
+#   --gpus N         processes, one for each GPU (default: 1); --cpu: none
+#   --words N        a trial: about N words of training and a tenth of valid and test, words seen once or twice unknown
+#   --splitter NAME  sentences of WikiText: punkt (nltk and its data), rules (ours), auto (default: punkt if there)
+#   --maps N         attention of the first N sentences of test as figures (default: 4; 0: none)
+#   --work DIR       default: recipes/lm/work; results: DIR/results, figures: DIR/maps
+#   --seed N         default: 1
+#   --dry-run        prints the commands instead
+set -euo pipefail
+
+called_from=$PWD
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+# shellcheck source=recipes/common.sh
+. recipes/common.sh
+
+here=recipes/lm
+source='' model='' corpus=wikitext-2 epochs='' gpus=1 cpu='' words='' splitter=auto maps=4
+work=$here/work seed=1 dry_run='' rest=()
+
+usage() { # EXIT-CODE
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$here/run.sh" >&"$((1 + ($1 > 0)))"
+    exit "$1"
+}
+
+fail() {
+    printf 'lm: %s\n' "$*" >&2
+    exit 1
+}
+
+read_options() {
+    while (($#)); do
+        case $1 in
+            --cpu) cpu=yes && shift ;;
+            --dry-run) dry_run=yes && shift ;;
+            --help | -h) usage 0 ;;
+            --data) source=${2:?--data needs a folder} && shift 2 ;;
+            --model | --corpus | --epochs | --gpus | --words | --splitter | --maps | --work | --seed)
+                [[ $# -gt 1 ]] || fail "$1 needs a value"
+                printf -v "${1#--}" '%s' "$2" && shift 2
+                ;;
+            --) rest=("${@:2}") && break ;;
+            *) echo "unknown option: $1" >&2 && usage 2 ;;
+        esac
+    done
+    [[ -n $source && -n $model ]] || usage 2
+    [[ $source == /* ]] || source=$called_from/$source
+    [[ $work == /* || $work == "$here/work" ]] || work=$called_from/$work
+}
+
+# Sets what is particular to the model and the corpus, as published.
+settings() {
+    case $model in
+        positional) arch=positional_attentive_lm batch=32 ;;
+        attentive) arch=attentive_lm batch=32 ;;
+        lstm) arch=lstm_lm_tied batch=20 ;;
+        *) fail "--model $model: positional, attentive or lstm is expected" ;;
+    esac
+    case $corpus in
+        ptb) epochs=${epochs:-500} ;;
+        wikitext-2) epochs=${epochs:-750} ;;
+        *) fail "--corpus $corpus: ptb or wikitext-2 is expected" ;;
+    esac
+    local name
+    for name in epochs gpus seed maps words; do
+        [[ ${!name:-0} =~ ^[0-9]+$ ]] || fail "--$name ${!name}: a number is expected"
+    done
+    ((gpus > 0 && batch % gpus == 0)) ||
+        fail "--gpus $gpus: the $batch sentences of a batch are shared equally, so it must divide $batch"
+    [[ -n $dry_run || -d $source ]] || fail "$source: no such folder"
+}
+
+do_or_show() {
+    if [[ -n $dry_run ]]; then
+        printf '%q ' "$@"
+        echo
+    else
+        "$@"
+    fi
+}
+
+# One folder must not mix corpora: what was prepared has to be what is asked for now.
+check_work() {
+    local asked="$corpus words=${words:-all} splitter=$splitter"
+    [[ -z $dry_run ]] || return 0
+    mkdir -p "$work"
+    if [[ -e $work/settings ]]; then
+        [[ $(<"$work/settings") == "$asked" ]] ||
+            fail "$work holds $(<"$work/settings"), not $asked: name another folder with --work"
+    else
+        echo "$asked" >"$work/settings"
+    fi
+}
+
+prepare() {
+    if [[ ! -e $work/text/counts.json || -n $dry_run ]]; then
+        do_or_show python $here/prepare.py --corpus "$corpus" --data "$source" --out "$work/text" \
+            --splitter "$splitter" ${words:+--words "$words"}
+    fi
+    if [[ ! -e $work/data/dict.txt || -n $dry_run ]]; then
+        do_or_show rm -rf "$work/data.partial"
+        do_or_show fairseq-preprocess --only-source --trainpref "$work/text/train.txt" \
+            --validpref "$work/text/valid.txt" --testpref "$work/text/test.txt" \
+            --padding-factor 1 ${words:+--thresholdsrc 3} --destdir "$work/data.partial"
+        do_or_show rm -rf "$work/data"
+        do_or_show mv "$work/data.partial" "$work/data"
+    fi
+}
+
+# 36: the 35 words that are read and the one after them, which is predicted. A batch size multiple
+# of 8, fairseq's default, would make 16 of 20.
+train() {
+    local folder=$work/models/$model devices=(--distributed-world-size "$gpus")
+    if [[ -z $dry_run && -e $folder/epochs && $(<"$folder/epochs") -ge $epochs ]]; then
+        return
+    fi
+    [[ -z $cpu ]] || devices=(--cpu)
+    [[ -n $dry_run ]] || mkdir -p "$folder"
+    do_or_show posattn-train "$work/data" --task language_modeling --arch $arch \
+        --sample-break-mode eos --tokens-per-sample 36 --shorten-method truncate \
+        --criterion summed_cross_entropy --optimizer sgd --lr 30 --clip-norm 0.25 \
+        --weight-decay 1.2e-6 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-patience 5 \
+        --batch-size $((batch / gpus)) --batch-size-valid 100 --required-batch-size-multiple 1 \
+        --max-epoch "$epochs" --patience 10 --no-epoch-checkpoints --num-workers 0 --seed "$seed" \
+        --log-format simple --log-interval 100 --log-file "$folder/train.log" \
+        --save-dir "$folder" "${devices[@]}" ${rest[@]+"${rest[@]}"}
+    [[ -n $dry_run ]] || echo "$epochs" >"$folder/epochs"
+}
+
+evaluate() {
+    local path=$work/models/$model/checkpoint_best.pt result=$work/results/$corpus.$model.json
+    if [[ -n $dry_run || ! $result -nt $path ]]; then
+        if [[ $model != lstm && $maps != 0 ]]; then
+            do_or_show python $here/attention_maps.py "$work/data" --path "$path" --split test \
+                --first "$maps" --out "$work/maps/$model"
+        fi
+        do_or_show python $here/perplexity.py "$work/data" --path "$path" \
+            --counts "$work/text/counts.json" --split valid test --json "$result"
+    fi
+    do_or_show python $here/table.py --results "$work/results" --corpus "$corpus"
+}
+
+read_options "$@"
+settings
+if [[ -z $dry_run ]]; then
+    set_up recipes
+fi
+export PYTHONWARNINGS=ignore
+check_work
+prepare
+train
+evaluate

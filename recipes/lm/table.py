@@ -1,0 +1,85 @@
+"""Perplexities beside the published ones, as Markdown.
+
+    python recipes/lm/table.py --results WORK/results [--corpus ptb] [--out table.md]
+
+A result is what perplexity.py wrote: CORPUS.MODEL.json. published.tsv holds the tables of the
+paper. Its parameters are those of PTB in both.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError, read_json, read_lines, written_whole
+
+NONE = "–"
+SPLITS = ("valid", "test")
+PUBLISHED = Path(__file__).with_name("published.tsv")
+
+
+class Row(NamedTuple):
+    corpus: str
+    model: str
+    parameters: str
+    valid: str
+    test: str
+
+
+def published() -> Iterator[Row]:
+    for number, line in enumerate(read_lines(PUBLISHED), start=1):
+        if line.startswith("#"):
+            continue
+        columns = line.split("\t")
+        if len(columns) != len(Row._fields):
+            raise InputError(f"{PUBLISHED}:{number}: {len(columns)} columns, 5 are expected")
+        yield Row(*columns)
+
+
+def result(folder: Path, row: Row) -> dict | None:
+    path = folder / f"{row.corpus}.{row.model}.json"
+    if not path.exists():
+        return None
+    return read_json(path, "delete it and start recipes/lm/run.sh again")
+
+
+def cells(row: Row, found: dict | None) -> list[str]:
+    parameters = f"{found['parameters']:,}" if found else NONE
+    line = [row.corpus, row.model, f"{parameters} ({row.parameters})"]
+    for split in SPLITS:
+        figures = found.get(split, {}) if found else {}
+        for name in ("per_word", "as_published"):
+            line.append(f"{figures[name]:.2f}" if name in figures else NONE)
+        line.append(getattr(row, split))
+    return line
+
+
+def markdown(folder: Path, corpus: str | None) -> Iterator[str]:
+    heads = ["corpus", "model", "parameters (published)"]
+    for split in SPLITS:
+        heads += [f"{split}, per word", "as published", "published"]
+    yield "| " + " | ".join(heads) + " |"
+    yield "|" + "---|" * len(heads)
+    for row in published():
+        if corpus in (None, row.corpus):
+            yield "| " + " | ".join(cells(row, result(folder, row))) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--corpus", help="only the rows of this one")
+    parser.add_argument("--out", type=Path, help="write the table to this file too")
+    arguments = parser.parse_args()
+    table = "\n".join(markdown(arguments.results, arguments.corpus))
+    print(table)
+    if arguments.out:
+        with written_whole(arguments.out) as file:
+            file.write(table + "\n")
+
+
+if __name__ == "__main__":
+    command_line.run(main)

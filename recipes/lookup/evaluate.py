@@ -1,0 +1,185 @@
+"""Accuracy of the models of the lookup recipe, by what is new in a line and by its length.
+
+    python recipes/lookup/evaluate.py WORK [WORK ...] --out RESULTS
+
+Of several runs (run.sh with other seeds, each with a folder of its own): the mean, with the lowest
+and the highest. RESULTS gets lookup.json, lookup.md and, where matplotlib is there, lookup.png.
+
+A word counts as right where it stands in the place of the gold target's; what a short output lacks
+is wrong. A sequence is right if it is the gold target, no longer and no shorter. The first word of
+each target is a copy of the source's, and of eight strings one is right by chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import InputError, read_lines, replaced_whole, written_whole
+
+MODELS = Path(__file__).with_name("models.tsv")
+LONGER = "longer"
+MEASURES = ("sequences", "words")
+
+Accuracies = dict[str, dict[str, float]]  # column -> measure -> share
+
+
+def columns(raw: Path) -> list[str]:
+    """The column that each line of the test set counts in: its kind, or its number of tables."""
+    sources, kinds = read_lines(raw / "test.src"), read_lines(raw / "test.kinds")
+    return [
+        f"{len(source.split()) - 1} tables" if kind == LONGER else kind
+        for source, kind in zip(sources, kinds, strict=True)
+    ]
+
+
+def outputs(log: Path, count: int) -> list[str]:
+    """What was decoded, in the order of the test set."""
+    remedy = "delete it and start recipes/lookup/run.sh again"
+    if not log.exists():
+        raise InputError(f"{log}: missing; run recipes/lookup/run.sh to its end first")
+    found: dict[int, str] = {}
+    for number, line in enumerate(read_lines(log), start=1):
+        if line.startswith("H-"):
+            match = re.fullmatch(r"H-(\d+)\t\S+\t(.*)", line)
+            if match is None:
+                raise InputError(f"{log}:{number}: no output of fairseq-generate; {remedy}")
+            found[int(match[1])] = match[2]
+    if sorted(found) != list(range(count)):
+        raise InputError(f"{log}: {len(found)} of {count} outputs; {remedy}")
+    return [found[number] for number in range(count)]
+
+
+def accuracies(columns: list[str], gold: list[str], decoded: list[str]) -> Accuracies:
+    sequences, right, words = defaultdict(list), defaultdict(int), defaultdict(int)
+    for column, target, output in zip(columns, gold, decoded, strict=True):
+        sequences[column].append(target == output)
+        right[column] += words_right(target.split(), output.split())
+        words[column] += len(target.split())
+    return {
+        column: {"sequences": mean(found), "words": right[column] / words[column]}
+        for column, found in sequences.items()
+    }
+
+
+def words_right(target: list[str], output: list[str]) -> int:
+    return sum(one == other for one, other in zip(target, output, strict=False))
+
+
+def evaluate(work: Path) -> dict[str, dict]:
+    """Model -> its size and its accuracies."""
+    if not (work / "raw/test.kinds").exists():
+        raise InputError(f"{work}: no folder of this recipe; make it with recipes/lookup/run.sh")
+    gold, found = list(read_lines(work / "raw/test.tgt")), {}
+    for line in read_lines(MODELS):
+        name, architecture = line.split("\t")
+        decoded = outputs(work / name / "generate.log", len(gold))
+        found[name] = {
+            "architecture": architecture,
+            "parameters": parameters(work / name / "train.log"),
+            "accuracy": accuracies(columns(work / "raw"), gold, decoded),
+        }
+    return found
+
+
+def parameters(log: Path) -> int:
+    counted = re.search(r"num\. shared model params: ([\d,]+)", log.read_text(encoding="utf-8"))
+    if counted is None:
+        raise InputError(f"{log}: does not say how large the model is; delete it and train again")
+    return int(counted[1].replace(",", ""))
+
+
+def shares(runs: list[dict], model: str, column: str, measure: str) -> list[float]:
+    """In percent, one for each run."""
+    return [100 * run[model]["accuracy"][column][measure] for run in runs]
+
+
+def cell(found: list[float]) -> str:
+    if len(found) == 1:
+        return f"{found[0]:.1f}"
+    return f"{mean(found):.1f} ({min(found):.0f}–{max(found):.0f})"
+
+
+def markdown(runs: list[dict]) -> Iterator[str]:
+    for measure in MEASURES:
+        heads = list(next(iter(runs[0].values()))["accuracy"])
+        yield f"Accuracy in % by {measure.removesuffix('s')}{of_runs(len(runs))}:"
+        yield ""
+        yield "| model | parameters | " + " | ".join(heads) + " |"
+        yield "|---|" + "---:|" * (len(heads) + 1)
+        for model, described in runs[0].items():
+            cells = [cell(shares(runs, model, column, measure)) for column in heads]
+            yield f"| `{described['architecture']}` | {described['parameters']:,} | " + (
+                " | ".join(cells) + " |"
+            )
+        yield ""
+
+
+def of_runs(count: int) -> str:
+    return "" if count == 1 else f", mean (lowest–highest) of {count} runs"
+
+
+def draw(runs: list[dict], path: Path) -> None:
+    """Accuracy by the number of tables; two stands for the compositions that are held out."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.4), sharey=True)
+    for panel, measure in zip(panels, MEASURES, strict=True):
+        for model, described in runs[0].items():
+            lengths, found = by_length(runs, model, measure)
+            middle = [mean(numbers) for numbers in found]
+            (line,) = panel.plot(lengths, middle, marker="o", label=described["architecture"])
+            low, high = [min(n) for n in found], [max(n) for n in found]
+            panel.fill_between(lengths, low, high, color=line.get_color(), alpha=0.15)
+        panel.axvline(2.5, color="grey", linestyle=":")
+        panel.set(xlabel="tables (trained on: 1 and 2)", ylabel=f"right {measure}, %")
+        panel.set_ylim(-3, 103)
+    panels[0].legend(fontsize="small")
+    figure.tight_layout()
+    with replaced_whole(path) as partial:
+        figure.savefig(partial, format="png", dpi=110)
+    pyplot.close(figure)
+
+
+def by_length(runs: list[dict], model: str, measure: str) -> tuple[list[int], list[list[float]]]:
+    named = {"held-out compositions": 2}
+    for column in runs[0][model]["accuracy"]:
+        if column.endswith(" tables") and column[0].isdigit():
+            named[column] = int(column.split()[0])
+    return list(named.values()), [shares(runs, model, column, measure) for column in named]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("work", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    runs = [evaluate(work) for work in args.work]
+    if len({json.dumps([list(m["accuracy"]) for m in run.values()]) for run in runs}) > 1:
+        raise InputError("the runs have different test sets: name runs of the same options")
+    table = "\n".join(markdown(runs))
+    with written_whole(args.out / "lookup.json") as file:
+        json.dump({"runs": runs}, file, indent=2)
+        file.write("\n")
+    with written_whole(args.out / "lookup.md") as file:
+        file.write(table)
+    print(table)
+    try:
+        draw(runs, args.out / "lookup.png")
+    except ImportError:
+        print("no figure: it takes matplotlib (pip install 'fairseq_posattn[plot]')")
+        return
+    print(f"figure: {args.out / 'lookup.png'}")
+
+
+if __name__ == "__main__":
+    command_line.run(main)

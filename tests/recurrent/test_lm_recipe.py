@@ -1,0 +1,285 @@
+"""The recipe of the language models: its arithmetic, its preparation, and real runs."""
+
+import importlib
+import json
+import lzma
+import math
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import slow_attention as slow
+from lm_corpus import make_ptb, make_wikitext
+
+from commands import PLUGIN, ROOT, run
+from in_process import call
+
+RECIPE = ROOT / "recipes/lm"
+sys.path.append(str(RECIPE))  # last: other recipes have a table.py too
+LM = ["--task", "language_modeling", "--sample-break-mode", "eos", "--tokens-per-sample", "36"]
+LM += ["--shorten-method", "truncate", "--user-dir", PLUGIN]
+TINY = ["--decoder-embed-dim", "16", "--cpu", "--num-workers", "0", "--seed", "1"]
+PUBLISHED = ["--criterion", "summed_cross_entropy", "--optimizer", "sgd", "--lr", "30"]
+PUBLISHED += ["--clip-norm", "0.25", "--weight-decay", "1.2e-6"]
+PUBLISHED += ["--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5", "--lr-patience", "5"]
+
+
+# sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("A dog . A cat .", ["A dog .", "A cat ."]),
+        ("A dog ! Why ? Yes", ["A dog !", "Why ?", "Yes"]),
+        ("Mr. Smith lives in the U.S. now .", ["Mr. Smith lives in the U.S. now ."]),
+        ("It grew by 0 @.@ 7 kg . Then 5 .", ["It grew by 0 @.@ 7 kg .", "Then 5 ."]),
+        ('He said " Go . " Then he left .', ['He said " Go . "', "Then he left ."]),
+        ('He left . " Go " , she said .', ["He left .", '" Go " , she said .']),
+        ("( See there . ) It ends .", ["( See there . )", "It ends ."]),
+        ('" What ? " asked he .', ['" What ? " asked he .']),
+        ("Well . . . no . Yes .", ["Well . . . no .", "Yes ."]),
+        (" = = Life cycle = = ", ["= = Life cycle = ="]),
+        ("", []),
+    ],
+)
+def test_sentences_by_rules(text, sentences):
+    from sentences import by_rules
+
+    assert [" ".join(words) for words in by_rules(text.split())] == sentences
+
+
+def test_punkt_must_be_there_to_be_asked_for(tmp_path):
+    from prepare import splitter
+    from sentences import punkt_is_there
+
+    from fairseq_posattn.files import InputError
+
+    if punkt_is_there():
+        assert splitter("wikitext-2", "auto")[0] == "punkt"
+    else:
+        assert splitter("wikitext-2", "auto")[0] == "rules"
+        with pytest.raises(InputError, match="--splitter punkt: nltk or its data are not there"):
+            splitter("wikitext-2", "punkt")
+
+
+# preparation
+
+
+def prepare(*arguments, **kwargs):
+    return run(sys.executable, RECIPE / "prepare.py", *arguments, **kwargs)
+
+
+def test_blank_lines_are_counted_and_left_out(tmp_path):
+    make_wikitext(tmp_path / "raw")
+    packed = lzma.compress((tmp_path / "raw/wiki.test.tokens").read_bytes())
+    (tmp_path / "raw/wiki.test.tokens").rename(tmp_path / "plain")
+    (tmp_path / "raw/wiki.test.tokens.xz").write_bytes(packed)
+    options = ["--corpus", "wikitext-2", "--data", tmp_path / "raw", "--splitter", "rules"]
+    prepare(*options, "--out", tmp_path / "text")
+    counts = json.loads((tmp_path / "text/counts.json").read_text())
+    assert counts["splitter"] == "rules"
+    for split, raw in (("train", "raw/wiki.train.tokens"), ("test", "plain")):
+        original, lines = (tmp_path / raw).read_text(), (tmp_path / f"text/{split}.txt").read_text()
+        assert original.split() == lines.split()
+        found = counts[split]
+        assert found["words"] == len(original.split())
+        assert found["blank_lines"] == sum(not line.strip() for line in original.split("\n")[:-1])
+        assert found["sentences"] == len(lines.splitlines())
+        assert all(lines.splitlines())
+    assert counts["train"]["sentences"] == 30 * 4 + 1
+
+
+def test_a_part_for_a_trial(tmp_path):
+    make_ptb(tmp_path / "raw")
+    options = ["--corpus", "ptb", "--data", tmp_path / "raw", "--out", tmp_path / "text"]
+    prepare(*options, "--words", 100)
+    counts = json.loads((tmp_path / "text/counts.json").read_text())
+    assert 100 <= counts["train"]["words"] < 120 and 10 <= counts["test"]["words"] < 30
+
+
+def test_a_corpus_that_is_not_there(tmp_path):
+    result = prepare(
+        *("--corpus", "ptb", "--data", tmp_path, "--out", tmp_path / "text"), check=False
+    )
+    assert result.returncode == 1 and "no ptb.train.txt" in result.stdout
+    assert "Traceback" not in result.stdout and not (tmp_path / "text").exists()
+
+
+# perplexity
+
+
+def test_both_perplexities_by_hand():
+    from perplexity import sum_up
+
+    # one sentence of one word and end of sentence, one cut after 36 words, one of end alone
+    sentences = [[2.0, 1.0], [3.0] + [0.5] * 35, [4.0]]
+    found = sum_up(sentences, longest=35).perplexities(blank_lines=2)
+    everything = [loss for sentence in sentences for loss in sentence]
+    assert found["words"] == 39
+    assert found["per_word"] == pytest.approx(slow.perplexity(everything, 39))
+    assert found["per_word"] == pytest.approx(math.exp((2 + 1 + 3 + 17.5 + 4) / 39))
+    # inputs: 2 words, 35 of 36, 1, and 2 blank lines; the first words' losses are left out
+    assert found["inputs_as_published"] == 2 + 35 + 1 + 2
+    assert found["as_published"] == pytest.approx(math.exp((1 + 17.5) / 40))
+
+
+def test_the_table_stands_beside_the_published_one(tmp_path):
+    figures = {"per_word": 90.128, "as_published": 70.5}
+    result = {"parameters": 6931446, "valid": figures, "test": figures}
+    (tmp_path / "ptb.positional.json").write_text(json.dumps(result))
+    printed = run(sys.executable, RECIPE / "table.py", "--results", tmp_path).stdout
+    assert (
+        "| ptb | positional | 6,931,446 (6.9 M) | 90.13 | 70.50 | 72.69 | 90.13 | 70.50 | 70.92 |"
+        in printed
+    )
+    assert "| wikitext-2 | attentive | – (7.06 M) | – | – | 78.43 | – | – | 74.37 |" in printed
+    assert printed.count("\n| ") == 1 + 6 - 1
+    (tmp_path / "ptb.positional.json").write_text("{")
+    failed = run(sys.executable, RECIPE / "table.py", "--results", tmp_path, check=False)
+    assert failed.returncode == 1 and "damaged" in failed.stdout
+
+
+def test_learning_curves_from_both_formats_of_a_log(tmp_path):
+    simple, logged = tmp_path / "simple.log", tmp_path / "json.log"
+    simple.write_text(
+        "x | INFO | train_inner | epoch 001: 1 / 9 loss=12.5, ppl=3, num_updates=10, lr=30\n"
+        "x | INFO | valid | epoch 001 | valid on 'valid' subset | loss 9.25 | ppl 3 | wps 4 | "
+        "num_updates 20\n"
+    )
+    logged.write_text(
+        'x | INFO | train_inner | {"epoch": 1, "loss": "12.5", "ppl": "3", "num_updates": "10"}\n'
+        'x | INFO | valid | {"epoch": 1, "valid_loss": "9.25", "valid_num_updates": "20"}\n'
+    )
+    from learning_curves import read_curves
+
+    expected = {"train": [(10, 12.5)], "valid": [(20, 9.25)]}
+    assert read_curves(simple) == expected and read_curves(logged) == expected
+    plot = tmp_path / "curves.png"
+    run(sys.executable, RECIPE / "learning_curves.py", f"a={logged}", "--plot", plot)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+# real runs
+
+
+def recipe(*arguments, **kwargs):
+    return run(RECIPE / "run.sh", *arguments, env={"VIRTUAL_ENV": sys.prefix}, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("model", "arch", "batch"),
+    [
+        ("positional", "positional_attentive_lm", 32),
+        ("attentive", "attentive_lm", 32),
+        ("lstm", "lstm_lm_tied", 20),
+    ],
+)
+def test_the_recipe_shows_its_commands(model, arch, batch, tmp_path):
+    options = ["--data", "D", "--model", model, "--dry-run", "--work", tmp_path / "work"]
+    printed = recipe(*options, "--gpus", 2, "--", "--fp16").stdout
+    assert f"--arch {arch} " in printed and f"--batch-size {batch // 2} " in printed
+    assert "--max-epoch 750 --patience 10" in printed and "--fp16" in printed
+    assert ("attention_maps.py" in printed) == (model != "lstm")
+    assert "--max-epoch 500" in recipe(*options, "--corpus", "ptb").stdout
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "gru", "--data", "."], "positional, attentive or lstm is expected"),
+        (["--model", "lstm", "--data", "."], "no wiki.train.tokens"),
+        (["--model", "lstm", "--data", "nowhere"], "nowhere: no such folder"),
+        (["--model", "lstm", "--data", ".", "--gpus", "3"], "must divide 20"),
+        (["--model", "lstm", "--data", ".", "--epochs", "x"], "a number is expected"),
+        (["--model", "lstm", "--data", ".", "--corpus", "wiki"], "ptb or wikitext-2"),
+        (["--model", "lstm"], "--data DIR"),
+    ],
+)
+def test_the_recipe_says_what_is_wrong(options, message, tmp_path):
+    result = recipe(*options, "--work", tmp_path / "work", check=False)
+    assert result.returncode in (1, 2) and message in result.stdout
+    assert "Traceback" not in result.stdout
+
+
+@pytest.mark.long
+def test_the_recipe_from_text_to_table(tmp_path):
+    make_wikitext(tmp_path / "raw")
+    work = tmp_path / "work"
+    common = ["--data", tmp_path / "raw", "--cpu", "--work", work, "--maps", 1]
+    small = ["--epochs", 2, "--", "--decoder-embed-dim", 16]
+    printed = recipe("--model", "positional", *common, *small).stdout
+    assert "| wikitext-2 | positional | " in printed
+    assert (work / "maps/positional/test.1.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads((work / "results/wikitext-2.positional.json").read_text())
+    # every word of valid is predicted but what lies beyond the 36th
+    lengths = [len(line.split()) + 1 for line in (work / "text/valid.txt").read_text().splitlines()]
+    assert found["valid"]["words"] == sum(min(length, 36) for length in lengths)
+    assert found["valid"]["per_word"] == pytest.approx(
+        evaluated(work / "data", work / "models/positional/checkpoint_best.pt"), rel=1e-3
+    )
+    # started again, it neither trains nor evaluates; what was prepared is not taken for another
+    checkpoint = work / "models/positional/checkpoint_last.pt"
+    before = checkpoint.stat().st_mtime_ns
+    assert "perplexity" not in recipe("--model", "positional", *common, *small).stdout
+    assert checkpoint.stat().st_mtime_ns == before
+    other = recipe("--model", "lstm", *common, "--words", 50, check=False)
+    assert other.returncode == 1 and "name another folder with --work" in other.stdout
+
+
+def evaluated(data: Path, checkpoint: Path) -> float:
+    """The perplexity that fairseq-eval-lm prints for valid."""
+    options = ["--gen-subset", "valid", "--batch-size", 7, "--cpu", "--num-workers", 0]
+    found = call("eval_lm", data, "--path", checkpoint, *options, *LM)
+    return float(re.search(r"Perplexity: ([\d.]+)", found.output)[1])
+
+
+@pytest.fixture(scope="module")
+def tiny_data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("lm")
+    make_ptb(folder / "raw")
+    importlib.import_module("prepare").prepare("ptb", folder / "raw", folder / "text", "auto", None)
+    texts = [part for s in ("train", "valid") for part in (f"--{s}pref", folder / f"text/{s}.txt")]
+    options = ["--only-source", "--padding-factor", 1, "--destdir", folder / "data"]
+    call("preprocess", *texts, *options)
+    return folder / "data"
+
+
+def train(data: Path, save_dir: Path, arch: str, *options) -> str:
+    return call(
+        "train",
+        *(data, "--arch", arch, *LM, *TINY, *PUBLISHED, "--batch-size", 20),
+        *("--required-batch-size-multiple", 1, "--log-format", "simple", "--log-interval", 1),
+        *("--save-dir", save_dir, "--no-epoch-checkpoints", *options),
+    ).output
+
+
+@pytest.mark.parametrize("arch", ["positional_attentive_lm", "attentive_lm", "lstm_lm_tied"])
+def test_training_evaluation_and_sampling(arch, tiny_data, tmp_path):
+    trained = train(tiny_data, tmp_path, arch, "--max-epoch", 2)
+    assert len(re.findall(r"valid on 'valid' subset", trained)) == 2
+    reported = float(re.findall(r"subset \| loss ([\d.]+)", trained)[-1])
+    checkpoint = tmp_path / "checkpoint_last.pt"
+    assert evaluated(tiny_data, checkpoint) == pytest.approx(2**reported, rel=1e-2)
+    sampled = call(
+        "interactive",
+        *(tiny_data, "--path", checkpoint, "--cpu", "--sampling"),
+        *("--beam", 2, "--nbest", 2, "--max-len-b", 10, "--seed", 1, *LM),
+        input="The dog\nThe\n",
+    ).output
+    samples = re.findall(r"^H-(\d)\t\S+\t(.*)$", sampled, re.M)
+    assert [number for number, _ in samples] == ["0", "0", "1", "1"]
+    assert all(text.startswith("The dog") for number, text in samples if number == "0")
+
+
+def test_batches_of_one_update_give_the_gradient_of_their_sum(tiny_data, tmp_path):
+    still = ["--lr", 0, "--max-update", 1, "--decoder-dropout-in", 0, "--dropout", 0]
+    still += ["--decoder-dropout-out", 0, "--clip-norm", 0, "--curriculum", 1]
+    norms = []
+    for batch, together in ((60, 1), (20, 3)):
+        options = ["--batch-size", batch, "--update-freq", together, *still]
+        printed = train(tiny_data, tmp_path / str(batch), "attentive_lm", *options)
+        norms.append(float(re.search(r"gnorm=([\d.]+)", printed)[1]))
+    assert norms[0] == pytest.approx(norms[1], rel=1e-3) and norms[0] > 5
