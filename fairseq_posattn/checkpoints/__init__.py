@@ -1,5 +1,5 @@
 """Checkpoints that are safe to load, never torn, not written by two trainings at once, and that
-remember what early stopping counts.
+remember for how long nothing has improved.
 
 fairseq offers no hook for any of these, so `install` wraps a few of its functions.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
@@ -26,6 +27,8 @@ def install() -> None:
     wrap(checkpoint_utils, "load_checkpoint", patience.remembered)
     wrap(checkpoint_utils, "save_checkpoint", whole.marked)
     wrap(Trainer, "save_checkpoint", patience.stored)
+    wrap(ReduceLROnPlateauLRSchedule, "state_dict", patience.with_bad_epochs)
+    wrap(ReduceLROnPlateauLRSchedule, "load_state_dict", patience.and_bad_epochs)
     wrap(FairseqTask, "get_batch_iterator", whole.same_batches)
     wrap(distributed_utils, "_infer_torch_distributed_launch_init", processes.without_gpus)
     PathManager.copy = staticmethod(whole.whole_copy(PathManager.copy))

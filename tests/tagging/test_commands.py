@@ -224,6 +224,16 @@ def test_patience_outlives_an_interruption(data, tmp_path, options, more):
     assert re.findall(r"end of epoch (\d+)", log) == more
 
 
+def test_a_plateau_outlives_an_interruption(data, tmp_path):
+    """Nothing gets better: the rate falls after the third epoch without improvement."""
+    options = ["--lr-scheduler", "reduce_lr_on_plateau", "--lr-patience", "2", "--lr", "1e-6"]
+    options += ["--lr-shrink", "0.5", "--lr-threshold", "0.5", "--patience", "-1"]
+    train_logged(data, tmp_path, *options, "--max-epoch", "3")  # two without improvement
+    log = train_logged(data, tmp_path, *options, "--max-epoch", "5")
+    rates = re.findall(r"\| train \|.*\| lr ([\d.e-]+)", log)
+    assert rates == ["1e-06", "5e-07"]
+
+
 # --- posattn-tag: CoNLL-U ------------------------------------------------------------
 
 SENTENCE = conllu([("the", "X"), ("run", "X"), ("is", "X")])
