@@ -91,7 +91,8 @@ def markdown(results: Results, models: dict, published: dict) -> Iterator[str]:
     treebanks = sorted({treebank for treebank, _ in results})
     models = {m: row for m, row in models.items() if any(m == found for _, found in results)}
     runs = sorted({len(runs) for runs in results.values()})
-    yield f"Macro mean over {len(treebanks)} treebanks (the published: over 47):"
+    plural = "s" if len(treebanks) > 1 else ""
+    yield f"Macro mean over {len(treebanks)} treebank{plural} (the published: over 47):"
     yield ""
     yield from macro_table(results, models, treebanks)
     yield ""
@@ -100,7 +101,7 @@ def markdown(results: Results, models: dict, published: dict) -> Iterator[str]:
     yield from treebank_table(results, models, treebanks, published)
     yield ""
     seeds = " to ".join(str(n) for n in sorted({runs[0], runs[-1]}))
-    yield f"Mean and standard deviation of {seeds} seeds."
+    yield f"Mean and standard deviation; seeds: {seeds}."
 
 
 # curves: accuracy on dev against updates, as Figure 2
