@@ -2,9 +2,10 @@
 
     python recipes/benchmark/lm_speed.py --json lm_speed.json
 
-attention: forward and backward from the states h to the contexts c, against the same with a loop
-over the time steps, as a straightforward program has it. Both give the same numbers, which is
-checked first.
+attention: forward and backward from the states h to the contexts c, against a loop over the time
+steps: "loop" does all of a step in that step, over the states up to it, as the equations are
+printed; "lean loop" has the LSTM or the scores of all states at once, and only the rest step by
+step. All give the same numbers, which is checked first.
 
 model: a training step (forward, loss, backward) of the whole models to that of an LSTM without
 attention: the published one, of 3 layers, and one of 2 layers, as the models with attention have.
@@ -30,31 +31,48 @@ from fairseq_posattn.files import written_whole
 from fairseq_posattn.recurrent import (
     ContentAttention,
     PositionalAttention,
+    PositionGenerator,
     RecurrentLanguageModel,
     RecurrentShape,
 )
 
 
-def positional_loop(attention: PositionalAttention, h: Tensor, lengths: Tensor) -> Tensor:
+def positional_loop(
+    attention: PositionalAttention, h: Tensor, lengths: Tensor, lean: bool = False
+) -> Tensor:
     """One time step after the other."""
-    generator = attention.generator
-    compressed, _ = generator.compress(h)
-    factors, sigma = generator.to_mu(compressed).relu(), generator.to_sigma(compressed).sigmoid()
+    compressed = compressed_states(attention.generator, h, lean)  # B T hidden
     mu, contexts = h.new_zeros(h.size(0)), []
     for t in range(h.size(1)):
+        factors = attention.generator.to_mu(compressed[t]).relu()
+        sigma = attention.generator.to_sigma(compressed[t]).sigmoid()
         blocks = torch.stack([mu, 1 / lengths, (t + 1) / lengths], dim=1)  # B 3
-        mu = torch.maximum((factors[:, t] * blocks).sum(dim=1), t / lengths)
+        mu = torch.maximum((factors * blocks).sum(dim=1), t / lengths)
         positions = torch.arange(t + 1) / lengths[:, None]  # B t+1
-        spread = 2 * sigma[:, t] ** 2 + attention.epsilon
+        spread = 2 * sigma**2 + attention.epsilon
         weights = torch.softmax(-((positions - mu[:, None]) ** 2) / spread, dim=1)
         contexts.append((weights[:, :, None] * h[:, : t + 1]).sum(dim=1))
     return torch.stack(contexts, dim=1)
 
 
-def content_loop(attention: ContentAttention, h: Tensor, lengths: Tensor) -> Tensor:
-    scores, contexts = attention.score(h), []
+def compressed_states(generator: PositionGenerator, h: Tensor, lean: bool) -> list[Tensor]:
+    """The small LSTM's states: T of B hidden."""
+    if lean:
+        return list(generator.compress(h)[0].unbind(dim=1))
+    found, state = [], None
     for t in range(h.size(1)):
-        weights = torch.softmax(scores[:, : t + 1], dim=1)
+        compressed, state = generator.compress(h[:, t : t + 1], state)
+        found.append(compressed[:, 0])
+    return found
+
+
+def content_loop(
+    attention: ContentAttention, h: Tensor, lengths: Tensor, lean: bool = False
+) -> Tensor:
+    scores, contexts = attention.score(h) if lean else None, []
+    for t in range(h.size(1)):
+        of_memory = scores[:, : t + 1] if lean else attention.score(h[:, : t + 1])
+        weights = torch.softmax(of_memory, dim=1)
         contexts.append((weights[:, :, None] * h[:, : t + 1]).sum(dim=1))
     return torch.stack(contexts, dim=1)
 
@@ -70,9 +88,14 @@ def attention_steps(options: argparse.Namespace) -> dict[str, Callable[[], None]
         ("content", ContentAttention, content_loop),
     ):
         attention = kind(options.width)
-        torch.testing.assert_close(attention.attend(h, lengths)[0], loop(attention, h, lengths))
         steps[name] = lambda a=attention: a.attend(h, lengths)[0].backward(gradient)
-        steps[f"{name}, loop"] = lambda a=attention, f=loop: f(a, h, lengths).backward(gradient)
+        for what, lean in (("loop", False), ("lean loop", True)):
+            torch.testing.assert_close(
+                attention.attend(h, lengths)[0], loop(attention, h, lengths, lean)
+            )
+            steps[f"{name}, {what}"] = lambda a=attention, f=loop, lean=lean: f(
+                a, h, lengths, lean
+            ).backward(gradient)
     return steps
 
 
@@ -132,7 +155,11 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(1)
     attention = measure(attention_steps(options), 4 * options.rounds)
-    rows = [ratio(attention, f"{name}, loop", name) for name in ("positional", "content")]
+    rows = [
+        ratio(attention, f"{name}, {what}", name)
+        for name in ("positional", "content")
+        for what in ("loop", "lean loop")
+    ]
     model = measure(model_steps(options), options.rounds)
     for name in ("positional", "attentive"):
         rows += [ratio(model, name, f"lstm, {layers} layers") for layers in (3, 2)]
