@@ -176,9 +176,10 @@ def test_presets_choose_the_attention_and_override_nothing():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("task", ["translation", "structured_translation"])
-def test_the_programs_on_a_corpus(toy_data, tmp_path, task):
-    start = ["--user-dir", PLUGIN, "--task", task, "-s", "src", "-t", "tgt", "--cpu"]
+def test_the_programs_on_a_corpus(toy_data, tmp_path):
+    """Under structured_translation; the recipe takes fairseq's own task."""
+    start = ["--user-dir", PLUGIN, "--task", "structured_translation", "-s", "src", "-t", "tgt"]
+    start += ["--cpu"]
     training = ["--arch", "positional_attention_s2s", "--width", 16, "--optimizer", "adam"]
     training += ["--lr", "1e-2", "--max-tokens", 1000, "--max-update", 4, "--num-workers", 0]
     training += ["--log-format", "simple", "--log-interval", 1, "--save-dir", tmp_path]
