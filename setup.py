@@ -32,6 +32,7 @@ EXTRAS = {
     "plot": ["matplotlib", "jinja2"],
     "recipes": ["stanza", "datatrove", "zstandard", "matplotlib", "jinja2", "tensorboardX"],
     "cluster": ["datatrove", "ray"],
+    "ci": ["ray", "playwright"],
 }
 
 setup(

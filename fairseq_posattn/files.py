@@ -1,29 +1,31 @@
-"""Files that are read strictly and written whole, or not at all.
+"""Files that are read strictly, and the functions of io.atomic, which write them whole.
 
 Text is UTF-8 and its lines end at "\\n" (or "\\r\\n") only: characters such as U+2028 or U+0085,
 which Python's `splitlines` takes for line ends too, stay inside their line.
 """
 
 import codecs
-import contextlib
-import errno
 import gzip
 import io
 import json
 import lzma
-import os
-import shutil
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
-PARTIAL = ".partial"
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import (  # noqa: F401  (imported from here in many places)
+    folder_written_whole,
+    full_disk_named,
+    replaced_together,
+    replaced_whole,
+    written_together,
+    written_whole,
+)
+from fairseq_posattn.io.paths import refuse_stream
+
 XZ_PRESET = 3  # five times as fast as the usual 6, an eighth larger
-
-
-class InputError(ValueError):
-    """An input that cannot be right: says what was found, where, and what to do about it."""
 
 
 class PackingError(ValueError):
@@ -127,15 +129,24 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def read_json(path: str | Path, remedy: str) -> dict:
-    """What one of our programs wrote."""
+    """The JSON object in a file that one of our programs wrote."""
+    document = read_json_value(path, remedy)
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: damaged (holds no JSON object); {remedy}")
+    return document
+
+
+def read_json_value(path: str | Path, remedy: str):
+    """The JSON value, of whatever kind, in a file that one of our programs wrote."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: damaged ({error}); {remedy}") from error
 
 
 def count_lines(path: str | Path) -> int:
     """How many lines `read_lines` gives; a last line without its line end counts."""
+    refuse_stream(path)
     count, last = 0, b"\n"
     try:
         with open_to_read(path) as file:
@@ -152,111 +163,23 @@ def count_lines(path: str | Path) -> int:
 def same_number_of_lines(paths: Sequence[str | Path]) -> int:
     """The number of lines that all these files have, or an error if they differ."""
     counts = {str(path): count_lines(path) for path in paths}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{path} has {count}" for path, count in counts.items())
-        raise InputError(
-            f"the files differ in their number of lines: {listed}; "
-            "make them from the same sentences"
-        )
+    refuse_different_lengths(counts)
     return next(iter(counts.values()))
 
 
-@contextlib.contextmanager
-def written_whole(path: str | Path) -> Iterator[TextIO]:
-    """A text file to write; it appears under its name only when the block has ended well."""
-    with written_together([path]) as (file,):
-        yield file
+def refuse_different_lengths(counts: Mapping[str, int]) -> None:
+    """Raise an error if the texts of these names have different numbers of lines."""
+    (first, lines), *others = counts.items()
+    for other, found in others:
+        if found != lines:
+            raise InputError(
+                f"the files differ in their number of lines: {first} has {lines}, "
+                f"{other} has {found}; make them from the same sentences"
+            )
 
 
-@contextlib.contextmanager
-def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
-    """Like `written_whole` for several files: none of them appears before all are complete."""
-    targets = [Path(os.path.realpath(path)) for path in paths]
-    partials = [partial_name(target) for target in targets]
-    try:
-        with full_disk_named(targets[0].parent), contextlib.ExitStack() as stack:
-            yield [stack.enter_context(_synced(partial)) for partial in partials]
-        for partial, target in zip(partials, targets, strict=True):
-            os.replace(partial, target)
-    except BaseException:
-        for partial in partials:
-            partial.unlink(missing_ok=True)
-        raise
-
-
-@contextlib.contextmanager
-def replaced_whole(path: str | Path) -> Iterator[Path]:
-    """A path to write a file of any kind to; it takes the name only when the block ended well."""
-    target = Path(os.path.realpath(path))
-    partial = partial_name(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with full_disk_named(target.parent):
-            yield partial
-            with open(partial, "rb") as file:
-                os.fsync(file.fileno())
-        os.replace(partial, target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def partial_name(path: Path) -> Path:
-    """Where a file or folder grows: beside its place, so that it can be renamed when complete."""
-    return path.with_name(path.name + PARTIAL)
-
-
-@contextlib.contextmanager
-def _synced(path: Path) -> Iterator[TextIO]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-
-
-@contextlib.contextmanager
-def full_disk_named(folder: Path) -> Iterator[None]:
-    """Python reports a full disk without saying where: add the folder."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.ENOSPC and not error.filename:
-            raise OSError(error.errno, error.strerror, str(folder)) from error
-        raise
-
-
-@contextlib.contextmanager
-def folder_written_whole(folder: str | Path, replace: bool = False) -> Iterator[Path]:
-    """A folder to fill; it appears under its name only when the block has ended well.
-
-    With `replace` a folder of that name gives way, at the very end.
-    """
-    target = Path(os.path.realpath(folder))
-    if _is_used(target) and not replace:
-        raise InputError(
-            f"{folder}: exists already; name another folder, or replace this one with --overwrite"
-        )
-    partial = partial_name(target)
-    shutil.rmtree(partial, ignore_errors=True)  # left over from a killed run
-    partial.mkdir(parents=True)
-    try:
-        with full_disk_named(target.parent):
-            yield partial
-        _take_the_place(partial, target)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-
-
-def _is_used(path: Path) -> bool:
-    return path.exists() and not (path.is_dir() and not any(path.iterdir()))
-
-
-def _take_the_place(partial: Path, target: Path) -> None:
-    replaced = Path(f"{target}.replaced")
-    shutil.rmtree(replaced, ignore_errors=True)
-    if target.exists():
-        os.rename(target, replaced)
-    os.rename(partial, target)
-    shutil.rmtree(replaced, ignore_errors=True)
+def write_json(path: str | Path, value, **options) -> None:
+    """Write a value as a JSON file, whole or not at all; the options are those of json.dump."""
+    with written_whole(path) as file:
+        json.dump(value, file, **options)
+        file.write("\n")

@@ -16,6 +16,7 @@ from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.preparation.choices import Preparation
 from fairseq_posattn.trees import Parsed, Sentence, TreeError, plain_form, read_conllu
 from fairseq_posattn.trees.alignment import match
+from fairseq_posattn.trees.forms import shortened
 
 
 class TreeProvider(Protocol):
@@ -92,8 +93,8 @@ class ConlluProvider:
         except TreeError:
             raise TreeError(
                 f"{where}: the words of input line {self.asked} are not those "
-                f"of tree {self.asked}: the line has '{line}', "
-                f"the tree '{' '.join(sentence.tokens)}'"
+                f"of tree {self.asked}: the line has '{shortened(line)}', "
+                f"the tree '{shortened(' '.join(sentence.tokens))}'"
             ) from None
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
 from fairseq_posattn.files import InputError, read_lines
+from fairseq_posattn.io.numbers import plain_numbers
 from fairseq_posattn.trees.alignment import Span, dense, spans
 from fairseq_posattn.trees.forms import OPEN_BOX, plain_form
 from fairseq_posattn.trees.projection import SEPARATOR, without_separators
 
 SPACE = "\u2581"  # how sentencepiece writes a space
+VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # of a file of merges: those that there are
 
 
 class Segmenter(Protocol):
@@ -119,7 +122,12 @@ def _merges(codes: str) -> Iterator[str]:
     """The lines of a file of merges; subword-nmt itself would end the program at a bad one."""
     number = 0
     for number, line in enumerate(read_lines(codes), start=1):
-        if len(line.split(" ")) != 2:
+        if line.startswith("#version:"):
+            if number > 1 or not VERSION.fullmatch(line):
+                raise InputError(
+                    f"{codes}:{number}: found '{line}'; '#version: 0.2' stands in the first line"
+                )
+        elif len(pieces := line.split(" ")) != 2 or not all(pieces) or "\r" in line:
             raise InputError(f"{codes}:{number}: expected two pieces to merge, found '{line}'")
         yield line
     if number < 2:
@@ -138,6 +146,7 @@ def _vocabulary(segmentation: Segmentation) -> set[str] | None:
 
 def _piece_count(line: str, where: str) -> tuple[str, int]:
     piece, _, count = line.rpartition(" ")
-    if not piece or not count.isdecimal():
+    counts = plain_numbers([count])
+    if not piece or counts is None or counts[0] < 0:
         raise InputError(f"{where}: expected a piece and its count, found '{line}'")
-    return piece, int(count)
+    return piece, counts[0]

@@ -11,10 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fairseq_posattn.errors import InputError
+
 TERM = re.compile(r"(?P<name>[a-z]\w*)\s*(\((?P<options>[^()]*)\))?\s*(@\s*(?P<layers>[\d\s|-]+))?")
 
 
-class SpecificationError(ValueError):
+class SpecificationError(InputError):
     """A specification that cannot work: says what is wrong and what would be right."""
 
 

@@ -11,10 +11,9 @@ import argparse
 
 from fairseq_posattn import command_line
 from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing.options import add_parser_options, positive
+from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
+from fairseq_posattn.parsing.options import add_parser_options
 from fairseq_posattn.parsing.parsers import ParserSettings
-
-EXECUTORS = ("local", "slurm", "ray")
 
 
 def parse_options() -> argparse.Namespace:
@@ -31,36 +30,15 @@ def parse_options() -> argparse.Namespace:
         action="store_true",
         help="words are separated by spaces; else stanza tokenises the line",
     )
-    add_cluster_options(parser.add_argument_group("at size"))
+    group = parser.add_argument_group("at size")
+    add_cluster_options(group)
+    group.add_argument(
+        "--wait", action="store_true", help="slurm: end when the result is there, not before"
+    )
+    group.add_argument(
+        "--keep-parts", action="store_true", help="keep OUT.parts, the shards, at the end"
+    )
     return parser.parse_args()
-
-
-def add_cluster_options(group) -> None:
-    add = group.add_argument
-    add(
-        "--executor",
-        choices=EXECUTORS,
-        default="local",
-        help="processes of this machine (default), a Slurm array, or a Ray cluster",
-    )
-    add("--memory-gb", type=positive, default=4, help="slurm, ray: for each worker")
-    add("--gpus", type=int, default=0, help="slurm, ray: for each worker")
-    add("--partition", default="", help="slurm: where to run")
-    add(
-        "--time",
-        default="24:00:00",
-        help="slurm: limit for one job of the array (of 1,000 at most)",
-    )
-    add("--setup", default="", help="slurm: command that activates the environment")
-    add(
-        "--sbatch",
-        action="append",
-        type=lambda text: text.partition("=")[::2],
-        default=[],
-        metavar="NAME[=VALUE]",
-        help="slurm: further options of sbatch, e.g. account=nlp",
-    )
-    add("--keep-parts", action="store_true", help="keep OUT.parts, the shards, at the end")
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:
@@ -74,31 +52,21 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
 def main() -> None:
     options = parse_options()
     settings = settings_of(options)
-    from fairseq_posattn.parsing.executors import Cluster
     from fairseq_posattn.parsing.run import parse
 
     if options.download:
         from fairseq_posattn.parsing.stanza_parser import download
 
         download(settings)
-    cluster = Cluster(
-        options.executor,
-        options.workers,
-        options.partition,
-        options.time,
-        options.memory_gb,
-        options.gpus,
-        options.setup,
-        dict(options.sbatch),
-    )
     parse(
         options.text,
         options.out,
         settings,
-        cluster,
+        cluster_of(options),
         shard_lines=options.shard_lines,
         trees=options.trees,
         keep_parts=options.keep_parts,
+        wait=options.wait,
     )
 
 

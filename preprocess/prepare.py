@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fairseq_posattn import command_line
 from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.parsing.options import add_parser_options, positive
 from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.preparation.choices import SEGMENTERS, TOKENIZERS
@@ -32,6 +33,7 @@ def parse_options() -> argparse.Namespace:
     add("--work", type=Path, help="for the files between the steps (default: OUT.work)")
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
+    add_cluster_options(parser.add_argument_group("where the source is parsed"))
     add_piece_options(parser.add_argument_group("pieces"))
     add_limits(parser.add_argument_group("training pairs"))
     return parser.parse_args()
@@ -103,7 +105,6 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
 def main() -> None:
     options = parse_options()
     settings = settings_of(options)
-    from fairseq_posattn.parsing.executors import Cluster
     from fairseq_posattn.preparation.choices import Choices
     from fairseq_posattn.preparation.prepare import Corpus, Job, Learning, Limits, prepare
 
@@ -134,7 +135,7 @@ def main() -> None:
         choices,
         learning,
         Limits(options.min_length, options.max_length, options.max_ratio),
-        Cluster(workers=options.workers),
+        cluster_of(options),
         options.shard_lines,
         options.binarize_workers,
         options.shards,

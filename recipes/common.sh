@@ -10,6 +10,7 @@
 # next call return at once. PYTHON names the Python to make .venv from.
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+script=$(cd "$(dirname "$0")" 2>/dev/null && pwd -P)/${0##*/}
 
 set_up() {
     local environment own='' log='' pins='' stamp key extras_there='' current=''
@@ -223,4 +224,54 @@ say() {
 give_up() {
     say "$*"
     exit 1
+}
+
+# For recipes with options: `recipe` is their name, `dry_run` is set where commands are only shown.
+
+usage() { # EXIT-CODE: prints the comment at the head of the script
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$script" >&"$((1 + ($1 > 0)))"
+    exit "$1"
+}
+
+# shellcheck disable=SC2154 # the recipe sets it
+fail() {
+    printf '%s: %s\n' "$recipe" "$*" >&2
+    exit 1
+}
+
+# A result is for the options and files that it was made from: ends with an error if what is there was
+# made from others. See recipes/made_from.py for the arguments.
+made_from() { # RECORD --made PATH ... --options NAME=VALUE ... --files NAME=FILE ...
+    [[ -n ${dry_run:-} ]] || python "$checkout/recipes/made_from.py" "$@" || exit 1
+}
+
+# Ends with an error while another run works in this folder; the lock goes with the last process of this
+# run, so a training that outlives its killed recipe holds it, too.
+alone_in() { # FOLDER
+    local turn status=0
+    [[ -z ${dry_run:-} ]] || return 0
+    mkdir -p "$1" || exit 1
+    exec {turn}<"$1"
+    flock --nonblock --conflict-exit-code 75 "$turn" 2>/dev/null || status=$?
+    ((status != 75)) || fail "$1: another run works there; wait for its end, or name another folder"
+}
+
+# Runs of one recipe that want the same data: the first makes it, the others wait.
+in_turn() { # FOLDER COMMAND ...
+    local turn
+    [[ -z ${dry_run:-} ]] || { "${@:2}" && return; }
+    mkdir -p "$1" || exit 1
+    exec {turn}<"$1"
+    flock "$turn" 2>/dev/null || true # not on every file system
+    "${@:2}"
+    exec {turn}<&-
+}
+
+do_or_show() {
+    if [[ -n ${dry_run:-} ]]; then
+        printf '%q ' "$@"
+        echo
+    else
+        "$@"
+    fi
 }

@@ -16,6 +16,7 @@
 
 here=$checkout/recipes/$recipe
 work=$here/work
+host=$(uname -n) # HOSTNAME may come from the machine where a job was submitted
 dry_run='' any_size='' sources_table='' save_every='' size_options=()
 size='' run='' cpu='' gpus='' processes=''
 
@@ -36,11 +37,6 @@ common_option() {
     esac
 }
 
-usage() { # EXIT-CODE: the comment at the head of the script
-    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&"$((1 + ($1 > 0)))"
-    exit "$1"
-}
-
 start() { # an environment, unless commands are only shown
     if [[ -z $dry_run ]]; then
         mkdir -p "$work"
@@ -53,21 +49,6 @@ start() { # an environment, unless commands are only shown
         PATH=$checkout/.venv/bin:$PATH
     fi
     export PYTHONWARNINGS=ignore
-}
-
-fail() {
-    printf '%s: %s\n' "$recipe" "$*" >&2
-    exit 1
-}
-
-# Runs a command, or shows it.
-do_or_show() {
-    if [[ -n $dry_run ]]; then
-        printf '%q ' "$@"
-        echo
-    else
-        "$@"
-    fi
 }
 
 logged() { # LOG COMMAND ...: with what it prints also in LOG
@@ -83,8 +64,8 @@ logged() { # LOG COMMAND ...: with what it prints also in LOG
 # Writes a line, which is there whole or not at all.
 write_line() { # FILE TEXT
     [[ -z $dry_run ]] || return 0
-    printf '%s\n' "$2" >"$1.$HOSTNAME.$$"
-    mv "$1.$HOSTNAME.$$" "$1"
+    printf '%s\n' "$2" >"$1.$host.$$"
+    mv "$1.$host.$$" "$1"
 }
 
 # Whether a file is there and newer than what it is made from.
@@ -124,6 +105,10 @@ prepare() {
         --train "$raw/train" --valid "$raw/$valid" --test "${test_prefixes[@]}" --out "$data" \
         "${prepare_options[@]}" "${rest[@]}"
     expect "$data.work/train.clean.$source" "${kept[@]}"
+}
+
+unpack() { # ARCHIVE FOLDER [NAME ...]
+    do_or_show python "$checkout/recipes/corpora.py" unpack "$@"
 }
 
 take() { # FOLDER NAME OUT
@@ -176,12 +161,13 @@ fetch_wmt() { # SET NAME LINES
 # train
 
 train() {
-    local model='' nodes=1 rendezvous='' tokens=4096 seed=1 precision='' max_updates='' rest=()
+    local model='' nodes=1 rendezvous='' node_rank='' tokens=4096 seed=1 precision='' max_updates='' rest=()
     while (($#)); do
         case $1 in
             --nodes | --rendezvous | --tokens | --seed | --precision)
                 printf -v "${1#--}" '%s' "${2:?$1 needs a value}" && shift 2
                 ;;
+            --node-rank) node_rank=${2:?--node-rank needs a value} && shift 2 ;;
             --updates) max_updates=${2:?--updates needs a value} && shift 2 ;;
             --) rest=("${@:2}") && break ;;
             -*) common_option "$@" && shift "$eaten" ;;
@@ -196,7 +182,7 @@ train() {
     ((updates / save_every > averaged)) || save_every=$((updates / (averaged + 1)))
     ((save_every)) || save_every=1
     folder=$(run_folder "$model" "$seed")
-    [[ -n $dry_run ]] || same_options "$model $size $seed ${rest[*]}"
+    [[ -n $dry_run ]] || same_options "$model $size $seed${precision:+ --precision $precision} ${rest[*]}"
     local done_before=0
     [[ ! -e $folder/finished ]] || done_before=$(<"$folder/finished")
     if [[ -z $dry_run && $done_before == "$updates" ]]; then
@@ -208,7 +194,7 @@ train() {
     launcher
     batch "$tokens"
     [[ -d $data || -n $dry_run ]] || fail "$data: no data; start $here/prepare.sh first"
-    [[ -n $dry_run ]] || same_machine "$world processes, $max_tokens tokens, $update_freq batches"
+    [[ -n $dry_run ]] || same_machine "$world processes, $(given --max-tokens "$max_tokens") tokens, $(given --update-freq "$update_freq") batches"
     logged "$folder/$(log_name)" "${launch[@]}" "$(folders)" --user-dir "$checkout/fairseq_posattn" \
         --task structured_translation --source-lang "$source" --target-lang "$target" \
         --arch "posattn_$model$arch" "$embeddings" --dropout "$dropout" \
@@ -223,10 +209,13 @@ train() {
     write_line "$folder/finished" "$updates"
 }
 
-# Several machines would overwrite each other's lines in one file.
+# Several machines would overwrite each other's lines in one file. The first one, whose lines tell of the
+# training, has train.log; without --node-rank torch decides which is the first.
 log_name() {
-    if ((nodes > 1)) && [[ ${HOSTNAME%%.*} != "${rendezvous%%[.:]*}" ]]; then
-        echo "train.$HOSTNAME.log"
+    local first=$((node_rank == 0))
+    [[ -n $node_rank ]] || first=$([[ ${host%%.*} == "${rendezvous%%[.:]*}" ]] && echo 1 || echo 0)
+    if ((nodes > 1 && !first)); then
+        echo "train.$host.log"
     else
         echo train.log
     fi
@@ -242,23 +231,48 @@ folders() {
     fi
 }
 
-# A folder is for one training; its checkpoints would not fit another.
+# A folder is for one training and its data; its checkpoints would not fit another.
 same_options() { # OPTIONS
     mkdir -p "$folder"
-    [[ -e $folder/options ]] || write_line "$folder/options" "$1"
-    [[ $(<"$folder/options") == "$1" ]] ||
-        fail "$folder: begun with other options ($(<"$folder/options"); now $1): name another run with --run, or remove the folder"
+    local inputs=()
+    [[ ! -d $data ]] || mapfile -t inputs < <(
+        find -L "$data" -type f \( -name '*.bin' -o -name 'dict.*' \) -printf '%P=%p\n' | sort
+    )
+    local made=("$folder/finished" "$folder"/checkpoint*.pt)
+    if [[ ! -e $folder/made_from.json && -e $folder/options && $(<"$folder/options") == "$1" ]]; then
+        made=("$folder/none") # begun by version 0.1.0, which kept the options alone
+    fi
+    made_from "$folder/made_from.json" --made "${made[@]}" \
+        --options training="$1" --files "${inputs[@]}" --remedy 'name another run with --run'
 }
 
-# fairseq counts its place in an epoch in batches of a process: with others, the epochs begin anew.
+# The dictionaries that the data have now must be those that the model was trained with.
+same_dictionaries() { # FOLDER OF ALL SHARDS
+    local shard=''
+    [[ $data == "$1" ]] || shard=${data#"$1"/}/
+    made_from "$folder/made_from.json" --made "$folder/finished" --part --remedy 'train a new run with --run' \
+        --files "${shard}dict.$source.txt=$data/dict.$source.txt" "${shard}dict.$target.txt=$data/dict.$target.txt"
+}
+
+# fairseq counts its place in an epoch in batches of a process: with others, the epochs begin anew. All
+# nodes read what the checkpoint was made with, so they agree.
 same_machine() { # PROCESSES-AND-BATCH
-    if [[ -e $folder/checkpoint_last.pt && -e $folder/machine && $(<"$folder/machine") != "$1" ]]; then
-        echo "$folder: going on with $1, after $(<"$folder/machine"): the data begin anew"
+    local before
+    [[ -e $folder/checkpoint_last.pt ]] || return 0
+    before=$(python "$checkout/recipes/machine_of.py" "$folder/checkpoint_last.pt")
+    if [[ $before != "$1" ]]; then
+        echo "$folder: going on with $1, after $before: the data begin anew"
         machine+=(--reset-dataloader)
-        ((nodes > 1)) || write_line "$folder/machine" "$1" # the other nodes may not have read it yet
-    else
-        write_line "$folder/machine" "$1"
     fi
+}
+
+# What stands behind an option after `--`.
+given() { # OPTION DEFAULT
+    local k value=$2
+    for k in "${!rest[@]}"; do
+        [[ ${rest[k]} != "$1" ]] || value=${rest[k + 1]:-}
+    done
+    echo "$value"
 }
 
 known_model() {
@@ -301,8 +315,13 @@ launcher() {
     machine+=(--distributed-world-size "$world")
     if ((nodes > 1)); then
         [[ -n $rendezvous ]] || fail '--nodes needs --rendezvous HOST:PORT, the same for all of them'
-        launch=(torchrun --nproc_per_node "$each" --nnodes "$nodes" --rdzv_backend c10d
-            --rdzv_endpoint "$rendezvous" --rdzv_id "${SLURM_JOB_ID:-$recipe}" -m fairseq_cli.train)
+        launch=(torchrun --nproc_per_node "$each" --nnodes "$nodes")
+        if [[ -n $node_rank ]]; then
+            launch+=(--node_rank "$node_rank" --master_addr "${rendezvous%:*}" --master_port "${rendezvous##*:}")
+        else
+            launch+=(--rdzv_backend c10d --rdzv_endpoint "$rendezvous" --rdzv_id "${SLURM_JOB_ID:-$recipe}")
+        fi
+        launch+=(-m fairseq_cli.train)
     elif ((world > 1)); then
         launch=(torchrun --standalone --nproc_per_node "$each" -m fairseq_cli.train)
     fi
@@ -348,11 +367,15 @@ evaluate() {
     choose_size
     folder=$(run_folder "$model" "$seed")
     local name=${folder##*/} k
+    local whole=$data
     data=$(folders)
     data=${data%%:*} # the first shard has the other splits
     [[ -e $folder/finished || -n $dry_run ]] ||
         fail "$folder: not trained to the end; start $here/train.sh first"
-    [[ -n $dry_run ]] || mkdir -p "$work/results"
+    if [[ -z $dry_run ]]; then
+        mkdir -p "$work/results"
+        same_dictionaries "$whole"
+    fi
     average_last "${last:-$averaged}"
     if [[ -n $on_valid ]]; then
         evaluate_one "$valid" valid
@@ -378,13 +401,13 @@ evaluate_one() { # TEST SUBSET
     options=(--name "$name" --test "$test" --source-lang "$source" --target-lang "$target"
         --source "$work/data.work/$subset.words" --trees "$work/data.work/$subset.conllu.xz"
         --pieces "$start.src" --separator "$separator"
-        --train-log "$folder/train.log" --generate-log "$start".shard*)
+        --train-log "$folder"/train*.log --generate-log "$start".shard*)
     if [[ -n $with_parsing ]]; then
         is_translated "$start.parsed" || translate_parsing "$subset" "$start.parsed"
         options+=(--parsing-log "$start.parsed".shard*)
     fi
     if ((examples)); then
-        is_fresh "$start.examples$examples.json" "$folder/averaged.pt" ||
+        is_fresh "$start.examples$examples.json" "$folder/averaged.pt" "$data/prepare.json" ||
             make_examples "$subset" "$start.examples$examples.json"
         options+=(--examples "$start.examples$examples.json")
     fi
@@ -407,7 +430,7 @@ make_examples() { # SUBSET OUT
 
 # With its logs, which the score takes, too.
 is_translated() { # START
-    is_fresh "$1.hyp" "$folder/averaged.pt" && [[ -e $1.src && -e $1.shard0 ]]
+    is_fresh "$1.hyp" "$folder/averaged.pt" "$data/prepare.json" && [[ -e $1.src && -e $1.shard0 ]]
 }
 
 references() {

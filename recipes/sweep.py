@@ -8,14 +8,14 @@ takes window_SIZE.json and window_11_across_HEADS.json of posattn-score; writes 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from pathlib import Path
 
 from fairseq_posattn import command_line
+from fairseq_posattn.evaluation.report_shape import SCORE, read_shaped
 from fairseq_posattn.files import InputError, replaced_whole, written_whole
 
-WINDOW = re.compile(r"window_(\d+)(?:_across_(\d+))?")
+WINDOW = re.compile(r"window_([0-9]{1,4})(?:_across_([0-9]{1,4}))?\.")
 PUBLISHED_WINDOW = 11
 
 
@@ -24,16 +24,20 @@ def scores(folder: Path, size: str, test: str) -> dict[tuple[int, int], float]:
     found = {}
     for path in folder.glob(f"window_*.{size}.{test}.json"):
         if match := WINDOW.match(path.name):
-            bleu = json.loads(path.read_text(encoding="utf-8"))["scores"]["BLEU"]["score"]
-            found[int(match[1]), int(match[2] or 1)] = bleu
+            found[int(match[1]), int(match[2] or 1)] = bleu_of(path)
     if not found:
         raise InputError(f"{folder}: no window_*.{size}.{test}.json; start sweep.sh first")
     return dict(sorted(found.items()))
 
 
 def baseline(folder: Path, size: str, test: str) -> float:
-    path = folder / f"sequence.{size}.{test}.json"
-    return json.loads(path.read_text(encoding="utf-8"))["scores"]["BLEU"]["score"]
+    return bleu_of(folder / f"sequence.{size}.{test}.json")
+
+
+def bleu_of(path: Path) -> float:
+    shape = {"scores": {"BLEU": SCORE}}
+    found = read_shaped(path, shape, "delete it and start sweep.sh again")
+    return found["scores"]["BLEU"]["score"]
 
 
 def markdown(found: dict[tuple[int, int], float], base: float) -> str:

@@ -9,15 +9,32 @@ posattn-score, MODEL.SIZE.TEST.json.
 from __future__ import annotations
 
 import argparse
-import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, read_lines, written_whole
+from fairseq_posattn.evaluation.report_shape import (
+    NUMBER,
+    SCORE,
+    TEXT,
+    WHOLE,
+    Maybe,
+    Named,
+    read_shaped,
+)
+from fairseq_posattn.files import InputError, written_whole
+from fairseq_posattn.io.tables import read_rows
 
 NONE = "–"
+AGAIN = "delete it and evaluate this model again"
+NAME = re.compile(r"[\w][\w.-]{0,99}")
+RESULT = {  # what the table takes from the JSON of posattn-score
+    "scores": Named(SCORE),
+    "baseline?": {"scores?": Named({"mark?": TEXT})},
+    "training?": {"parameters?": Maybe(WHOLE), "words_per_second?": Maybe(NUMBER)},
+}
 
 
 class Row(NamedTuple):
@@ -27,22 +44,34 @@ class Row(NamedTuple):
     paper: str
 
 
-def rows(table: str) -> Iterator[Row]:
-    header, *lines = read_lines(table)
-    _, _, *tests, _ = header.lstrip("# ").split("\t")
-    for number, line in enumerate(lines, start=2):
-        columns = line.split("\t")
-        if len(columns) != len(tests) + 3:
+def rows(table: str) -> list[Row]:
+    """The rows below the header, whose names are parts of names of files."""
+    header, *lines = read_rows(table)
+    tests = header[2:-1]
+    if not tests or not lines or not all(map(NAME.fullmatch, tests)):
+        raise InputError(
+            f"{table}:1: expected '# model, size, TEST ..., paper' and rows below it; get it again"
+        )
+    for number, columns in enumerate(lines, start=2):
+        if not all(map(NAME.fullmatch, columns[:2])):
             raise InputError(
-                f"{table}:{number}: {len(columns)} columns, {len(tests) + 3} are expected"
+                f"{table}:{number}: expected a model and a size, found "
+                f"{columns[0][:40]!a} and {columns[1][:40]!a}"
             )
-        model, size, *published, paper = columns
-        yield Row(model, size, dict(zip(tests, published, strict=True)), paper)
+    return [
+        Row(model, size, dict(zip(tests, published, strict=True)), paper)
+        for model, size, *published, paper in lines
+    ]
 
 
 def result(folder: Path, row: Row, test: str) -> dict | None:
     path = folder / f"{row.model}.{row.size}.{test}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    if not path.exists():
+        return None
+    found = read_shaped(path, RESULT, AGAIN)
+    if not {"BLEU", "NIST BLEU"} & set(found["scores"]):
+        raise InputError(f"{path}: has no BLEU; {AGAIN}")
+    return found
 
 
 def score(found: dict | None) -> str:
@@ -109,7 +138,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
-    lines = list(markdown(list(rows(options.models)), options.results))
+    lines = list(markdown(rows(options.models), options.results))
     with written_whole(options.out) as file:
         file.write("\n".join(lines) + "\n")
     print("\n".join(lines))

@@ -1,10 +1,12 @@
 """The real programs, run as a user runs them."""
 
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "fairseq_posattn"
@@ -34,6 +36,16 @@ def run(*command, check=True, input=None, env=None, cwd=ROOT) -> subprocess.Comp
     if check and result.returncode:
         raise AssertionError(f"{command} ended with {result.returncode}:\n{result.stdout[-4000:]}")
     return result
+
+
+def script(path: Path) -> ModuleType:
+    """A recipe's program as a module, under a name of its own."""
+    name = f"{path.parent.name}_{path.stem}"
+    specification = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # dataclasses and pickle look there
+    specification.loader.exec_module(module)
+    return module
 
 
 def step(name: str, *arguments, **kwargs) -> subprocess.CompletedProcess:

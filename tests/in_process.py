@@ -17,7 +17,8 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
-from commands import PLUGIN, training_options
+from commands import PLUGIN, ROOT, script, training_options
+from fairseq_posattn import command_line
 
 OLD_FAIRSEQ = fairseq.__version__ == "0.12.2"
 
@@ -61,6 +62,18 @@ def call(program: str, *arguments, check: bool = True, input: str = "") -> Resul
     if check and error is not None:
         raise AssertionError(buffer.getvalue()[-4000:]) from error
     return Result(buffer.getvalue(), error)
+
+
+def end_of(program: str, *arguments) -> str:
+    """The line on stderr that a program of the project ends with, its path given from the root."""
+    stderr = io.StringIO()
+    argv = [program, *map(str, arguments)]
+    with mock.patch.object(sys, "argv", argv), contextlib.redirect_stderr(stderr):
+        try:
+            command_line.run(script(ROOT / program).main)
+        except SystemExit as end:
+            assert end.code in (0, 1, 2), stderr.getvalue()
+    return stderr.getvalue().rstrip("\n").rpartition("\n")[2]
 
 
 def train(data: Path, save_dir: Path, *extra, **kwargs) -> Result:

@@ -1,9 +1,22 @@
-"""A function that is killed before one of its changes of the disk."""
+"""Kills: a function before one of its changes of the disk, a command at random moments.
+
+KILLS=10 KILLS_SEED=7 python -m pytest --all -s -k "random_moments" kills each command ten times.
+"""
 
 import os
+import random
 import shutil
 import signal
-from collections.abc import Callable
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from commands import ROOT
+from parse_toys import children, is_alive
+
+KILLS, SEED = int(os.environ.get("KILLS", "2")), int(os.environ.get("KILLS_SEED", "1"))
 
 CHANGES = [(os, name) for name in ("mkdir", "rename", "replace", "fsync", "unlink", "rmdir")]
 CHANGES.append((shutil, "copyfileobj"))
@@ -32,3 +45,43 @@ def killed_at(number: int, function: Callable, *args) -> bool:
         function(*args)
     finally:
         os._exit(0)
+
+
+def killed_at_random_moments(command_for: Callable[[Path], list], folder: Path) -> Iterator[Path]:
+    """The outputs of a command: of an undisturbed run, then of runs that are killed KILLS times.
+
+    A run may end before it is killed often enough; then there is another one with its own output.
+    """
+    begin = time.monotonic()
+    assert not killed_after(600, command_for(folder / "whole"))
+    longest = time.monotonic() - begin
+    yield folder / "whole"
+    dice, kills, outputs = random.Random(f"{SEED} {folder.name}"), 0, 0
+    while kills < KILLS:
+        out = folder / f"killed{outputs}"
+        while kills < KILLS and killed_after(dice.uniform(0, longest), command_for(out)):
+            kills += 1
+        assert not killed_after(600, command_for(out))
+        yield out
+        outputs += 1
+    print(f"\n{kills} kills in {outputs} runs; an undisturbed one takes {longest:.1f} s")
+
+
+def killed_after(seconds: float, command: list) -> bool:
+    """Whether it had to be killed; then its workers have died, too."""
+    log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+    process = subprocess.Popen(list(map(str, command)), stderr=log, cwd=ROOT)
+    workers, end = set(), time.monotonic() + seconds
+    while time.monotonic() < end and process.poll() is None:
+        workers.update(children(process.pid))
+        time.sleep(0.02)
+    alive = process.poll() is None
+    process.kill()
+    process.wait()
+    log.seek(0)
+    assert alive or process.returncode == 0, log.read()[-3000:]
+    end = time.monotonic() + 60
+    while any(map(is_alive, workers)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return alive

@@ -12,8 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from commands import ROOT, run
-from fairseq_posattn.parsing import work as parts
+from fairseq_posattn.parsing.join import join
 from fairseq_posattn.parsing.parsers import ParserSettings
+from fairseq_posattn.parsing.plan import plan
+from fairseq_posattn.parsing.shard import do_shard
+from fairseq_posattn.parsing.work import remove
 from fairseq_posattn.trees.conllu import read_blocks
 
 NOUNS = ["Hund", "Wald", "Haus", "Mann", "Kind", "Garten", "Ball", "Berg", "Turm", "Fluss"]
@@ -47,7 +50,7 @@ class StanzaModels:
 
         out = self.folder / name
         self.folder.mkdir(exist_ok=True)
-        with FileLock(f"{out}.lock"):
+        with FileLock(f"{out}.training"):
             if not out.exists():
                 treebank = self.folder / f"{name}-treebank"
                 make(treebank)
@@ -117,11 +120,11 @@ def parse_here(
     text: Path, out: Path, settings: ParserSettings, shard_lines: int = 2000, trees=None
 ) -> list:
     """What parse.py does, without other processes; the notes."""
-    work = parts.plan(str(text), str(out), settings, shard_lines, trees and str(trees))
+    work = plan(str(text), str(out), settings, shard_lines, trees and str(trees))
     for k in work.pending():
-        parts.do_shard(work, k)
-    notes = parts.join(work)
-    parts.remove(work)
+        do_shard(work, k)
+    notes = join(work).notes
+    remove(work.folder)
     return notes
 
 

@@ -146,7 +146,7 @@ def prepare_script():
     return module
 
 
-def parse_here(text, out, settings, cluster, shard_lines, trees) -> None:
+def parse_here(text, out, settings, cluster, shard_lines, trees, wait) -> None:
     """As prepare.py parses, but without worker processes, which take seconds to start."""
     parse_toys.parse_here(text, out, settings, shard_lines, trees)
 
@@ -180,7 +180,7 @@ class Corpus:
     def data(self, kind: str) -> Path:
         """A data directory as KINDS describes it; the files between the steps are in KIND.work."""
         out = self.folder / kind
-        with FileLock(f"{out}.lock"):
+        with FileLock(f"{out}.made"):  # OUT.lock is the program's own
             if not out.exists():
                 prepare(*self.options(*KINDS[kind], "--out", out))
         return out

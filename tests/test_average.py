@@ -1,13 +1,17 @@
 """posattn-average: the mean of the last checkpoints."""
 
+import os
 import re
+import shutil
 import sys
+from unittest import mock
 
 import pytest
 import torch
 
-from commands import FULL_TREE, run
-from fairseq_posattn.checkpoints.average import average, newest
+from commands import FULL_TREE, ROOT, run
+from fairseq_posattn.checkpoints import safe
+from fairseq_posattn.checkpoints.average import average, main, newest
 from fairseq_posattn.files import InputError
 from in_process import generate, train
 
@@ -60,6 +64,73 @@ def test_too_few(tmp_path):
         newest(tmp_path, 5)
 
 
+@pytest.mark.parametrize("last", ["0", "-1", "five", "1.5"])
+def test_a_number_above_zero(last, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        averaged(tmp_path, "--last", last, "--out", tmp_path / "out.pt")
+    assert ended.value.code == 2
+    assert f"argument --last: '{last}' is not a number above 0" in capsys.readouterr().err
+
+
+def averaged(*arguments) -> None:
+    with mock.patch.object(sys, "argv", ["posattn-average", *map(str, arguments)]):
+        main()
+
+
+def refused(*arguments, capsys) -> str:
+    """The one line that says why; nothing is written."""
+    with pytest.raises(SystemExit) as ended:
+        averaged(*arguments)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (1, "") and err.startswith("error: ") and err.count("\n") == 1
+    return err
+
+
+class Hidden:
+    def __reduce__(self):
+        return os.system, ("touch witness",)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda file: file.write_bytes(file.read_bytes()[:5000]), "is torn"),
+        (lambda file: file.write_bytes(b"no checkpoint at all"), "is refused"),
+        (lambda file: torch.save([1, 2], file), "it holds no parameters"),
+        (lambda file: torch.save({"model": {"weight": "text"}}, file), "it holds no parameters"),
+        pytest.param(
+            lambda file: torch.save({"model": {}, "x": Hidden()}, file),
+            "it holds posix.system",
+            marks=pytest.mark.skipif(
+                not safe.loads_weights_only(), reason="torch before 2.6 does not check classes"
+            ),
+        ),
+    ],
+    ids=["torn", "text", "list", "no-tensor", "code"],
+)
+def test_what_is_no_checkpoint(damage, message, trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, tmp_path / "run")
+    damage(newest(tmp_path / "run", 1)[0])
+    line = refused(tmp_path / "run", "--last", "2", "--out", tmp_path / "out.pt", capsys=capsys)
+    assert message in line and len(line) <= 301 and str(newest(tmp_path / "run", 1)[0]) in line
+    assert sorted(os.listdir(tmp_path)) == ["run"]
+
+
+def test_nothing_is_looked_up_in_the_configuration(trained, tmp_path, monkeypatch):
+    """The environment of whoever averages a foreign checkpoint is nobody else's business."""
+    monkeypatch.setenv("SECRET", "of this machine")
+    (tmp_path / "run").mkdir()
+    state = torch.load(newest(trained, 1)[0], weights_only=False)
+    state["cfg"]["common"]["wandb_project"] = "${oc.env:SECRET}"
+    torch.save(state, tmp_path / "run/checkpoint1.pt")
+    with pytest.raises(SystemExit) as ended:
+        averaged(tmp_path / "run", "--last", "1", "--out", tmp_path / "out.pt")
+    assert ended.value.code == 0
+    cfg = torch.load(tmp_path / "out.pt", weights_only=False)["cfg"]
+    assert type(cfg) is dict and cfg == state["cfg"]
+
+
 @pytest.mark.parametrize("change", ["shape", "names"])
 def test_another_architecture(trained, tmp_path, change):
     [path] = newest(trained, 1)
@@ -70,3 +141,9 @@ def test_another_architecture(trained, tmp_path, change):
     torch.save(other, tmp_path / "other.pt")
     with pytest.raises(InputError, match="not of the same architecture"):
         average([path, tmp_path / "other.pt"])
+
+
+def test_the_machine_that_a_checkpoint_was_trained_on(trained):
+    """By which the recipes tell whether the place in the epoch still counts."""
+    program = [sys.executable, ROOT / "recipes/machine_of.py", trained / "checkpoint_last.pt"]
+    assert run(*program).stdout.splitlines()[-1] == "1 processes, 1000 tokens, 1 batches"

@@ -1,7 +1,6 @@
 """The recipes of published experiments, run from small files to scores, as a user runs them."""
 
 import gzip
-import hashlib
 import json
 import lzma
 import os
@@ -9,10 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from html import escape
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
@@ -293,65 +290,6 @@ def kill_when(experiment: Experiment, condition, script: str, *arguments) -> Non
     process.wait()
 
 
-# Under Slurm.
-
-STAND_IN = """#!/usr/bin/env bash
-echo "$(basename "$0") $*" >>"$(dirname "$0")/../asked"
-case $(basename "$0") in
-    srun) exec "${@:3}" ;;
-    scontrol) [[ $1 != show ]] || printf 'first\\nsecond\\n' ;;
-esac
-"""
-
-
-def slurm(folder: Path, *arguments, nodes: int = 1) -> subprocess.Popen:
-    (folder / "bin").mkdir()
-    for name in ("srun", "scontrol"):
-        (folder / "bin" / name).write_text(STAND_IN)
-        (folder / "bin" / name).chmod(0o755)
-    return subprocess.Popen(
-        ["bash", "recipes/train.sbatch", *map(str, arguments)],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={
-            **os.environ,
-            "PATH": f"{folder}/bin:{sys.prefix}/bin:{os.environ['PATH']}",
-            "VIRTUAL_ENV": sys.prefix,
-            **{"SLURM_JOB_ID": "7", "SLURM_NNODES": str(nodes), "SLURM_JOB_NODELIST": "n[1-2]"},
-        },
-    )
-
-
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_slurm(tmp_path, nodes):
-    options = ("csan_2d", "--gpus", 8, "--dry-run", "--work", tmp_path / "work")
-    job = slurm(tmp_path, "wmt14_en_de", *options, nodes=nodes)
-    printed, _ = job.communicate(timeout=60)
-    assert job.returncode == 0, printed
-    assert f"--distributed-world-size {8 * nodes}" in printed
-    assert ("--rdzv_endpoint first:20007 --rdzv_id 7" in printed) == (nodes == 2)
-
-
-@pytest.mark.long
-def test_slurm_requeues_before_the_time_is_up(small, tmp_path):
-    experiment = copy_of(small, make(tmp_path / "run"))
-    options = ("sequence", "--cpu", "--work", experiment.work, "--updates", 1000, "--", *TINY)
-    job = slurm(tmp_path, "multi30k_en_de", *options)
-    try:
-        while not list(experiment.work.glob("runs/*/checkpoint_*_6.pt")):
-            assert job.poll() is None
-            time.sleep(0.05)
-        job.send_signal(signal.SIGUSR1)
-        job.wait(timeout=60)  # not for its training, which the real one ends
-    finally:
-        subprocess.run(["pkill", "-f", str(experiment.work)], check=False)
-    assert job.returncode == 0
-    assert "scontrol requeue 7" in (tmp_path / "asked").read_text()
-    assert list(experiment.work.glob("runs/*/checkpoint_last.pt"))
-
-
 # What is shown, refused, worked out.
 
 
@@ -382,6 +320,25 @@ def test_the_batch_stays_the_published_one(machines, tokens, batch, tmp_path):
     assert tuple(map(int, found.groups())) == batch
     size = re.search(r"--distributed-world-size (\d+)", printed)
     assert int(size[1]) * batch[0] * batch[1] in range(32768 - 32, 32769)
+
+
+def test_several_machines(tmp_path):
+    """Which is the first may be left to torch."""
+    options = ("csan_2d", "--gpus", 8, "--nodes", 2, "--rendezvous", "host:1")
+    printed = shown("wmt14_en_de", "train", *options, "--node-rank", 1, work=tmp_path).stdout
+    assert "--nnodes 2 --node_rank 1 --master_addr host --master_port 1 -m" in printed
+    printed = shown("wmt14_en_de", "train", *options, work=tmp_path).stdout
+    assert "--nnodes 2 --rdzv_backend c10d --rdzv_endpoint host:1" in printed
+    assert "--distributed-world-size 16" in printed
+
+
+def test_logs_of_all_machines_are_read(tmp_path):
+    folder = tmp_path / "runs/csan_2d.base"
+    folder.mkdir(parents=True)
+    for name in ("train.log", "train.n2.log"):
+        (folder / name).touch()
+    printed = shown("wmt14_en_de", "evaluate", "csan_2d", "--gpus", 1, work=tmp_path).stdout
+    assert f"--train-log {folder}/train.log {folder}/train.n2.log --generate-log" in printed
 
 
 def test_models_of_the_tables_are_presets(tmp_path):
@@ -442,16 +399,24 @@ def test_a_corpus_of_another_size(corpus, tmp_path):
 
 
 def test_a_run_is_for_one_training(tmp_path):
-    """Its checkpoints would not fit another architecture."""
+    """Its checkpoints would not fit another architecture, or other data."""
     experiment = Experiment("multi30k_en_de", tmp_path)
     folder = tmp_path / "runs/sequence.demo"
     folder.mkdir(parents=True)
-    (folder / "options").write_text("sequence demo 1 \n")
+    (folder / "made_from.json").write_text(
+        json.dumps({"options": {"training": "sequence demo 1 "}, "files": {}})
+    )
+    (folder / "checkpoint_last.pt").touch()
     other = ("--cpu", "--", "--encoder-layers", 1)
     result = experiment.start("train", "sequence", *other, check=False)
     assert result.returncode == 1
-    assert "begun with other options" in result.stdout
+    assert "was 'sequence demo 1 ', is now 'sequence demo 1 --encoder-layers 1'" in result.stdout
     assert "name another run with --run" in result.stdout
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/dict.en.txt").write_text("the 1\n")
+    result = experiment.start("train", "sequence", "--cpu", check=False)
+    assert result.returncode == 1
+    assert "the file 'dict.en.txt' was another one; name another run" in result.stdout
 
 
 # Tables and plots of results.
@@ -479,6 +444,53 @@ def test_a_table_has_what_is_there_beside_what_is_published(tmp_path):
     assert x == "| `x` | base | – | – | 1.5 | – | – | – | – | – | P 2019 |"
     assert y == "| `y` | base | 1.00 | – | 2 | 27.34⇑ | – | 3 | 65.4 | 1,234 | P 2019 |"
     assert signatures.startswith("BLEU: `s`; NIST BLEU: `s`")
+
+
+HEADER = "# model\tsize\ta\tpaper"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "models.tsv: empty"),
+        ([HEADER], "models.tsv:1: expected '# model, size, TEST"),
+        (["model\tsize", "x\tbase"], "models.tsv:1: expected '# model, size, TEST"),
+        ([HEADER, "x\tbase\t1"], "models.tsv:2: 3 columns, 4 are expected"),
+        ([HEADER, "../x\tbase\t1\tP"], "models.tsv:2: expected a model and a size, found '../x'"),
+        ([HEADER, "x\t\t1\tP"], "models.tsv:2: expected a model and a size, found 'x' and ''"),
+    ],
+)
+def test_a_damaged_table_of_models(tmp_path, lines, message):
+    from table import rows
+
+    write_lines(tmp_path / "models.tsv", lines)
+    with pytest.raises(InputError, match=message):
+        rows(str(tmp_path / "models.tsv"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "damaged"),
+        ("[]", "expected an object"),
+        ("[" * 100_000, "damaged"),
+        ('{"scores": {}}', "has no BLEU"),
+        ('{"scores": {"BLEU": {"score": 1}}}', "the key 'signature' is missing"),
+        ('{"scores": {"BLEU": {"score": "1", "signature": ""}}}', "expected a number, found '1'"),
+        ('{"scores": {"BLEU": {"score": 1e999, "signature": ""}}}', "expected a number, found inf"),
+    ],
+)
+def test_damaged_results(tmp_path, text, message):
+    from sweep import bleu_of
+    from table import Row, result
+
+    path = tmp_path / "x.base.a.json"
+    path.write_text(text)
+    for read in (lambda: result(tmp_path, Row("x", "base", {}, ""), "a"), lambda: bleu_of(path)):
+        with pytest.raises(
+            InputError, match=rf"x.base.a.json: .*({message}|key 'BLEU' is missing)"
+        ):
+            read()
 
 
 def test_a_sweep_is_drawn(tmp_path):
@@ -513,77 +525,6 @@ def test_a_sweep_trains_each_window(tmp_path):
     for window in ("size=3", "size=19", "size=11, across=7"):
         assert f"--encoder-attention window(size={window[5:]})@0-2" in printed.replace("\\", "")
     assert printed.count("--gen-subset valid") == 9 * (8 + 1)  # shards, and the examples
-
-
-# Downloads.
-
-CONTENT = bytes(range(256)) * 50
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Serves CONTENT; the first answer for /broken breaks off in the middle."""
-
-    def do_GET(self):
-        begin = int(re.search(r"\d+", self.headers.get("Range", "bytes=0-"))[0])
-        self.server.asked.append((self.path, begin))
-        body = CONTENT if self.path != "/text.gz" else gzip.compress(CONTENT)
-        self.send_response(206 if begin else 200)
-        self.send_header("Content-Length", str(len(body) - begin))
-        self.end_headers()
-        broken = self.path == "/broken" and not begin
-        self.wfile.write(body[begin : len(body) // 2] if broken else body[begin:])
-
-    def log_message(self, *arguments):
-        pass
-
-
-@pytest.fixture
-def server():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
-        served.asked = []
-        threading.Thread(target=served.serve_forever, daemon=True).start()
-        yield served
-        served.shutdown()
-
-
-def table_of(server, folder: Path, name: str, sha256: str = "", size: int = len(CONTENT)) -> str:
-    sha256 = sha256 or hashlib.sha256(CONTENT).hexdigest()
-    address = f"http://127.0.0.1:{server.server_port}/{name}"
-    (folder / "sources.tsv").write_text(f"# head\n{name}\t{size or '-'}\t{sha256}\t{address}\n")
-    return str(folder / "sources.tsv")
-
-
-def test_a_download_that_breaks_off_goes_on(server, tmp_path):
-    from corpora import fetch
-
-    table = table_of(server, tmp_path, "broken")
-    with pytest.raises((InputError, ConnectionError), match=r"broken off|IncompleteRead"):
-        fetch(tmp_path / "raw", table)
-    fetch(tmp_path / "raw", table)
-    assert (tmp_path / "raw/broken").read_bytes() == CONTENT
-    assert server.asked == [("/broken", 0), ("/broken", len(CONTENT) // 2)]
-    fetch(tmp_path / "raw", table)
-    assert len(server.asked) == 2
-
-
-def test_checksums(server, tmp_path):
-    from corpora import fetch
-
-    with pytest.raises(InputError, match=r"its checksum is .* expected 00ff"):
-        fetch(tmp_path / "raw", table_of(server, tmp_path, "file", "00ff"))
-    assert list((tmp_path / "raw").iterdir()) == []
-    text = f"text:{hashlib.sha256(CONTENT).hexdigest()}"
-    fetch(tmp_path / "raw", table_of(server, tmp_path, "text.gz", text, 0))
-    assert gzip.decompress((tmp_path / "raw/text.gz").read_bytes()) == CONTENT
-
-
-def test_no_network(server, tmp_path):
-    from corpora import fetch
-
-    table = table_of(server, tmp_path, "file")
-    Path(table).write_text(Path(table).read_text().replace(str(server.server_port), "1"))
-    with pytest.raises(InputError, match=r"cannot be downloaded .*--from DIR"):
-        fetch(tmp_path / "raw", table)
 
 
 def test_files_of_a_corpus(tmp_path):

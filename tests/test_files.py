@@ -2,6 +2,10 @@
 
 import errno
 import os
+import stat
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -11,10 +15,14 @@ from fairseq_posattn.files import (
     count_lines,
     folder_written_whole,
     read_lines,
+    replaced_whole,
     same_number_of_lines,
     written_together,
     written_whole,
 )
+from fairseq_posattn.io.atomic import new_file, replaced_name, temp_name
+from fairseq_posattn.io.lock import locked
+from killed import killed_at
 
 
 class Killed(BaseException):
@@ -103,8 +111,9 @@ def test_full_disk(tmp_path, monkeypatch, capsys):
 
 
 def test_folder(tmp_path):
-    (tmp_path / "data.partial").mkdir()
-    (tmp_path / "data.partial" / "left over").touch()
+    left = temp_name(tmp_path / "data")
+    left.mkdir()
+    (left / "left over").touch()
     with folder_written_whole(tmp_path / "data") as folder:
         (folder / "text").write_text("new")
         assert not (tmp_path / "data").exists()
@@ -145,3 +154,184 @@ def test_folder_replaced_at_the_end_only(tmp_path):
 )
 def test_errors_in_one_line(error, line):
     assert describe(error).startswith(line)
+
+
+def test_two_runs_with_one_output_never_mix(tmp_path):
+    path = tmp_path / "text"
+    with written_whole(path) as first:
+        first.write("first " * 1000)
+        with written_whole(path) as second:  # begins later, ends earlier
+            second.write("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first " * 1000
+    assert names(tmp_path) == ["text"]
+
+
+def test_a_killed_run_leaves_the_other_ones_file_alone(tmp_path):
+    path = tmp_path / "text"
+    with written_whole(path) as file:
+        file.write("whole")
+        assert killed_at(2, write_and_stop, path)  # before fsync
+    assert path.read_text() == "whole"
+    assert len(names(tmp_path)) == 2  # what the killed run left
+    with written_whole(path) as file:
+        assert len(names(tmp_path)) == 2  # it is gone, and the new one grows
+        file.write("again")
+    assert names(tmp_path) == ["text"]
+
+
+def write_and_stop(path):
+    with written_whole(path) as file:
+        file.write("torn")
+
+
+def test_what_another_run_still_writes_is_no_leftover(tmp_path):
+    growing, held = new_file(tmp_path / "text")
+    with written_whole(tmp_path / "text"):
+        assert growing.exists()
+    os.close(held)
+    with written_whole(tmp_path / "text"):
+        assert not growing.exists()
+
+
+def test_files_that_belong_together_come_from_one_run(tmp_path):
+    pair = [tmp_path / "a", tmp_path / "b"]
+    with written_together(pair), pytest.raises(InputError, match="another run is at work"):
+        written_together(pair).__enter__()
+    assert names(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_permissions_are_those_of_open(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        with written_whole(tmp_path / "new"), replaced_whole(tmp_path / "other"):
+            pass
+        with folder_written_whole(tmp_path / "folder"):
+            pass
+        (tmp_path / "plain").touch()
+        (tmp_path / "made").mkdir()
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in names(tmp_path)}
+    assert modes["new"] == modes["other"] == modes["plain"]
+    assert modes["folder"] == modes["made"]
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path):
+    (tmp_path / "text").touch(0o640)
+    with written_whole(tmp_path / "text") as file:
+        file.write("new")
+    assert stat.S_IMODE((tmp_path / "text").stat().st_mode) == 0o640
+
+
+def test_a_folder_is_refused_before_the_work(tmp_path):
+    with pytest.raises(InputError, match="is a folder"), written_whole(tmp_path):
+        raise AssertionError("the work was begun")
+
+
+def test_a_pipe_is_written_to_directly(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    with written_whole(tmp_path / "pipe") as file:
+        file.write("through")
+    reader.join()
+    assert read == ["through"] and names(tmp_path) == ["pipe"]
+
+
+def test_a_pipe_beside_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = threading.Thread(target=(tmp_path / "pipe").read_bytes)
+    reader.start()
+    with written_together([tmp_path / "pipe", tmp_path / "text"]) as files:
+        for file in files:
+            file.write("x")
+    reader.join()
+    assert (tmp_path / "text").read_text() == "x" and names(tmp_path) == ["pipe", "text"]
+
+
+def test_one_file_for_two_outputs_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "text")
+    for other in ("text", "link"):
+        paths = [tmp_path / "text", tmp_path / other]
+        with pytest.raises(InputError, match="named for two outputs"), written_together(paths):
+            raise AssertionError("the work was begun")
+
+
+def test_what_the_shell_redirects_is_not_replaced(tmp_path):
+    """The lines of the other programs, which write into the same log, stay."""
+    write = (
+        "from fairseq_posattn.files import written_whole\n"
+        "with written_whole('/dev/stdout') as file:\n    file.write('x\\n')\n"
+    )
+    script = f'(echo before; {sys.executable} -c "$0"; echo after) >> log'
+    result = subprocess.run(
+        ["bash", "-c", script, write], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (tmp_path / "log").read_text() == "before\nafter\n"
+    assert f"/dev/stdout: is redirected to {tmp_path}/log; name that file" in result.stderr
+    piped = ["bash", "-c", f'{sys.executable} -c "$0" | cat', write]
+    assert subprocess.run(piped, capture_output=True, text=True).stdout == "x\n"
+
+
+def test_a_full_device_is_an_error():
+    with pytest.raises(OSError, match="No space left"), written_whole("/dev/full") as file:
+        file.write("x")
+
+
+def test_a_planted_link_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "victim").write_text("precious")
+    planted = temp_name(tmp_path / "text")
+    planted.symlink_to(tmp_path / "victim")
+    choices = iter([planted, temp_name(tmp_path / "text")])
+    monkeypatch.setattr("fairseq_posattn.io.atomic.temp_name", lambda target: next(choices))
+    with pytest.raises(FileExistsError), written_whole(tmp_path / "text"):
+        pass
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
+def test_very_long_names(tmp_path):
+    for name in ("n" * 255, "ü" * 127):
+        with written_whole(tmp_path / name) as file:
+            file.write("x")
+        assert (tmp_path / name).read_text() == "x"
+
+
+def test_a_folder_survives_a_kill_at_any_moment(tmp_path):
+    data = tmp_path / "data"
+
+    def make(text):
+        with folder_written_whole(data, replace=True) as folder:
+            (folder / "text").write_text(text)
+
+    make("old")
+    for moment in range(1, 100):
+        if not killed_at(moment, make, "new"):
+            break
+        assert (data if data.exists() else replaced_name(data)).joinpath("text").exists()
+        with pytest.raises(Killed), folder_written_whole(data, replace=True):
+            assert (data / "text").read_text() in ("old", "new")
+            raise Killed
+        make("old")
+    assert moment > 3
+    assert names(tmp_path) == ["data"]
+
+
+def test_a_lock_ends_with_its_process(tmp_path):
+    program = "import sys; from fairseq_posattn.io.lock import locked; l = locked(sys.argv[1])"
+    program += "; l.__enter__(); print('held', flush=True); input()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, tmp_path / "out"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(InputError, match="another run is at work"), locked(tmp_path / "out"):
+        pass
+    holder.kill()
+    holder.communicate()
+    with locked(tmp_path / "out"):
+        pass
+    assert names(tmp_path) == []

@@ -1,29 +1,19 @@
 """recipes/lookup as a user runs it, and the arithmetic of its table."""
 
-import importlib.util
 import json
 import shutil
 import sys
 
 import pytest
 
-from commands import ROOT, run
+from commands import ROOT, run, script
 
 RECIPE = ROOT / "recipes/lookup"
 ARCHITECTURES = ("positional_attention_s2s", "content_attention_s2s", "plain_s2s")
 MODELS = ("positional", "content", "none")
 
 
-def load_script():
-    specification = importlib.util.spec_from_file_location(
-        "lookup_evaluate", RECIPE / "evaluate.py"
-    )
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-evaluate = load_script()
+evaluate = script(RECIPE / "evaluate.py")
 
 GOLD = ("000 101", "111 110", "001 010 011 100", "010 011 100 101")
 KINDS = ("held-out compositions", "held-out compositions", "longer", "longer")
@@ -31,12 +21,12 @@ KINDS = ("held-out compositions", "held-out compositions", "longer", "longer")
 
 def make_work(folder, decoded, gold=GOLD):
     """A folder as the recipe leaves it, with this output of each model."""
-    (folder / "raw").mkdir(parents=True)
+    (folder / "raw").mkdir(parents=True, exist_ok=True)
     sources = [" ".join([target[:3], *["t1"] * target.count(" ")]) for target in gold]
     for name, lines in (("test.src", sources), ("test.tgt", gold), ("test.kinds", KINDS)):
         (folder / "raw" / name).write_text("".join(f"{line}\n" for line in lines))
     for model in MODELS:
-        (folder / model).mkdir()
+        (folder / model).mkdir(exist_ok=True)
         (folder / model / "train.log").write_text("num. shared model params: 1,234 (num.)\n")
         lines = [f"S-{n}\tx\nH-{n}\t-0.5\t{text}\n" for n, text in enumerate(decoded)]
         (folder / model / "generate.log").write_text("".join(reversed(lines)))
@@ -96,6 +86,18 @@ def test_what_the_evaluation_refuses(tmp_path):
     log = work / "none/generate.log"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[2:]))
     assert f"{log}: 3 of 4 outputs; delete it" in message(work)
+    log.write_text("H-9\n")
+    assert f"{log}:1: not a line of fairseq-generate" in message(work)
+    train = work / "none/train.log"
+    train.write_bytes(b"num. \xff")
+    log.write_text("".join(f"H-{n}\t-1\tx\n" for n in range(4)))
+    assert f"{train}:1: not UTF-8" in message(work)
+    kinds = work / "raw/test.kinds"
+    kinds.write_text("longer\n" * 3 + "lon\n")
+    assert f"{kinds}:4: 'lon' of the line" in message(work)
+    kinds.write_text("longer\n")
+    assert "differ in their number of lines" in message(work)
+    make_work(tmp_path / "work", GOLD)
     log.unlink()
     assert f"{log}: missing; run recipes/lookup/run.sh" in message(work)
     assert not (tmp_path / "out").exists()
@@ -104,8 +106,8 @@ def test_what_the_evaluation_refuses(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--seed", "one"], "error: --seed one: a whole number is expected"),
-        (["--updates", "0"], "error: --updates 0: at least 1"),
+        (["--seed", "one"], "lookup: --seed one: a whole number is expected"),
+        (["--updates", "0"], "lookup: --updates 0: at least 1"),
         (["--length", "3"], "RUNS=N trains N models at once, by default one for each core."),
     ],
 )
@@ -121,7 +123,7 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").touch()
     elsewhere = run(*chosen, "--work", tmp_path / "mine", env=environment, check=False)
-    assert elsewhere.returncode and "is not a folder of this recipe" in elsewhere.stdout
+    assert elsewhere.returncode and "nothing says what it was made from" in elsewhere.stdout
     printed = run(*chosen, env=environment, cwd="/").stdout
     (found,) = json.loads((work / "results/lookup.json").read_text())["runs"]
     assert list(found) == list(MODELS)
@@ -137,4 +139,5 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
     assert json.loads((work / "results/lookup.json").read_text())["runs"] == [found]
     assert all((work / m / "train.log").read_text() == before[m] for m in MODELS[:2])
     other = run(*chosen, "--seed", 3, env=environment, check=False)
-    assert other.returncode and "name another --work or delete it" in other.stdout
+    assert other.returncode and "seed was '2', is now '3'" in other.stdout
+    assert "name another folder with --work, or remove this one" in other.stdout

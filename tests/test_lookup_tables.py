@@ -1,6 +1,5 @@
 """The promises of recipes/lookup/tables.py, on which the accuracies of its recipe rest."""
 
-import importlib.util
 import random
 import sys
 from collections import Counter
@@ -10,20 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commands import ROOT, run
+from commands import ROOT, run, script
 
 SCRIPT = ROOT / "recipes/lookup/tables.py"
 
 
-def load_script():
-    specification = importlib.util.spec_from_file_location("lookup_tables", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-lookup = load_script()
+lookup = script(SCRIPT)
 seeds = st.integers(0, 2**32)
 few = settings(max_examples=25)
 

@@ -4,15 +4,16 @@ import lzma
 import os
 import random
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import zstandard
 
-from commands import step
+from commands import run, step
 from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing import work as parts
+from fairseq_posattn.parsing import shard
 from fairseq_posattn.parsing.parsed import ParsedLine, Word
 from fairseq_posattn.parsing.parsers import ParserSettings, parse_safely
 from fairseq_posattn.parsing.stanza_parser import at_spaces, load_pipeline, one_line
@@ -175,6 +176,21 @@ def test_random_lines(contracted, tmp_path, tokenized):
     text, out = write(tmp_path / "text", lines), tmp_path / "out.conllu"
     parse_here(text, out, having(contracted, tokenized=tokenized), 30)
     assert_trees_of(lines, out)
+
+
+def test_threads_of_the_parser(toy):
+    """One, because several workers share a machine; on a cluster, as many as a worker has CPUs."""
+    from fairseq_posattn.parsing.parsers import PARSER_THREADS
+
+    program = (
+        "import sys, torch\n"
+        "from fairseq_posattn.parsing.parsers import ParserSettings, load_parser\n"
+        "load_parser(ParserSettings(model_dir=sys.argv[1], tokenized=True))\n"
+        "print(torch.get_num_threads())\n"
+    )
+    for threads, env in ((1, {}), (3, {PARSER_THREADS: "3"})):
+        printed = run(sys.executable, "-c", program, toy.model_dir, env=env).stdout
+        assert printed.splitlines()[-1] == str(threads)
 
 
 def test_raw_lines_may_have_tokens_with_spaces(toy, monkeypatch):
@@ -542,7 +558,8 @@ def test_no_model_then_the_right_folder(toy, ordinary, tmp_path):
     printed = step("parse", *options, "--model-dir", toy.model_dir).stdout
     assert "60 of 60 lines (100%)" in printed
     assert f"{out}: 60 lines, 60 trees, checked against {text}" in printed
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.conllu", "text"]
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["out.conllu", "out.conllu.json", "text"]
     parse_here(text, tmp_path / "one.conllu", toy)
     assert out.read_bytes() == (tmp_path / "one.conllu").read_bytes()
 
@@ -684,8 +701,8 @@ def test_failing_lines_that_are_tokenised_already():
 def test_failing_line_in_a_shard(tmp_path, monkeypatch, at_once):
     """What is done stays; the message tells the line of the source, and its advice works."""
     stub = Stub()
-    monkeypatch.setattr(parts, "load_parser", lambda settings: stub)
-    monkeypatch.setattr(parts, "LINES_AT_ONCE", at_once)
+    monkeypatch.setattr(shard, "load_parser", lambda settings: stub)
+    monkeypatch.setattr(shard, "LINES_AT_ONCE", at_once)
     lines = [line.replace("BAD", "line") if k < 30 else line for k, line in enumerate(MIXED_LINES)]
     text, out, settings = write(tmp_path / "text", lines), tmp_path / "out.conllu", ParserSettings()
     with pytest.raises(InputError, match=rf"^{text}:31: .*failed \(RuntimeError: too hard\)"):

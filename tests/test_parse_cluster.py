@@ -1,4 +1,5 @@
-"""parse.py on clusters: Slurm with stand-ins for its commands, that run what is submitted; Ray."""
+"""What parse.py gives to Slurm and asks it, with stand-ins for its commands, and Ray that is not
+there. What becomes of it on a real Slurm and a real Ray: see the folder `cluster`."""
 
 import json
 import os
@@ -6,29 +7,25 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from commands import step
-from fairseq_posattn.parsing import work as parts
-from fairseq_posattn.parsing.parsers import ParserSettings
-from parse_toys import parse_here, toy_texts
+from fairseq_posattn.files import InputError
+from parse_toys import toy_texts
 
-GIVEN = ParserSettings("conllu")
 SHARD = 20
 
-# As the real one, sbatch refuses options that it does not know or that lack their value; the job
-# waits until FakeSlurm.run.
+# As the real one, sbatch refuses options that it does not know or that lack their value.
 SBATCH = """\
 import json, os, sys
 from pathlib import Path
 
 FLAGS = {"requeue", "exclusive"}
-VALUES = {"account", "array", "cpus-per-task", "dependency", "error", "export", "gpus", "job-name",
-          "kill-on-invalid-dep", "mem-per-cpu", "nodes", "output", "partition", "qos", "time"}
+VALUES = {"account", "array", "cpus-per-task", "dependency", "error", "export", "gpus", "mem",
+          "job-name", "kill-on-invalid-dep", "mem-per-cpu", "nodes", "output", "partition", "qos",
+          "time"}
 queue = Path(__file__).parent.parent / "queue"
 *arguments, script = sys.argv[1:]
 content = Path(script).read_text()
@@ -42,112 +39,34 @@ for text in [line.removeprefix("#SBATCH ") for line in lines] + arguments:
         sys.exit(f"sbatch: option '--{name}' requires an argument")
     options[name] = value
 number = len(list(queue.iterdir())) + 1
-job = {"options": options, "script": content, "env": dict(os.environ), "cwd": os.getcwd()}
-(queue / f"{number:03d}.json").write_text(json.dumps(job))
+job = {"options": options, "script": content, "env": dict(os.environ)}
+(queue / f"{number:04d}.json").write_text(json.dumps(job))
 print(f"Submitted batch job {number}")
 """
-SQUEUE = """\
-import sys
-from pathlib import Path
-
-number = int(sys.argv[sys.argv.index("--jobs") + 1])
-if (Path(__file__).parent.parent / "forgotten").exists():
-    sys.exit("slurm_load_jobs error: Invalid job id specified")
-if not (Path(__file__).parent.parent / "ran" / f"{number:03d}").exists():
-    print(f"  {number}  cpu  parse  PD  0:00  1  (Resources)")
-"""
-SRUN = """\
-import os, sys
-
-arguments = sys.argv[1:]
-while arguments[0].startswith("-"):
-    del arguments[: 2 if arguments[0] == "-n" else 1]
-os.execvp(arguments[0], arguments)
-"""
-SCONTROL = """\
-import sys
-
-assert sys.argv[1:3] == ["show", "hostnames"]
-print(sys.argv[3])
-"""
-
-
-class Job(NamedTuple):
-    """What was submitted, and the exit code of each task that ran."""
-
-    options: dict[str, str]
-    script: str
-    codes: dict[int, int]
 
 
 class FakeSlurm:
+    """Its sbatch writes down what it is given; nothing runs."""
+
     def __init__(self, folder: Path):
         self.folder = folder
         (folder / "bin").mkdir(parents=True)
         (folder / "queue").mkdir()
-        (folder / "ran").mkdir()
-        programs = {"sbatch": SBATCH, "squeue": SQUEUE, "srun": SRUN, "scontrol": SCONTROL}
-        for name, code in programs.items():
-            program = folder / "bin" / name
-            program.write_text(f"#!{sys.executable}\n{code}")
-            program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        self.program("sbatch", f"#!{sys.executable}\n{SBATCH}")
+        self.program("squeue", "#!/bin/sh\necho '  1  cpu  parse  PD  0:00  1  (Resources)'\n")
         self.environment = {"PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-        self.jobs: dict[str, Job] = {}
 
-    def parse(self, *arguments, **kwargs) -> subprocess.CompletedProcess:
-        return step("parse", *arguments, "--executor", "slurm", env=self.environment, **kwargs)
+    def program(self, name: str, code: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(code)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def run(self, kill: int | None = None) -> dict[str, Job]:
-        """Run what waits in the queue, one task after the other; those jobs, by their names.
+    def parse(self, *arguments, env=None, **kwargs) -> subprocess.CompletedProcess:
+        env = {**self.environment, **(env or {})}
+        return step("parse", *arguments, "--executor", "slurm", env=env, **kwargs)
 
-        kill: an index whose tasks are killed soon after they began, as by a broken machine.
-        """
-        ran = {}
-        for path in sorted((self.folder / "queue").iterdir()):
-            if path.stem not in self.jobs:
-                job = json.loads(path.read_text())
-                codes = self.run_tasks(path.stem, job, kill) if self.may_run(job) else {}
-                self.jobs[path.stem] = Job(job["options"], job["script"], codes)
-                (self.folder / "ran" / path.stem).touch()
-                name = job["options"]["job-name"]
-                assert name not in ran
-                ran[name] = self.jobs[path.stem]
-        return ran
-
-    def may_run(self, job: dict) -> bool:
-        kind, _, number = job["options"].get("dependency", "afterany:").partition(":")
-        if not number:
-            return True
-        before = self.jobs[f"{int(number):03d}"].codes
-        return kind == "afterany" or (bool(before) and not any(before.values()))
-
-    def run_tasks(self, number: str, job: dict, kill: int | None) -> dict[int, int]:
-        first, _, last = job["options"]["array"].partition("%")[0].partition("-")
-        return {
-            k: self.run_task(number, k, job, k == kill) for k in range(int(first), int(last) + 1)
-        }
-
-    def run_task(self, number: str, index: int, job: dict, kill: bool) -> int:
-        exported = dict(pair.split("=") for pair in job["options"]["export"].split(",")[1:])
-        slurm = {"SLURM_ARRAY_TASK_ID": str(index), "SLURM_NODELIST": "localhost"}
-        slurm |= {"SLURM_JOB_ID": f"{int(number)}{index}", "SLURM_ARRAY_JOB_ID": str(int(number))}
-        script = self.folder / f"{number}.sh"
-        script.write_text(job["script"])
-        log = job["options"]["output"].replace("%A", number).replace("%a", str(index))
-        with open(log, "w") as output:
-            task = subprocess.Popen(
-                ["bash", script],
-                env=job["env"] | exported | slurm,
-                cwd=job["cwd"],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            if kill:
-                while not os.path.getsize(log):  # the script's first words
-                    time.sleep(0.001)
-                os.killpg(task.pid, signal.SIGKILL)
-            return task.wait()
+    def submitted(self) -> list[dict]:
+        return [json.loads(path.read_text()) for path in sorted((self.folder / "queue").iterdir())]
 
 
 @pytest.fixture
@@ -157,198 +76,150 @@ def slurm(tmp_path) -> FakeSlurm:
 
 @pytest.fixture
 def given(tmp_path) -> list:
-    """Options for three shards of trees made elsewhere, and the result of a local run."""
+    """Options for three shards of trees made elsewhere."""
     text, trees = toy_texts(tmp_path, 3 * SHARD)
-    parse_here(text, tmp_path / "local.conllu", GIVEN, SHARD, trees)
-    return [text, "--parser", "conllu", "--trees", trees, "--shard-lines", SHARD, "--workers", 2]
+    return [text, "--parser", "conllu", "--trees", trees, "--shard-lines", SHARD]
 
 
-def assert_all_ended_well(ran: dict[str, Job], tasks: int) -> None:
-    assert {name: job.codes for name, job in ran.items()} == {
-        "parse": dict.fromkeys(range(tasks), 0),
-        "parse-join": {0: 0},
-    }
-
-
-def test_slurm_array_and_join(stanza_models, slurm, tmp_path):
-    """A text with a note, so that the last look at it is worth while."""
-    text, _ = toy_texts(tmp_path, 30)
-    lines = text.read_text().splitlines()
-    lines[21] = "kat " * 300
-    text.write_text("".join(line + "\n" for line in lines))
-    settings = ParserSettings(model_dir=str(stanza_models.toy), tokenized=True)
-    parse_here(text, tmp_path / "local.conllu.zst", settings, SHARD)
-    out = tmp_path / "out.conllu.zst"
-    options = [text, "--model-dir", stanza_models.toy, "--tokenized", "--shard-lines", SHARD]
-    printed = slurm.parse(*options, "--out", out).stdout
-    assert "submitted: 2 of 2 shards" in printed
-    assert not out.exists()
-    assert_all_ended_well(slurm.run(), 2)
-    assert out.read_bytes() == (tmp_path / "local.conllu.zst").read_bytes()
-    printed = slurm.parse(*options, "--out", out).stdout  # looks, reports, tidies up
-    assert f"{text.name}:22: 300 words, above --max-words: parsed in 2 parts" in printed
-    assert "30 lines, 30 trees, checked" in printed
-    assert slurm.run() == {}
-    assert out.read_bytes() == (tmp_path / "local.conllu.zst").read_bytes()
-    assert not Path(f"{out}.parts").exists()
-
-
-def test_slurm_options_arrive(slurm, given, tmp_path):
+def test_options_arrive(slurm, given, tmp_path):
     more = ["--partition", "cpu", "--time", "1:30:00", "--memory-gb", 7, "--gpus", 2]
     more += ["--sbatch", "account=nlp", "--sbatch", "exclusive", "--setup", "echo made ready"]
-    slurm.parse(*given, *more, "--out", tmp_path / "out.conllu")
-    [shards, join] = [
-        json.loads(path.read_text()) for path in sorted((slurm.folder / "queue").iterdir())
-    ]
+    slurm.parse(*given, *more, "--workers", 2, "--out", tmp_path / "out.conllu")
+    [shards, join] = slurm.submitted()
     for job in (shards, join):
         options = job["options"]
         assert options["partition"] == "cpu"
         assert options["time"] == "1:30:00"
-        assert options["mem-per-cpu"] == "7G"
+        assert options["mem"] == "7G"  # of the worker, however many CPUs it has
+        assert "mem-per-cpu" not in options
         assert options["account"] == "nlp"
-        assert options["exclusive"] == ""
         assert "\necho made ready\n" in job["script"]
-    assert shards["options"]["gpus"] == "2"
-    assert "gpus" not in join["options"]
+    assert shards["options"]["gpus"] == "2" and shards["options"]["exclusive"] == ""
+    assert not {"gpus", "exclusive"} & join["options"].keys()
     assert shards["options"]["array"] == "0-2%2"
     assert join["options"]["dependency"] == "afterok:1"
     assert join["options"]["kill-on-invalid-dep"] == "yes"  # or it would wait for ever
 
 
-def test_slurm_task_that_fails(slurm, given, tmp_path):
-    """The same command submits what is missing; the rest is not done again. No partition is named:
-    the cluster has a default one."""
-    out = tmp_path / "out.conllu"
-    slurm.parse(*given, "--out", out)
-    ran = slurm.run(kill=1)
-    assert "partition" not in ran["parse"].options
-    assert ran["parse"].codes == {0: 0, 1: -signal.SIGKILL, 2: 0}
-    assert ran["parse-join"].codes == {}
-    assert not out.exists()
-    done = Path(f"{out}.parts/done")
-    before = {path: path.stat().st_mtime_ns for path in done.iterdir()}
-    assert sorted(path.name for path in before) == [
-        f"{k:05d}.{ending}" for k in (0, 2) for ending in ("conllu", "json")
-    ]
-    printed = slurm.parse(*given, "--out", out).stdout
-    assert "40 of 60 lines were parsed before" in printed
-    assert "submitted: 1 of 3 shards" in printed
-    assert_all_ended_well(slurm.run(), 1)
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert out.read_bytes() == (tmp_path / "local.conllu").read_bytes()
+def test_memory_of_each_cpu(slurm, given, tmp_path):
+    slurm.parse(*given, "--sbatch", "mem-per-cpu=3G", "--out", tmp_path / "out.conllu")
+    for job in slurm.submitted():
+        assert job["options"]["mem-per-cpu"] == "3G" and "mem" not in job["options"]
 
 
-def test_slurm_is_not_given_twice_what_it_has(slurm, given, tmp_path):
-    """Whoever asks again is told; jobs that Slurm has forgotten hold up nothing."""
-    out = tmp_path / "out.conllu"
-    slurm.parse(*given, "--out", out)
-    again = slurm.parse(*given, "--out", out, check=False)
-    assert again.returncode == 1
-    assert again.stdout.splitlines()[-1].startswith("error: Slurm still has jobs")
-    assert again.stdout.splitlines()[-1].endswith("scancel 1 2")
-    assert len(list((slurm.folder / "queue").iterdir())) == 2
-    for path in (slurm.folder / "queue").iterdir():  # cancelled
-        path.rename(slurm.folder / path.name)
-    (slurm.folder / "forgotten").touch()
-    slurm.parse(*given, "--out", out)
-    assert_all_ended_well(slurm.run(), 3)
-    assert out.read_bytes() == (tmp_path / "local.conllu").read_bytes()
+def test_killed_between_the_two_submissions(slurm, given, tmp_path):
+    """The array is known to the same command, which does not submit it again."""
+    sbatch = slurm.folder / "bin/sbatch"
+    once = f"[ -e {tmp_path}/once ] && kill -9 $PPID && exit 1\ntouch {tmp_path}/once\n"
+    sbatch.rename(sbatch.with_name("real"))
+    slurm.program("sbatch", f'#!/bin/sh\n{once}exec {sbatch.with_name("real")} "$@"\n')
+    options = [*given, "--out", tmp_path / "out.conllu"]
+    assert slurm.parse(*options, check=False).returncode == -signal.SIGKILL
+    result = slurm.parse(*options, check=False)
+    assert "Slurm still has jobs of an earlier run, waiting or at work: 1 (" in result.stdout
+    assert result.returncode == 1 and len(slurm.submitted()) == 1
 
 
-def test_slurm_array_is_not_longer_than_slurm_takes(slurm, tmp_path):
+@pytest.mark.parametrize("said", ["", " on cluster far"])
+def test_the_number_of_a_job(said):
+    pytest.importorskip("datatrove")
+    from fairseq_posattn.parsing.executors.slurm import job_id
+
+    assert job_id(f"sbatch: a note\nSubmitted batch job 4711{said}\n") == "4711"
+    with pytest.raises(InputError, match="no number of a job in 'sorry'"):
+        job_id("sorry\n")
+
+
+def test_without_options(slurm, given, tmp_path):
+    """The cluster's own partition, and as many tasks at once as it has room for."""
+    printed = slurm.parse(*given, "--out", tmp_path / "out.conllu").stdout
+    [shards, _] = slurm.submitted()
+    assert shards["options"]["array"] == "0-2"
+    assert "partition" not in shards["options"]
+    assert f"logs: {tmp_path}/out.conllu.parts/logs/slurm_logs" in printed
+    assert "datatrove" not in printed
+
+
+@pytest.mark.parametrize("partition", [["--partition", "cpu"], ["--sbatch", "partition=cpu"]])
+def test_a_partition(slurm, given, tmp_path, partition):
+    slurm.parse(*given, *partition, "--out", tmp_path / "out.conllu")
+    assert [job["options"]["partition"] for job in slurm.submitted()] == ["cpu", "cpu"]
+
+
+def test_jobs_do_not_inherit_the_job_that_they_were_submitted_from(slurm, given, tmp_path):
+    """What the user set for all jobs is kept."""
+    of_the_job = {"SLURM_JOB_ID": "7", "SLURM_MEM_PER_NODE": "1500", "SLURM_CPUS_PER_TASK": "8"}
+    of_the_job |= {"SLURM_ARRAY_TASK_ID": "0", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"}
+    of_the_user = {"SLURM_CONF": "/etc/slurm.conf", "SBATCH_ACCOUNT": "nlp"}
+    slurm.parse(*given, "--out", tmp_path / "out.conllu", env={**of_the_job, **of_the_user})
+    assert len(slurm.submitted()) == 2
+    for job in slurm.submitted():
+        assert not of_the_job.keys() & job["env"].keys()
+        assert {name: job["env"].get(name) for name in of_the_user} == of_the_user
+
+
+def test_an_array_is_not_longer_than_slurm_takes(slurm, tmp_path):
     """A job of the array then does several shards; the joining job waits for all of them."""
     text, trees = toy_texts(tmp_path, 1003)
-    parse_here(text, tmp_path / "local.conllu", GIVEN, 1, trees)
     options = [text, "--parser", "conllu", "--trees", trees, "--shard-lines", 1]
     slurm.parse(*options, "--out", tmp_path / "out.conllu")
-    shards, join = [
-        json.loads(path.read_text())["options"]
-        for path in sorted((slurm.folder / "queue").iterdir())
-    ]
-    assert shards["array"] == "0-501%1"
+    shards, join = [job["options"] for job in slurm.submitted()]
+    assert shards["array"] == "0-501"
     assert join["dependency"] == "afterok:1"
 
 
-def test_slurm_gets_what_a_local_run_left(slurm, given, tmp_path):
-    out, (text, *_, trees) = tmp_path / "out.conllu", given[:5]
-    work = parts.plan(str(text), str(out), GIVEN, SHARD, str(trees))
-    for k in (0, 2):
-        parts.do_shard(work, k)
-    slurm.parse(*given, "--out", out)
-    ran = slurm.run()
-    assert_all_ended_well(ran, 1)
-    assert out.read_bytes() == (tmp_path / "local.conllu").read_bytes()
+def error_of(result: subprocess.CompletedProcess) -> str:
+    """The last line, which must be the error."""
+    assert result.returncode == 1, result.stdout
+    assert "Traceback" not in result.stdout
+    error = result.stdout.splitlines()[-1]
+    assert error.startswith("error: ") and len(error) < 500
+    return error
 
 
-def test_slurm_and_broken_trees(slurm, given, tmp_path):
-    """The message stands in the log of the task; other options are refused while jobs wait."""
-    trees = given[4]
-    trees.write_text(trees.read_text().replace("\t0\troot", "\t99\troot", 1))
-    out = tmp_path / "out.conllu"
-    slurm.parse(*given, "--out", out)
-    waiting = slurm.parse(*given, "--tokenized", "--out", out, check=False)
-    assert waiting.returncode == 1
-    assert "made for another parser: tokenized was False, is True" in waiting.stdout
-    ran = slurm.run()
-    assert [code == 0 for code in ran["parse"].codes.values()] == [False, True, True]
-    assert ran["parse-join"].codes == {}
-    [log] = Path(f"{out}.parts/logs/slurm_logs").glob("001_0.out")
-    assert "TreeError" in log.read_text()
-    assert f"{trees}:" in log.read_text()
-    assert not out.exists()
+def test_sbatch_that_refuses(slurm, given, tmp_path):
+    slurm.program("sbatch", "#!/bin/sh\necho no such account >&2; exit 1\n")
+    result = slurm.parse(*given, "--out", tmp_path / "out.conllu", check=False)
+    assert "sbatch ended with exit code 1 (its message is above)" in error_of(result)
+    assert "no such account" in result.stdout
 
 
-def test_join_without_all_shards(slurm, given, tmp_path):
-    """As where somebody starts it by hand: no result, and the shards that are there are kept."""
-    out = tmp_path / "out.conllu"
-    slurm.parse(*given, "--out", out)
-    (slurm.folder / "queue" / "001.json").rename(tmp_path / "array.json")
-    join = slurm.folder / "queue" / "002.json"
-    join.write_text(join.read_text().replace("afterok:1", "afterany:"))
-    assert slurm.run()["parse-join"].codes == {0: 1}
-    [log] = Path(f"{out}.parts/logs").glob("join-*/slurm_logs/002_0.out")
-    assert "done/00000.conllu (and 2 more): missing" in log.read_text()
-    assert not out.exists()
+def test_a_machine_without_slurm(given, tmp_path):
+    (tmp_path / "empty").mkdir()
+    options = [*given, "--out", tmp_path / "out.conllu", "--executor", "slurm"]
+    result = step("parse", *options, check=False, env={"PATH": str(tmp_path / "empty")})
+    assert error_of(result) == "error: sbatch not found: is this a machine of a Slurm cluster?"
 
 
 @pytest.mark.parametrize(
-    ("sbatch", "message"),
+    ("squeue", "answer"),
     [
-        ("echo no such account >&2; exit 1", "sbatch ended with exit code 1"),
-        (None, "sbatch: No such file"),
+        ("echo '1 cpu parse R 0:01 1 n1'", "Slurm still has jobs of an earlier run"),
+        ("echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", None),
+        ("exit 0", None),
+        ("echo slurm_load_jobs error: Unable to contact slurm controller >&2; exit 1", "unknown"),
+        ("exit 7", "unknown"),
     ],
 )
-def test_slurm_that_refuses_or_is_not_there(slurm, given, tmp_path, sbatch, message):
-    program = slurm.folder / "bin" / "sbatch"
-    program.unlink()
-    if sbatch:
-        program.write_text(f"#!/bin/sh\n{sbatch}\n")
-        program.chmod(0o755)
-    result = slurm.parse(*given, "--out", tmp_path / "out.conllu", check=False)
-    assert result.returncode == 1
-    assert result.stdout.splitlines()[-1].startswith("error: ")
-    assert message in result.stdout.splitlines()[-1]
-    assert "Traceback" not in result.stdout
-    assert bool(sbatch) == ("no such account" in result.stdout)
-
-
-@pytest.mark.long
-def test_ray(stanza_models, tmp_path):
-    pytest.importorskip("ray")
-    pytest.importorskip("datatrove.executor.ray")  # not in its releases for Python 3.10
-    text, _ = toy_texts(tmp_path, 60)
-    settings = ParserSettings(model_dir=str(stanza_models.toy), tokenized=True)
-    parse_here(text, tmp_path / "local.conllu", settings, SHARD)
+def test_a_job_is_gone_only_where_squeue_says_so(slurm, given, tmp_path, squeue, answer):
     out = tmp_path / "out.conllu"
-    options = [text, "--out", out, "--tokenized", "--shard-lines", SHARD, "--executor", "ray"]
-    options += ["--workers", 2, "--memory-gb", 1]
-    home = {"HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
-    result = step("parse", *options, "--model-dir", tmp_path / "none", check=False, env=home)
-    assert result.returncode == 1
-    assert "error: 3 of 3 shards failed on Ray" in result.stdout
-    assert not out.exists()
-    step("parse", *options, "--model-dir", stanza_models.toy, env=home)
-    assert out.read_bytes() == (tmp_path / "local.conllu").read_bytes()
+    slurm.parse(*given, "--out", out)
+    slurm.program("squeue", f"#!/bin/sh\n{squeue}\n")
+    result = slurm.parse(*given, "--out", out, check=False)
+    if answer:
+        assert answer in error_of(result)
+    assert len(slurm.submitted()) == (2 if answer else 4)
+
+
+def test_a_machine_without_squeue(slurm, given, tmp_path):
+    """As where the folders are shared with a machine that is no part of the cluster."""
+    out = tmp_path / "out.conllu"
+    slurm.parse(*given, "--out", out)
+    (tmp_path / "empty").mkdir()
+    options = [*given, "--out", out, "--executor", "local"]
+    result = step("parse", *options, check=False, env={"PATH": str(tmp_path / "empty")})
+    assert "squeue not found; whether Slurm still has job 1 " in error_of(result)
+    assert f"remove {out}.parts/logs/jobs.json" in result.stdout
 
 
 def test_ray_that_is_not_there(tmp_path):

@@ -1,21 +1,29 @@
 """parse.py, killed at any moment: the same command ends with the result of an undisturbed run."""
 
+import fcntl
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from commands import step
+from commands import ROOT, step
 from fairseq_posattn.files import InputError
+from fairseq_posattn.io.atomic import leftovers
+from fairseq_posattn.io.lock import locked
 from fairseq_posattn.parsing import run as whole_run
-from fairseq_posattn.parsing import work as parts
-from fairseq_posattn.parsing.executors import Cluster
+from fairseq_posattn.parsing import shard as shards
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.parsing.join import join
 from fairseq_posattn.parsing.parsers import ParserSettings
-from killed import killed_at
+from fairseq_posattn.parsing.plan import plan
+from fairseq_posattn.parsing.shard import do_shard
+from fairseq_posattn.parsing.work import Work
+from killed import killed_at, killed_at_random_moments
 from parse_toys import Parse, ignores, parse_here, toy_texts
 
 SHARD = 125
@@ -37,8 +45,8 @@ class Corpus(NamedTuple):
         """As the command with these options would."""
         parse_here(self.text, out, settings, SHARD, self.trees)
 
-    def plan(self, out: Path, settings: ParserSettings = GIVEN) -> parts.Work:
-        return parts.plan(str(self.text), str(out), settings, SHARD, str(self.trees))
+    def plan(self, out: Path, settings: ParserSettings = GIVEN) -> Work:
+        return plan(str(self.text), str(out), settings, SHARD, str(self.trees))
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +96,7 @@ def test_killed_again_and_again(corpus, tmp_path):
     for kill in range(3):
         with Parse(*options) as parse:
             if kill == 0:  # while the source is cut, or soon after
-                planning = [Path(f"{out}.parts.partial"), folder_of(out)]
-                parse.wait_until(lambda: any(path.exists() for path in planning))  # noqa: B023
+                parse.wait_until(lambda: folder_of(out).exists() or leftovers(folder_of(out)))
             else:
                 more = shards_done(out) + rng.randrange(1, 12)
                 parse.wait_until(lambda: shards_done(out) >= more)  # noqa: B023
@@ -106,6 +113,21 @@ def test_killed_again_and_again(corpus, tmp_path):
     assert "of 5000 lines were parsed before" in printed
     assert out.read_bytes() == corpus.result
     assert_kept(before, out)
+
+
+@pytest.mark.long
+def test_killed_at_random_moments(corpus, tmp_path):
+    command = [sys.executable, ROOT / "preprocess/parse.py"]
+
+    def conllu(out: Path) -> Path:
+        return out.with_suffix(".conllu")
+
+    def parse(out: Path) -> list:
+        return [*command, *corpus.options(conllu(out))]
+
+    for out in map(conllu, killed_at_random_moments(parse, tmp_path)):
+        assert out.read_bytes() == corpus.result
+        assert not folder_of(out).exists() and leftovers(out) == []
 
 
 def test_a_killed_worker_does_not_stop_the_run(corpus, tmp_path):
@@ -164,10 +186,7 @@ def test_stopped_by_a_signal(corpus, tmp_path, number, code):
         assert parse.wait(20) == code
         assert parse.left_behind() == []
         assert "Traceback" not in parse.printed()
-    assert {path.name.removeprefix("out.conllu.parts") for path in tmp_path.iterdir()} <= {
-        "",
-        ".lock",
-    }
+    assert {path.name for path in tmp_path.iterdir()} <= {"out.conllu.parts", "out.conllu.lock"}
     assert_kept(before, out)
     corpus.parse_rest(out)
     assert out.read_bytes() == corpus.result
@@ -207,7 +226,7 @@ def run_whole(corpus: Corpus, out: Path) -> None:
 def test_killed_at_every_step(tmp_path_factory, monkeypatch):
     def here(work, cluster, on_done) -> bool:
         for k in work.pending():
-            parts.do_shard(work, k)
+            do_shard(work, k)
         return True
 
     monkeypatch.setattr(whole_run, "run", here)
@@ -221,7 +240,8 @@ def test_killed_at_every_step(tmp_path_factory, monkeypatch):
         before = done(out)
         run_whole(corpus, out)
         assert out.read_bytes() == corpus.result, number
-        assert [path.name for path in out.parent.iterdir()] == ["out.conllu"], number
+        left = sorted(path.name for path in out.parent.iterdir())
+        assert left == ["out.conllu", "out.conllu.json"], number
         if not killed:
             break
         number += 1
@@ -241,22 +261,28 @@ def test_a_second_run_is_refused(corpus, tmp_path):
         second = step("parse", *corpus.options(out), check=False)
         send(workers, signal.SIGCONT)
         assert second.returncode == 1
-        assert second.stdout == f"error: {folder_of(out)}: another run is at work here\n"
+        assert (
+            second.stdout
+            == f"error: {out}: another run is at work here; wait for its end, or end it\n"
+        )
         assert parse.wait() == 0, parse.printed()
     assert out.read_bytes() == corpus.result
 
 
 def test_a_lock_that_the_run_before_has_just_removed(tmp_path, monkeypatch):
-    """Whoever opened it too early must not think that it is alone."""
-    take = parts.fcntl.flock
+    """Whoever opened it too early takes the one that others see."""
+    take, lock = fcntl.flock, tmp_path / "parts.lock"
 
     def take_late(file, operation):
-        (tmp_path / "parts.lock").unlink()
+        monkeypatch.undo()
+        lock.unlink()
         take(file, operation)
 
-    monkeypatch.setattr(parts.fcntl, "flock", take_late)
-    with pytest.raises(InputError, match="another run"), parts.locked(tmp_path / "parts"):
-        pytest.fail("two runs")
+    monkeypatch.setattr(fcntl, "flock", take_late)
+    with locked(tmp_path / "parts"):
+        assert lock.exists()
+        with pytest.raises(InputError, match="another run"), locked(tmp_path / "parts"):
+            pytest.fail("two runs")
 
 
 @pytest.fixture
@@ -266,8 +292,15 @@ def half_done(tmp_path):
     out = tmp_path / "half.conllu"
     work = corpus.plan(out)
     for k in (0, 2):
-        parts.do_shard(work, k)
+        do_shard(work, k)
     return corpus, out
+
+
+def test_parts_without_a_plan(half_done):
+    corpus, out = half_done
+    (folder_of(out) / "plan.json").unlink()
+    with pytest.raises(InputError, match=r"parts: has no plan\.json; remove the folder"):
+        corpus.parse_rest(out)
 
 
 def test_a_changed_source_is_refused(half_done):
@@ -288,11 +321,11 @@ def test_a_changed_source_is_refused(half_done):
 def test_a_source_that_changes_meanwhile_is_noticed(half_done):
     corpus, out = half_done
     work = corpus.plan(out)
-    parts.do_shard(work, 1)
+    do_shard(work, 1)
     with open(corpus.text, "a") as file:
         file.write("more\n")
     with pytest.raises(InputError, match="changed while it was parsed"):
-        parts.join(work)
+        join(work)
     assert not out.exists()
 
 
@@ -327,7 +360,7 @@ def test_other_shards_are_refused(half_done):
 def test_a_shard_that_is_done_is_left_alone(half_done):
     corpus, out = half_done
     before = done(out)
-    parts.do_shard(corpus.plan(out), 0)
+    do_shard(corpus.plan(out), 0)
     assert_kept(before, out)
 
 
@@ -400,7 +433,7 @@ def test_a_damaged_copy_of_the_source_is_noticed(half_done):
 def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
     """A shard counts only if the trees in its file are those of its lines."""
     corpus, out = half_done
-    write = parts.block
+    write = shards.block
 
     def faulty(line, parsed, number):
         if number == SHARD + 7:
@@ -409,7 +442,7 @@ def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
                 return ""
         return write(line, parsed, number) * (2 if fault == "more" else 1)
 
-    monkeypatch.setattr(parts, "block", faulty)
+    monkeypatch.setattr(shards, "block", faulty)
     with pytest.raises(InputError, match=r"not those of its 125 lines \(126 to 250 of the source"):
         corpus.parse_rest(out)
     monkeypatch.undo()
@@ -424,7 +457,7 @@ def test_a_full_disk_is_named(half_done, monkeypatch):
     def full(line, parsed, number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(parts, "block", full)
+    monkeypatch.setattr(shards, "block", full)
     with pytest.raises(OSError) as error:
         corpus.parse_rest(out)
     assert error.value.filename == str(folder_of(out) / "done")

@@ -3,12 +3,12 @@
 import json
 import os
 import sys
-from importlib import util
 from statistics import mean
 
 import pytest
 
-from commands import ROOT, run
+from commands import ROOT, run, script
+from fairseq_posattn.files import InputError
 
 RECIPE = ROOT / "recipes/ud_tagging"
 SMALL = ["--", "--encoder-embed-dim", "16", "--char-filters", "16", "--encoder-layers", "1"]
@@ -16,10 +16,7 @@ ENVIRONMENT = {"VIRTUAL_ENV": sys.prefix}
 
 
 def module(name):
-    spec = util.spec_from_file_location(f"ud_tagging_{name}", RECIPE / f"{name}.py")
-    loaded = util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+    return script(RECIPE / f"{name}.py")
 
 
 def write_treebank(folder):
@@ -44,7 +41,8 @@ def test_table_of_a_small_treebank(tmp_path):
     treebank, work = write_treebank(tmp_path / "UD_Toy-XX"), tmp_path / "work"
     command = [RECIPE / "table.sh", "--cpu", "--models", "conv2d", "--seeds", "1 2"]
     command += ["--work", work, treebank]
-    first = run(*command, *SMALL, "--max-epoch", "3", "--curve-interval", "2", env=ENVIRONMENT)
+    command += [*SMALL, "--max-epoch", "3", "--curve-interval", "2"]
+    first = run(*command, env=ENVIRONMENT)
     results = {path.name: json.loads(path.read_text()) for path in work.glob("results/*.json")}
     assert set(results) == {"Toy-XX.conv2d.1.json", "Toy-XX.conv2d.2.json"}
     for result in results.values():
@@ -58,6 +56,14 @@ def test_table_of_a_small_treebank(tmp_path):
     # what is done is not done again
     logs = {path: path.stat().st_mtime_ns for path in work.glob("runs/*/*")}
     run(*command, env=ENVIRONMENT)
+    # and a result of other options is not taken for one of these
+    for options, difference in (
+        (command[: command.index("--")], "training was '--encoder-embed-dim 16 --char-filters"),
+        ([*command, "--dropout", "0"], "is now '... --dropout 0'"),
+    ):
+        other = run(*options, check=False, env=ENVIRONMENT)
+        assert other.returncode == 1 and difference in other.stdout
+        assert "name another folder with --work" in other.stdout
     assert {path: path.stat().st_mtime_ns for path in work.glob("runs/*/*")} == logs
 
 
@@ -65,15 +71,45 @@ def test_table_of_a_small_treebank(tmp_path):
 def test_an_interrupted_run_goes_on(tmp_path):
     treebank, work = write_treebank(tmp_path / "UD_Toy-XX"), tmp_path / "work"
     command = [RECIPE / "run.sh", "--cpu", "--treebank", treebank, "--work", work]
-    command += ["--model", "pe_add", "--column", "xpos"]
-    run(*command, *SMALL, "--max-epoch", "1", env=ENVIRONMENT)
-    folder = work / "runs/Toy-XX.xpos.pe_add.1"
-    (folder / "trained").unlink()  # as if it had been killed after its first epoch
-    (work / "results/Toy-XX.xpos.pe_add.1.json").unlink()
-    run(*command, *SMALL, "--max-epoch", "2", env=ENVIRONMENT)
-    assert "Loaded checkpoint" in (folder / "train.log").read_text()
-    result = json.loads((work / "results/Toy-XX.xpos.pe_add.1.json").read_text())
-    assert result["epochs"] == 2
+    command += ["--model", "pe_add", "--column", "xpos", *SMALL, "--max-epoch", "2"]
+    command += ["--save-interval-updates", "3"]  # of four
+    run(*command, env=ENVIRONMENT)
+    folder, result = work / "runs/Toy-XX.xpos.pe_add.1", work / "results/Toy-XX.xpos.pe_add.1.json"
+    first = json.loads(result.read_text())
+    (folder / "checkpoint_2_3.pt").replace(folder / "checkpoint_last.pt")  # as if it had been
+    (folder / "trained").unlink()  # killed then
+    result.unlink()
+    run(*command, env=ENVIRONMENT)
+    assert "(epoch 2 @ 3 updates)" in (folder / "train.log").read_text()
+    again = json.loads(result.read_text())
+    assert again["epochs"] == 2 and again["accuracy"] == first["accuracy"]
+
+
+def test_data_of_other_options_are_not_taken(tmp_path):
+    """Nor are those of another treebank; vectors that are not there are named first."""
+    treebank, work = write_treebank(tmp_path / "UD_Toy-XX"), tmp_path / "work"
+    (work / "data/Toy-XX").mkdir(parents=True)
+    (work / "data/Toy-XX/tagging.json").touch()
+    claim = ["--files", *(f"{s}={treebank}/xx_toy-ud-{s}.conllu" for s in ("train", "dev", "test"))]
+    claim += ["--options", "column=upos", "words=50%", "version=1", "--made", tmp_path / "nothing"]
+    made_from = ROOT / "recipes/made_from.py"
+    run(sys.executable, made_from, work / "made_from/Toy-XX.json", *claim)
+    (work / "results").mkdir()
+    (work / "results/Toy-XX.conv2d.1.json").touch()  # nobody knows of what
+
+    def refused(*options):
+        command = [RECIPE / "run.sh", "--cpu", "--treebank", treebank, "--work", work]
+        result = run(*command, *options, check=False, env=ENVIRONMENT)
+        assert result.returncode == 1
+        return result.stdout
+
+    assert "nothing says what it was made from" in refused()
+    assert "/nonexistent.vec: no such file" in refused("--vectors", "/nonexistent.vec")
+    (tmp_path / "vectors").touch()
+    assert "words was '50%', is now '20000'" in refused("--vectors", tmp_path / "vectors")
+    with open(treebank / "xx_toy-ud-dev.conllu", "a") as file:
+        file.write("1\tAna\t_\tPROPN\t_\t_\t0\t_\t_\t_\n\n")
+    assert "the file 'dev' was another one" in refused()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +160,17 @@ def test_means_and_deviations(tmp_path):
     assert table.macro(results, ["A", "B"], "conv", "accuracy") == "86.50 ± 2.12"
     assert table.macro(results, ["A", "C"], "conv", "accuracy") == table.NONE
     assert table.macro(results, ["A", "B"], "conv", "oov_accuracy") == table.NONE
+
+
+def test_a_trial_is_no_seed_of_the_table(tmp_path):
+    result = {"treebank": "T", "model": "conv", "accuracy": 90.0}
+    for seed, training in ((1, ""), (2, None), (9, "--max-epoch 1")):
+        about = result | {"seed": seed} | ({} if training is None else {"training": training})
+        (tmp_path / f"T.conv.{seed}.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match=r"T\.conv\.9\.json: trained with '--max-epoch 1', but"):
+        module("table").read_results(tmp_path)
+    (tmp_path / "T.conv.9.json").unlink()
+    assert len(module("table").read_results(tmp_path)["T", "conv"]) == 2
 
 
 def test_a_run_that_has_stopped_keeps_its_last_accuracy():

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from collections import Counter, defaultdict
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "recipes" / "toy" / "treebank.py"
+from commands import ROOT, script
+
+SCRIPT = ROOT / "recipes/toy/treebank.py"
 SPLITS = ("train", "dev", "test")
 
 
-def load_script():
-    specification = importlib.util.spec_from_file_location("toy_treebank", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[specification.name] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-toy = load_script()
+toy = script(SCRIPT)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +94,7 @@ def test_same_seed_same_files_and_no_part_is_left(tmp_path):
 
 def test_other_seed_other_sentences_in_the_same_language(tmp_path):
     assert run(tmp_path / "first", seed=1)["train.tgt"] != run(tmp_path / "other", 2)["train.tgt"]
-    assert load_script().DICTIONARY == toy.DICTIONARY
+    assert script(SCRIPT).DICTIONARY == toy.DICTIONARY
 
 
 def test_conllu_says_what_the_trees_say(tmp_path):
@@ -326,7 +317,7 @@ def test_translation_by_hand(sites, parent, order):
 
 
 def test_translation_is_a_function_of_the_tree(treebank):
-    fresh = load_script()
+    fresh = script(SCRIPT)
     for tree in treebank["test"]:
         assert fresh.translate(fresh.Tree(*tree)) == toy.translate(tree)
 

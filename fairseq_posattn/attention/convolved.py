@@ -16,23 +16,25 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.context import AttentionContext
 from fairseq_posattn.attention.direct import check_length, refuse_longer
+from fairseq_posattn.attention.glorot import glorot_uniform_
 from fairseq_posattn.attention.mechanism import WeightChange
 
 
 @dataclass(frozen=True)
 class ConvolvedOptions:
-    """start: glorot as published, or identity: plain attention."""
+    """start: glorot (uniform, as in the authors' program), glorot_normal, or identity: plain
+    attention."""
 
     start: str = "glorot"
 
     def __post_init__(self):
-        if self.start not in ("glorot", "identity"):
-            raise ValueError(f"start={self.start}: expected glorot or identity")
+        if self.start not in ("glorot", "glorot_normal", "identity"):
+            raise ValueError(f"start={self.start}: expected glorot, glorot_normal or identity")
 
 
 @dataclass(frozen=True)
 class Convolved1dOptions(ConvolvedOptions):
-    """t: maximal length, 0 = the longest input; start: glorot as published, or identity."""
+    """t: maximal length, 0 = the longest input; start: as of convolved_2d."""
 
     t: int = 0
 
@@ -63,6 +65,19 @@ class Convolved(WeightChange):
         weights = weights * ctx.real[:, None, :, None]  # rows of padding are 0, as columns are
         return torch.relu(self.convolve(weights, ctx)) * ctx.real[:, None, :, None]
 
+    def start(self, fan: int) -> None:
+        """Give the filters their first values; `fan` is how many numbers each of them has."""
+        if self.options.start == "glorot":
+            glorot_uniform_(self.weight, fan, fan)
+        elif self.options.start == "glorot_normal":
+            nn.init.normal_(self.weight, std=math.sqrt(2 / (fan + fan)))
+        else:
+            self.start_as_plain_attention()
+
+    def start_as_plain_attention(self) -> None:
+        """Give the filters, which are zeros, the values that leave the weights as they are."""
+        raise NotImplementedError
+
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
         """B H Q K -> B H Q K."""
         raise NotImplementedError
@@ -79,11 +94,11 @@ class Convolved1d(Convolved):
         t = options.t or shape.max_positions
         self.weight = nn.Parameter(torch.zeros(self.acting, 3, t, t))  # H u j j'
         self.bias = nn.Parameter(torch.zeros(self.acting, t))
-        if options.start == "glorot":
-            nn.init.normal_(self.weight, std=math.sqrt(2 / (3 * t + 3 * t)))
-        else:
-            with torch.no_grad():
-                self.weight[:, 1] = torch.eye(t)
+        self.start(fan=3 * t)
+
+    @torch.no_grad()
+    def start_as_plain_attention(self) -> None:
+        self.weight[:, 1] = torch.eye(self.weight.size(-1))
 
     @classmethod
     def check(cls, options, shape, beside):
@@ -110,10 +125,11 @@ class Convolved2d(Convolved):
         super().__init__(options, shape, heads)
         self.weight = nn.Parameter(torch.zeros(self.acting, 1, 3, 3))
         self.bias = nn.Parameter(torch.zeros(self.acting))
-        if options.start == "glorot":
-            nn.init.normal_(self.weight, std=math.sqrt(2 / (9 + 9)))
-        else:
-            nn.init.ones_(self.weight[..., 1, 1])
+        self.start(fan=9)
+
+    @torch.no_grad()
+    def start_as_plain_attention(self) -> None:
+        self.weight[..., 1, 1] = 1
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
         return F.conv2d(weights, self.weight, self.bias, padding=1, groups=weights.size(1))

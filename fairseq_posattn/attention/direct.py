@@ -3,8 +3,8 @@ Attention Networks", Section 2.3): learnt scores of positions, for each head, in
 
 absolute (P): s_ij + P_ij, P of t x t.    relative (R): s_ij + R[i - j + t], R of 2t numbers.
 
-t is the maximal length; in translation the longest input that the model takes. Zeros at the start
-(plain attention) are ours, Glorot normal is that of the authors' program.
+t is the maximal length; in translation the longest input that the model takes. The authors' program
+starts from Keras' Glorot normal distribution (`glorot`); the zeros (plain attention) are ours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.context import AttentionContext
+from fairseq_posattn.attention.glorot import glorot_normal_
 from fairseq_posattn.attention.mechanism import ScoreBias, precise
+from fairseq_posattn.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,7 @@ class Direct(ScoreBias):
         self.t = options.t or shape.max_positions
         self.scores = nn.Parameter(torch.zeros(self.acting, *self.size()))
         if options.start == "glorot":
-            fans = 2 * self.t if len(self.size()) == 2 else 4 * self.t  # fan in + fan out
-            nn.init.normal_(self.scores, std=math.sqrt(2 / fans))
+            glorot_normal_(self.scores, self.fan(), self.fan())
 
 
 class DirectAbsolute(Direct):
@@ -70,6 +71,9 @@ class DirectAbsolute(Direct):
 
     def size(self) -> tuple[int, ...]:
         return self.t, self.t
+
+    def fan(self) -> float:
+        return self.t
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """1 H Q K, or B H Q K where padding stands before some sentence."""
@@ -87,6 +91,10 @@ class DirectRelative(Direct):
 
     def size(self) -> tuple[int, ...]:
         return (2 * self.t,)
+
+    def fan(self) -> float:
+        """Keras takes the square root of a vector's length for each fan."""
+        return math.sqrt(2 * self.t)
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """1 H Q K."""
@@ -108,7 +116,7 @@ class DirectRelative(Direct):
 
 def check_length(t: int, shape, what_is_missing: str) -> None:
     if t and t < shape.max_positions:
-        raise ValueError(
+        raise InputError(
             f"t={t} {what_is_missing} but inputs may have {shape.max_positions} pieces: give "
             f"t={shape.max_positions}, or --max-source-positions {t} (in a decoder: target)"
         )
@@ -116,4 +124,4 @@ def check_length(t: int, shape, what_is_missing: str) -> None:
 
 def refuse_longer(ctx: AttentionContext, t: int) -> None:
     if ctx.length > t and int(ctx.lengths.max()) > t:
-        raise ValueError(f"a sentence of {int(ctx.lengths.max())} pieces is longer than t={t}")
+        raise InputError(f"a sentence of {int(ctx.lengths.max())} pieces is longer than t={t}")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.context import AttentionContext
 from fairseq_posattn.attention.mechanism import AttentionReplacement, Mechanism, SubLayer
 from fairseq_posattn.attention.pipeline import attend, of_stage
+from fairseq_posattn.errors import InputError
 
 
 class MultiheadSelfAttention(nn.Module):
@@ -29,7 +30,7 @@ class MultiheadSelfAttention(nn.Module):
         """Without bias the projections have none; without output the heads are only joined."""
         super().__init__()
         if width % heads:
-            raise ValueError(f"{heads} attention heads do not divide the width {width}")
+            raise InputError(f"{heads} attention heads do not divide the width {width}")
         self.heads = heads
         self.k_proj = nn.Linear(width, width, bias=bias)
         self.v_proj = nn.Linear(width, width, bias=bias)

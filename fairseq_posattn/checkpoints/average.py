@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu
-from omegaconf import OmegaConf
 
 from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, replaced_whole
+from fairseq_posattn.checkpoints.safe import load_plain, register_classes
+from fairseq_posattn.checkpoints.writing import write
+from fairseq_posattn.errors import InputError
 
 BY_UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
 BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
@@ -44,7 +44,7 @@ def average(paths: Sequence[str | os.PathLike]) -> dict:
     """The last checkpoint, with the mean of all in the place of its parameters."""
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
-        checkpoint = load_checkpoint_to_cpu(str(path))
+        checkpoint = load_plain(path)
         check_same_model(sums, checkpoint["model"], paths[0], path)
         for name, parameter in checkpoint["model"].items():
             sums[name] = sums.get(name, 0) + parameter.double()
@@ -71,25 +71,29 @@ def parse_options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", help="the --save-dir of a training")
-    parser.add_argument("--last", type=int, default=5, help="how many (default: %(default)s)")
+    parser.add_argument(
+        "--last", type=positive, default=5, help="how many checkpoints (default: %(default)s)"
+    )
     parser.add_argument("--out", required=True)
     return parser.parse_args()
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
 
 
 def save(options: argparse.Namespace) -> None:
     paths = newest(options.run, options.last)
     averaged = average(paths)
     averaged.pop("last_optimizer_state", None)
-    if OmegaConf.is_config(averaged.get("cfg")):  # as fairseq stores it: plain data
-        averaged["cfg"] = OmegaConf.to_container(averaged["cfg"], resolve=True, enum_to_str=True)
-    with replaced_whole(options.out) as partial:
-        torch.save(averaged, partial)
+    write(averaged, options.out)
     print(f"{options.out}: the mean of {', '.join(path.name for path in paths)}")
 
 
 def main() -> None:
-    import fairseq_posattn.plugin  # noqa: F401
-
+    register_classes()
     command_line.run(lambda: save(parse_options()))
 
 

@@ -1,5 +1,7 @@
 """What goes wrong with a checkpoint."""
 
+from fairseq_posattn.errors import InputError
 
-class CheckpointError(RuntimeError):
+
+class CheckpointError(InputError):
     """A checkpoint that cannot be loaded, or must not be written."""

@@ -15,6 +15,7 @@ from fairseq.distributed import utils as distributed_utils
 
 from fairseq_posattn.checkpoints.errors import CheckpointError
 from fairseq_posattn.checkpoints.whole import mend_last, remove_partial, writes_here
+from fairseq_posattn.io.atomic import full_disk_named
 
 logger = logging.getLogger(__name__)
 
@@ -63,10 +64,12 @@ def prepare(cfg, trainer) -> None:
     refuse_strangers(trainer.cfg.distributed_training.distributed_world_size)
     if not writes_here(cfg):
         return
-    take_lock(cfg.save_dir)
-    remove_partial(Path(cfg.save_dir))
-    if cfg.restore_file == "checkpoint_last.pt" and not cfg.no_last_checkpoints:
-        mend_last(Path(cfg.save_dir), trainer.checkpoint_suffix)
+    folder = Path(cfg.save_dir)
+    with full_disk_named(folder):
+        take_lock(cfg.save_dir)
+        remove_partial(folder)
+        if cfg.restore_file == "checkpoint_last.pt" and not cfg.no_last_checkpoints:
+            mend_last(folder, trainer.checkpoint_suffix)
 
 
 def refuse_strangers(world_size: int) -> None:

@@ -89,7 +89,7 @@ def loads_weights_only() -> bool:
 
 
 def explained(load):
-    """Load; say in one line what is wrong with a torn or an unsafe file."""
+    """Load; say in one line what is wrong with a torn, a damaged or an unsafe file."""
 
     @functools.wraps(load)
     def load_explained(path, *args, **kwargs):
@@ -100,10 +100,33 @@ def explained(load):
             )
         try:
             return load(path, *args, **kwargs)
+        except (OSError, MemoryError):
+            raise
         except pickle.UnpicklingError as error:
-            raise CheckpointError(refusal(path, error)) from None
+            raise CheckpointError(refusal(path, error)) from error
+        except Exception as error:
+            raise CheckpointError(
+                f"{path} cannot be read as a checkpoint of fairseq ({reason(error)}): it is "
+                "damaged, or something else; take another one"
+            ) from error
 
     return load_explained
+
+
+@explained
+def load_plain(path) -> dict:
+    """The content of a checkpoint's file as it is: its configuration is plain text and numbers, in
+    which nothing has been looked up."""
+    state = torch.load(path, map_location="cpu")
+    model = state.get("model") if isinstance(state, dict) else None
+    if not isinstance(model, dict) or not all(map(torch.is_tensor, model.values())):
+        raise ValueError("it holds no parameters")
+    return state
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error, of some words."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:80]
 
 
 def is_torn(path) -> bool:
@@ -111,9 +134,11 @@ def is_torn(path) -> bool:
     try:
         with open(path, "rb") as file:
             start = file.read(4)
+        return len(start) < 4 or (start == b"PK\x03\x04" and not zipfile.is_zipfile(path))
     except OSError:  # not there, or not on this machine: fairseq's business
         return False
-    return len(start) < 4 or (start == b"PK\x03\x04" and not zipfile.is_zipfile(path))
+    except zipfile.BadZipFile:
+        return True
 
 
 def refusal(path, error: Exception) -> str:

@@ -1,26 +1,27 @@
 """Whatever moment a training is killed at, the next one goes on from the last whole checkpoint, and
 as the killed one would have gone on.
 
-fairseq writes the first file of a save under another name and renames it, then copies it to the
-other names, checkpoint_last.pt being the last. Here each copy is renamed too, and a mark stands in
-the folder while a save is going on: found at the start of a training, it says that
-checkpoint_last.pt may be behind, or not there yet.
+fairseq writes the first file of a save, then copies it to the other names, checkpoint_last.pt being
+the last. A mark stands in the folder while a save is going on: found at the start of a training, it
+says that checkpoint_last.pt may be behind, or not there yet, and whether checkpoint_best.pt was to
+be replaced, too.
 """
 
 from __future__ import annotations
 
+import filecmp
 import functools
 import logging
-import os
 import re
-import shutil
 from pathlib import Path
 
 import torch
+from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from fairseq_posattn.checkpoints.errors import CheckpointError
 from fairseq_posattn.checkpoints.safe import is_torn
+from fairseq_posattn.io.atomic import PARTIAL, full_disk_named, remove_leftovers
 
 logger = logging.getLogger(__name__)
 
@@ -28,39 +29,30 @@ MARK = ".unfinished"
 OF_TRAINING = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)"  # not, say, checkpoint_average.pt
 
 
-def whole_copy(copy):
-    """Copy to a temporary name and rename: a kill in between leaves the old file as it was."""
-
-    @functools.wraps(copy)
-    def atomic(src_path: str, dst_path: str, overwrite: bool = False):
-        if any(map(PathManager.path_requires_pathmanager, (src_path, dst_path))):
-            return copy(src_path, dst_path, overwrite=overwrite)
-        temporary = f"{dst_path}.tmp"
-        try:
-            shutil.copyfile(src_path, temporary)
-            os.replace(temporary, dst_path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
-        return True
-
-    return atomic
-
-
 def marked(save):
-    """Save; leave a mark if it is killed before all files are there."""
+    """checkpoint_utils.save_checkpoint: leave a mark if it is killed before all files are there."""
 
     @functools.wraps(save)
-    def save_marked(cfg, trainer, *args, **kwargs):
+    def save_marked(cfg, trainer, epoch_itr, val_loss):
         if not (writes_here(cfg) and trainer.is_data_parallel_master):
-            return save(cfg, trainer, *args, **kwargs)
-        mark = Path(cfg.save_dir, MARK)
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.touch()
-        saved = save(cfg, trainer, *args, **kwargs)
-        mark.unlink(missing_ok=True)
+            return save(cfg, trainer, epoch_itr, val_loss)
+        folder = Path(cfg.save_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        with full_disk_named(folder):
+            note = f"{trainer.get_num_updates()} {'best' * is_best(cfg, val_loss)}"
+            (folder / MARK).write_text(note)
+            saved = save(cfg, trainer, epoch_itr, val_loss)
+        (folder / MARK).unlink(missing_ok=True)
         return saved
 
     return save_marked
+
+
+def is_best(cfg, val_loss: float | None) -> bool:
+    """Whether fairseq takes this result for the best one, an equal one included."""
+    best = vars(checkpoint_utils.save_checkpoint).get("best", val_loss)
+    choose = max if cfg.maximize_best_checkpoint_metric else min
+    return val_loss is not None and choose(val_loss, best) == val_loss
 
 
 def writes_here(cfg) -> bool:
@@ -70,16 +62,27 @@ def writes_here(cfg) -> bool:
 
 def remove_partial(folder: Path) -> None:
     """Half-written files of a killed training."""
-    for partial in folder.glob("checkpoint*.pt.tmp"):
-        partial.unlink(missing_ok=True)
+    for partial in folder.glob(f".*{PARTIAL}checkpoint*.pt"):
+        remove_leftovers(folder / partial.name.partition(PARTIAL)[2])
 
 
 def mend_last(folder: Path, suffix: str = "") -> None:
     """Put the newest whole checkpoint where fairseq looks, if the last save was broken off."""
     last, mark = folder / f"checkpoint_last{suffix}.pt", folder / MARK
     if mark.exists() or is_torn(last):
-        restore(last, newest(folder, suffix))
+        found = newest(folder, suffix)
+        restore(last, found)
+        if mark.exists() and found is not None:
+            restore_best(folder / f"checkpoint_best{suffix}.pt", found, mark.read_text())
     mark.unlink(missing_ok=True)
+
+
+def restore_best(best: Path, found: Path, broken_off: str) -> None:
+    """Let the best checkpoint be a copy of the newest one, if the broken save was to do that."""
+    wanted = broken_off == f"{updates(found)} best"
+    if wanted and not (best.exists() and filecmp.cmp(best, found, shallow=False)):
+        logger.warning("the last save was broken off: %s is the best so far", found)
+        PathManager.copy(str(found), str(best), overwrite=True)
 
 
 def restore(last: Path, found: Path | None) -> None:

@@ -9,14 +9,23 @@ import torch
 from fairseq.data import FairseqDataset, data_utils
 from torch import Tensor
 
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.tagging.network import PADDING
 
 
 class TaggingDataset(FairseqDataset):
-    """words, chars, tags: one tensor for each sentence; in chars each word ends with padding."""
+    """words, chars, tags: one tensor for each sentence; in chars each word ends with padding.
+    by_length: sentences of about the same length meet in a batch; else any sentences do."""
 
-    def __init__(self, words: Sequence, chars: Sequence, tags: Sequence | None = None):
+    def __init__(
+        self,
+        words: Sequence,
+        chars: Sequence,
+        tags: Sequence | None = None,
+        by_length: bool = True,
+    ):
         self.words, self.chars, self.tags = words, chars, tags
+        self.by_length = by_length
         sizes = words.sizes if hasattr(words, "sizes") else [len(w) for w in words]
         self.sizes = np.asarray(sizes)
 
@@ -54,17 +63,47 @@ class TaggingDataset(FairseqDataset):
         return int(self.sizes[k])
 
     def ordered_indices(self) -> np.ndarray:
-        """By length, those of equal length in a new order each time."""
+        """A new order each time, in which shorter sentences come first where batches go by
+        length."""
         order = np.random.permutation(len(self))
+        if not self.by_length:
+            return order
         return order[np.argsort(self.sizes[order], kind="stable")]
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
         return False  # other sentences meet in a batch in each epoch
 
-    @property
-    def supports_prefetch(self) -> bool:
-        return False
+
+def check_parts(prefix: str, words, chars, tags) -> None:
+    """Refuse a set whose files disagree: words and tags have equal lengths, and in the characters
+    each word of a sentence ends with padding."""
+    for name, part in (("char", chars), ("tag", tags)):
+        if len(part) != len(words):
+            raise of_another_set(prefix, name, f"{len(part)} sentences, {len(words)} of words")
+    if (numbers_of(words) == PADDING).any():
+        raise of_another_set(prefix, "word", "padding among the words")
+    ends = numbers_of(chars) == PADDING
+    after = np.cumsum(chars.sizes, dtype=np.int64)
+    ends_until = np.concatenate([[0], np.cumsum(ends)])
+    words_of_chars = ends_until[after] - ends_until[after - chars.sizes]
+    for name, lengths in (("tag", tags.sizes), ("char", words_of_chars)):
+        if (differs := np.flatnonzero(lengths != words.sizes)).size:
+            raise of_another_set(prefix, name, f"other words in sentence {differs[0] + 1}")
+    if words.sizes.min() < 1 or not ends[after - 1].all():
+        raise of_another_set(prefix, "char", "a sentence without words, or a word without its end")
+
+
+def numbers_of(part) -> np.ndarray:
+    """Of all sentences of one of fairseq's datasets."""
+    return np.frombuffer(part._bin_buffer, part._index.dtype)
+
+
+def of_another_set(prefix: str, name: str, found: str) -> InputError:
+    return InputError(
+        f"{prefix}.{name}.bin: {found}: damaged, or not of one set with {prefix}.word.bin; "
+        "make the data again with preprocess/binarize_tagging.py"
+    )
 
 
 def padded(rows: list[Tensor]) -> Tensor:

@@ -8,8 +8,11 @@ import numpy as np
 from fairseq.data import data_utils
 from fairseq.data.indexed_dataset import data_file_path, index_file_path
 
+from fairseq_posattn.data import checked
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.store import TreeFile, TreeWriter, exists, idx_path
+
+checked.install()  # binarize.py works without the plug-in
 
 
 class SourcePieces(Sequence):
@@ -22,6 +25,10 @@ class SourcePieces(Sequence):
 
     def __len__(self) -> int:
         return len(self.dataset)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return self.dataset.sizes
 
     def __getitem__(self, k: int) -> np.ndarray:
         return self.dataset[k].numpy()

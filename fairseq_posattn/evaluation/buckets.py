@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fairseq_posattn.evaluation.scores import Settings
-from fairseq_posattn.files import InputError, read_lines
+from fairseq_posattn.evaluation.spacing import Text
+from fairseq_posattn.files import InputError
 from fairseq_posattn.segmenters import SPACE
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
@@ -45,9 +46,9 @@ def within(measure: int | None, first: int, last: int | None) -> bool:
     return measure is not None and measure >= first and (last is None or measure <= last)
 
 
-def lengths(path: str) -> list[int]:
+def lengths(lines: Iterable[str]) -> list[int]:
     """Words of each line, as spaces separate them."""
-    return [len(line.split()) for line in read_lines(path)]
+    return [len(line.split()) for line in lines]
 
 
 def tree_depths(path: str) -> list[int | None]:
@@ -58,14 +59,14 @@ def tree_depths(path: str) -> list[int | None]:
     ]
 
 
-def split_words(path: str, separator: str) -> list[int]:
+def split_words(text: Text, separator: str) -> list[int]:
     """How many words of each line were split into several pieces."""
     found = []
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(text.lines, start=1):
         try:
             counts = pieces_of_words(line.split(), separator)
         except TreeError as error:
-            raise InputError(f"{path}:{number}: {error}") from error
+            raise InputError(f"{text.name}:{number}: {error}") from error
         found.append(sum(count > 1 for count in counts))
     return found
 

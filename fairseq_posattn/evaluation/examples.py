@@ -35,6 +35,7 @@ class Words:
     parents: list[int] | None = None
     relations: list[str] | None = None
     text: str | None = None  # what the words are written as: im, not in and dem
+    where: str = ""  # file and line of --trees
 
     def fields(self) -> dict[str, Any]:
         found = None if self.parents is None else depths(self.parents)
@@ -98,12 +99,12 @@ class Translator:
         same_text = dense(given.text or "") == spelled
         if own.parents is None and not (unknown or same_text):
             raise InputError(
-                f"sentence {number}: --trees has '{given.text}', the data have '{spelled}'; "
-                "give the CoNLL-U file of this subset"
+                f"{given.where}: sentence {number} is '{given.text}' here and '{spelled}' in the "
+                "data; give the CoNLL-U file of this subset"
             )
         if own.parents and given.parents and given.parents != own.parents:
             raise InputError(
-                f"sentence {number}: the tree of --trees is not that beside the data; "
+                f"{given.where}: the tree of sentence {number} is not that beside the data; "
                 "give the CoNLL-U file that the data were made from"
             )
 
@@ -187,7 +188,8 @@ def words_of_block(block) -> Words:
     relations = [row[DEPREL] for row in columns if row[0].isdecimal()]
     known = any(relation != "_" for relation in relations)
     text = " ".join(sentence.tokens)
-    return Words(sentence.words, sentence.parents, relations if known else None, text)
+    where = f"{block.path}:{block.line}"
+    return Words(sentence.words, sentence.parents, relations if known else None, text, where)
 
 
 def parse_options() -> argparse.Namespace:

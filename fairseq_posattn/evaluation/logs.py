@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from fairseq_posattn.files import InputError, read_lines
 
+COUNT, FIGURE = r"([0-9][0-9,]{0,19})", r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
 TRANSLATED = re.compile(
-    r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in ([\d.]+)s "
-    r"\(([\d.]+) sentences/s, ([\d.]+) tokens/s\)"
+    rf"Translated {COUNT} sentences \({COUNT} tokens\) in {FIGURE}s "
+    rf"\({FIGURE} sentences/s, {FIGURE} tokens/s\)"
 )
 
 

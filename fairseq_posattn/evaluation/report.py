@@ -22,6 +22,7 @@ from fairseq_posattn.evaluation.report_figures import Plotter, looks
 from fairseq_posattn.evaluation.report_sections import buckets, gaps, speeds
 from fairseq_posattn.evaluation.report_systems import System, by_test, read_systems
 from fairseq_posattn.files import written_whole
+from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.drawing import depths
 
 PAGE = Path(__file__).with_name("report_page")
@@ -121,7 +122,13 @@ def all_examples(systems: Sequence[System]) -> Iterable[dict]:
     for group, system in enumerate(with_examples):
         for example in system.examples:
             name = name_of(system, systems) if len(with_examples) > 1 else system.name
-            yield {**example, "system": name, "group": group, "tree": tree(example)}
+            yield {
+                "reference": None,
+                **example,
+                "system": name,
+                "group": group,
+                "tree": tree(example),
+            }
 
 
 def tree(example: dict) -> Markup | None:
@@ -156,7 +163,7 @@ def parse_options() -> argparse.Namespace:
 
 def report() -> None:
     options = parse_options()
-    text = page(read_systems(options.systems), options.title)
+    text = page(read_systems(options.systems), visible(options.title))
     with written_whole(options.out) as file:
         file.write(text)
 

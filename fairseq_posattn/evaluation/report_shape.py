@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from fairseq_posattn.files import InputError, read_json_value
+
 NUMBER, WHOLE, TEXT = "a number", "a whole number", "text"
+LARGEST = 1e15  # no figure of a system comes near it; larger ones cannot be drawn
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,14 @@ SYSTEM = {
 }
 
 
+def read_shaped(path: str | Path, shape: Any, remedy: str) -> Any:
+    """What a JSON file holds, or an error that names the first thing that does not fit."""
+    found = read_json_value(path, remedy)
+    if fault := first_fault(found, shape):
+        raise InputError(f"{path}: {fault}; {remedy}")
+    return found
+
+
 def first_fault(value: Any, shape: Any = SYSTEM, where: str = "") -> str | None:
     """What is wrong first, such as "scores.BLEU: the key 'score' is missing"; None: nothing."""
     return next(faults(value, shape, where), None)
@@ -115,12 +126,29 @@ def faults_of_object(value: dict, shape: dict, where: str) -> Iterator[str]:
             yield f"{where + ': ' if where else ''}the key '{key}' is missing"
 
 
+def known_part(value: Any, shape: Any) -> Any:
+    """A value that fits its shape, without the keys that the shape does not have."""
+    if isinstance(shape, Maybe):
+        return None if value is None else known_part(value, shape.shape)
+    if isinstance(shape, list):
+        return [known_part(part, shape[0]) for part in value]
+    if isinstance(shape, dict):
+        parts = {name.removesuffix("?"): part for name, part in shape.items()}
+        return {key: known_part(value[key], part) for key, part in parts.items() if key in value}
+    return value
+
+
 def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and is_usual(value)
 
 
 def is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and is_usual(value)
+
+
+def is_usual(value: float) -> bool:
+    """Whether it is finite, and no larger than what can be counted or measured here."""
+    return -LARGEST <= value <= LARGEST  # false for nan
 
 
 def is_text(value: Any) -> bool:
@@ -136,5 +164,8 @@ def joined(where: str, key: str) -> str:
 
 
 def shown(value: Any) -> str:
-    text = ascii(value)
+    try:
+        text = ascii(value)
+    except (ValueError, RecursionError):  # more digits than Python writes, or too deep
+        text = "a very long value"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -11,8 +11,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.evaluation.report_shape import first_fault
-from fairseq_posattn.files import InputError, read_json
+from fairseq_posattn.evaluation.report_shape import EXAMPLE, SYSTEM, first_fault, known_part
+from fairseq_posattn.files import InputError, read_json_value
+from fairseq_posattn.io.visible import visible, visible_strings
 from fairseq_posattn.trees.checks import tree_fault
 from fairseq_posattn.trees.drawing import depths
 
@@ -71,13 +72,27 @@ def read_systems(paths: Sequence[str | Path]) -> list[System]:
 
 
 def read_system(path: str | Path) -> System:
-    about = read_json(path, AGAIN)
+    about = read_json_value(path, AGAIN)
     version = about.get("version", VERSION) if isinstance(about, dict) else VERSION
     if version != VERSION:
         raise InputError(f"{path}: of version {version!r}, not {VERSION}; {AGAIN} of this release")
-    if fault := first_fault(about) or next(example_faults(about), None):
+    if fault := first_fault(about) or next(example_faults(about.get("examples", [])), None):
         raise InputError(f"{path}: {fault}; {AGAIN}")
-    return System(str(path), about["system"] or Path(path).stem, about)
+    shown = visible_strings(known_part(about, SYSTEM))
+    return System(str(path), shown["system"] or visible(Path(path).stem), shown)
+
+
+def read_examples(path: str) -> list[dict]:
+    """The examples in a file of posattn-examples, or in the JSON of a scored system."""
+    remedy = "make it again with posattn-examples"
+    found = read_json_value(path, remedy)
+    if isinstance(found, dict):
+        found = found.get("examples")
+    if not isinstance(found, list):
+        raise InputError(f"{path}: no list of examples; make it with posattn-examples")
+    if fault := first_fault(found, [EXAMPLE]) or next(example_faults(found), None):
+        raise InputError(f"{path}: {fault}; {remedy}")
+    return known_part(found, [EXAMPLE])
 
 
 def by_test(systems: Sequence[System]) -> dict[str, list[System]]:
@@ -88,8 +103,8 @@ def by_test(systems: Sequence[System]) -> dict[str, list[System]]:
     return groups
 
 
-def example_faults(about: dict) -> Iterator[str]:
-    for k, example in enumerate(about.get("examples", [])):
+def example_faults(examples: Sequence[dict]) -> Iterator[str]:
+    for k, example in enumerate(examples):
         if fault := example_fault(example):
             yield f"examples[{k}]: {fault}"
 

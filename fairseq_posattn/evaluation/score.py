@@ -6,41 +6,43 @@ posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --jso
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_posattn.command_line import run
-from fairseq_posattn.evaluation import buckets, logs, ngrams, sgm, table, training_log
+from fairseq_posattn.evaluation import buckets, logs, ngrams, table, training_log
+from fairseq_posattn.evaluation.report_systems import read_examples
 from fairseq_posattn.evaluation.score_options import parse_arguments
+from fairseq_posattn.evaluation.score_texts import (
+    check_count,
+    read_references,
+    read_texts,
+    warn_of_spacing,
+)
 from fairseq_posattn.evaluation.scores import Scoring, Settings
 from fairseq_posattn.evaluation.significance import Samples, compared
-from fairseq_posattn.files import (
-    InputError,
-    read_json,
-    read_lines,
-    same_number_of_lines,
-    written_whole,
-)
+from fairseq_posattn.evaluation.spacing import Text
+from fairseq_posattn.files import write_json
 
 VERSION = 1
 
 
 def scored_system(args: argparse.Namespace) -> dict:
     """All that is asked for, as it stands in the JSON."""
-    check_numbers_of_lines(args)
     extras = {**optional_speed(args), **optional_training(args), **optional_examples(args)}
-    hypotheses = list(read_lines(args.hypotheses))
-    references = read_references(args, len(hypotheses))
+    texts = read_texts(args)
+    references = read_references(args, texts)
+    warn_of_spacing(texts, references)
+    hypotheses, references = texts["hypotheses"].lines, [text.lines for text in references]
     settings = Settings(args.target_lang, args.tokenize, args.lowercase, args.nist)
-    measures = read_measures(args, len(hypotheses))
+    measures = read_measures(args, texts)
     scoring = Scoring(references, settings)
     result = {
         "version": VERSION,
-        "system": args.name or Path(args.hypotheses).name,
-        "test": args.test,
-        "source": args.source_lang,
-        "target": args.target_lang,
+        "system": writable(args.name or Path(args.hypotheses).name),
+        "test": writable(args.test),
+        "source": writable(args.source_lang),
+        "target": writable(args.target_lang),
         "sentences": len(hypotheses),
         "references": len(references),
         "scores": scoring.scores(hypotheses),
@@ -51,62 +53,38 @@ def scored_system(args: argparse.Namespace) -> dict:
         },
     }
     if args.baseline:
-        result["baseline"] = against_baseline(args, scoring, hypotheses, result["ngrams"])
+        result["baseline"] = against_baseline(args, scoring, texts, result["ngrams"])
     return {**result, **extras}
 
 
-# what is compared
+def writable(name: str) -> str:
+    """A name from the command line, whose bytes need not be UTF-8, as a file can hold it."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def check_numbers_of_lines(args: argparse.Namespace) -> None:
-    others = (*(args.references or ()), args.baseline, args.source, args.pieces)
-    if not same_number_of_lines([args.hypotheses, *filter(None, others)]):
-        raise InputError(f"{args.hypotheses}: empty; nothing to score")
-
-
-def read_references(args: argparse.Namespace, sentences: int) -> list[list[str]]:
-    """A list for each reference, in the order of the hypotheses."""
-    if args.references:
-        if args.sgm_source:
-            raise InputError("--sgm-source gives the order of --sgm; it says nothing of plain text")
-        return [list(read_lines(path)) for path in args.references]
-    sets = [one for path in args.sgm for one in sgm.read_sets(path)]
-    order = sgm.read_set(args.sgm_source) if args.sgm_source else sets[0]
-    check_count(args.hypotheses, sentences, order.path, len(order.texts), "segments")
-    return sgm.aligned(sets, order)
-
-
-def check_count(path: str, lines: int, other: str, count: int, what: str) -> None:
-    if lines != count:
-        raise InputError(
-            f"{path} has {lines} lines, but {other} has {count} {what}; "
-            "make them from the same sentences"
-        )
-
-
-def read_measures(args: argparse.Namespace, sentences: int) -> dict[str, tuple]:
+def read_measures(args: argparse.Namespace, texts: dict[str, Text]) -> dict[str, tuple]:
     """Name -> the measure of each source sentence, and the ranges of its buckets."""
     found = {}
     if args.source:
-        found["length"] = buckets.lengths(args.source), buckets.LENGTHS
+        found["length"] = buckets.lengths(texts["source"].lines), buckets.LENGTHS
     if args.trees:
         found["depth"] = buckets.tree_depths(args.trees), buckets.DEPTHS
         count = len(found["depth"][0])
-        check_count(args.hypotheses, sentences, args.trees, count, "sentences")
+        check_count(texts["hypotheses"], args.trees, count, "sentences")
     if args.pieces:
-        split = buckets.split_words(args.pieces, args.separator)
+        split = buckets.split_words(texts["pieces"], args.separator)
         found["split_words"] = split, buckets.SPLIT_WORDS
     return found
 
 
 def against_baseline(
-    args: argparse.Namespace, scoring: Scoring, hypotheses: Sequence[str], ours: Sequence[dict]
+    args: argparse.Namespace, scoring: Scoring, texts: dict[str, Text], ours: Sequence[dict]
 ) -> dict:
-    baseline = list(read_lines(args.baseline))
+    hypotheses, baseline = texts["hypotheses"].lines, texts["baseline"].lines
     theirs = ngrams.by_order(baseline, scoring.references, scoring.settings)
     samples = Samples(args.samples, args.samples) if args.samples else Samples()
     return {
-        "system": args.baseline_name or Path(args.baseline).name,
+        "system": writable(args.baseline_name or Path(args.baseline).name),
         "significance": str(samples),
         "scores": compared(scoring.metrics, baseline, hypotheses, samples),
         "ngrams": ngrams.gaps(ours, theirs),
@@ -129,21 +107,14 @@ def optional_training(args: argparse.Namespace) -> dict:
 def optional_examples(args: argparse.Namespace) -> dict:
     if not args.examples:
         return {}
-    found = read_json(args.examples, "make it again with posattn-examples")
-    if isinstance(found, dict):
-        found = found.get("examples")
-    if not isinstance(found, list):
-        raise InputError(f"{args.examples}: no list of examples; make it with posattn-examples")
-    return {"examples": found}
+    return {"examples": read_examples(args.examples)}
 
 
 def score() -> None:
     args = parse_arguments()
     result = scored_system(args)
     if args.json:
-        with written_whole(args.json) as file:
-            json.dump(result, file, ensure_ascii=False, indent=1, allow_nan=False)
-            file.write("\n")
+        write_json(args.json, result, ensure_ascii=False, indent=1, allow_nan=False)
     print("\n".join(table.lines(result)))
 
 

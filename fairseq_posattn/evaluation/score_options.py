@@ -68,7 +68,9 @@ def add_logs(group) -> None:
     group.add_argument(
         "--parsing-log", nargs="+", metavar="FILE", help="the same, parsing while it translated"
     )
-    group.add_argument("--train-log", metavar="FILE", help="of fairseq-train, parts joined")
+    group.add_argument(
+        "--train-log", nargs="+", metavar="FILE", help="of fairseq-train, on all its machines"
+    )
     group.add_argument("--examples", metavar="FILE", help="of posattn-examples")
 
 

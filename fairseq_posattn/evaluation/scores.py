@@ -17,6 +17,9 @@ NIST = "NIST BLEU"
 TOKENISED = "tokenised BLEU"
 LOWER_IS_BETTER = ("TER",)
 UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # Moses splits words at spaces: there are none
+BY_CHARACTERS = ("zh", "ja", "ja-mecab")  # languages, and sacrebleu's tokenisers for them
+# Raised where a package or a model of a tokeniser is missing, or its dictionary is another one.
+TOKENIZER_ERRORS = (ImportError, RuntimeError, AssertionError, OSError)
 COMPOUND = re.compile(r"(\S)-(\S)")  # no overlaps, as in the Perl line behind published scores
 
 
@@ -35,9 +38,29 @@ class Settings:
         warned = self.tokenize and changes.get("force")  # of a tokeniser unusual for the target
         try:
             return BLEU(trg_lang="" if warned else self.target, **options)
-        except (ImportError, RuntimeError) as error:  # a tokeniser's own packages are missing
-            reason = " ".join(str(error).split())
-            raise InputError(f"--tokenize {self.tokenize or self.target}: {reason}") from error
+        except TOKENIZER_ERRORS as error:
+            raise self.tokenizer_missing(error) from error
+
+    def tokenizer_missing(self, error: Exception) -> InputError:
+        """Name the option that asked for a tokeniser of sacrebleu's which cannot be had."""
+        reason = " ".join(str(error).split()) or repr(error)
+        if self.tokenize:
+            return InputError(f"--tokenize {self.tokenize}: {reason}")
+        return InputError(
+            f"--target-lang {self.target}: {reason}; or choose another tokeniser with --tokenize, "
+            "such as char"
+        )
+
+    def ter(self, references: Sequence[Sequence[str]]) -> TER:
+        """TER over words; in Chinese and Japanese over what sacrebleu splits their characters into.
+
+        These are written without spaces, so a whole sentence would count as one word. Text that
+        is tokenised already (--tokenize none) has its spaces.
+        """
+        asian = self.tokenize != "none" and not {self.target, self.tokenize}.isdisjoint(
+            BY_CHARACTERS
+        )
+        return TER(normalized=asian, asian_support=asian, references=references)
 
     @property
     def moses(self) -> bool:
@@ -63,7 +86,7 @@ class Scoring:
         found = {
             "BLEU": self.settings.bleu(references=references),
             "chrF2": CHRF(lowercase=lowercase, references=references),
-            "TER": TER(references=references),
+            "TER": self.settings.ter(references),
         }
         if self.settings.nist or len(references) > 1:
             # the field's own figure of several references is blind to case

@@ -63,8 +63,11 @@ class SegmentReader(HTMLParser):
         try:
             self.feed(text)
             self.close()
-        except AssertionError as error:  # of a declaration that html.parser cannot take
-            raise self.fault(f"{error}; mend or remove the declaration") from error
+        except InputError:
+            raise
+        except (AssertionError, ValueError) as error:  # html.parser's: a declaration, a huge number
+            what = str(error).partition(";")[0]
+            raise self.fault(f"{what}; mend the markup here, or remove it") from error
         self.check_outside_segment("the end of the file")
 
     def set_cdata_mode(self, *_, **__) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fairseq_posattn.io.visible import visible
+
 
 def lines(result: dict) -> Iterator[str]:
     """Scores, n-grams, buckets; with a baseline, the differences."""
@@ -16,9 +18,9 @@ def lines(result: dict) -> Iterator[str]:
 
 
 def heading(result: dict) -> str:
-    test = f" on {result['test']}" if result["test"] else ""
+    test = f" on {visible(result['test'])}" if result["test"] else ""
     counts = f"{result['sentences']:,} sentences, references: {result['references']}"
-    return f"{result['system']}{test}: {counts}"
+    return f"{visible(result['system'])}{test}: {counts}"
 
 
 def score_lines(result: dict) -> Iterator[str]:
@@ -28,7 +30,7 @@ def score_lines(result: dict) -> Iterator[str]:
         differs = f"  {difference(compared):44}" if baseline else ""
         yield f"{name:15} {score['score']:6.2f}{differs}  {score['signature']}".rstrip()
     if baseline:
-        yield f"differences to {baseline['system']}: {baseline['significance']}"
+        yield f"differences to {visible(baseline['system'])}: {baseline['significance']}"
         yield "⇑ ⇓ p < 0.01, ↑ ↓ p < 0.05, bootstrap"
 
 

@@ -8,51 +8,67 @@ and --detokenize LANG asks for Moses.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fairseq_posattn.command_line import run
+from fairseq_posattn.evaluation.spacing import Text
 from fairseq_posattn.files import InputError, read_lines, written_together
 from fairseq_posattn.preparation import choices
 from fairseq_posattn.segmenters import SPACE
 from fairseq_posattn.trees.projection import SEPARATOR
 
-FIELDS = {"H": 3, "S": 2}  # H-number, score, pieces; S-number, pieces
+NUMBER = "(0|[1-9][0-9]{0,14})"
+LINES = {  # as fairseq-generate writes them: number, score (of translations), pieces
+    "H": re.compile(rf"H-{NUMBER}\t-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)\t(.*)", re.DOTALL),
+    "S": re.compile(rf"S-{NUMBER}\t(.*)", re.DOTALL),
+}
 
 
 def outputs(logs: Sequence[str], kind: str = "H") -> list[str]:
     """The pieces of each sentence (H: translations, S: sources), by their numbers."""
+    return outputs_of(read_texts(logs), kind)
+
+
+def read_texts(logs: Sequence[str]) -> list[Text]:
+    return [Text(str(log), list(read_lines(log))) for log in logs]
+
+
+def outputs_of(logs: Sequence[Text], kind: str = "H") -> list[str]:
+    """Like `outputs`, of logs that are read already."""
     found: dict[int, tuple[str, str]] = {}
     for log in logs:
-        for line, text in enumerate(read_lines(log), start=1):
-            if text.startswith(f"{kind}-"):
-                sentence, pieces = numbered(text, kind, f"{log}:{line}")
-                check_once(kind, sentence, found, f"{log}:{line}")
-                found[sentence] = f"{log}:{line}", pieces
-    check_complete(kind, found, logs)
+        for number, line in enumerate(log.lines, start=1):
+            if line.startswith(f"{kind}-"):
+                where = f"{log.name}:{number}"
+                sentence, pieces = numbered(line, kind, where)
+                check_once(kind, sentence, found, where)
+                found[sentence] = where, pieces
+    check_complete(kind, found, [log.name for log in logs])
     return [found[sentence][1] for sentence in range(len(found))]
 
 
 def numbered(line: str, kind: str, where: str) -> tuple[int, str]:
-    name, *columns = line.split("\t", FIELDS[kind] - 1)
-    if len(columns) != FIELDS[kind] - 1 or not name[2:].isdecimal():
+    found = LINES[kind].fullmatch(line)
+    if found is None:
         raise InputError(
             f"{where}: not a line of fairseq-generate: '{line[:40]}'; is the log broken off here?"
         )
-    return int(name[2:]), columns[-1]
+    return int(found[1]), found[2]
 
 
 def check_once(kind: str, sentence: int, found: dict, where: str) -> None:
     if sentence in found:
         raise InputError(
             f"{where}: {kind}-{sentence} stands already in {found[sentence][0]}; give each shard "
-            "once, of one run with --nbest 1 (fairseq-generate takes shards by "
-            "--distributed-world-size and --distributed-rank; it passes over --num-shards)"
+            "once, of one run with --nbest 1 (shards are made by --distributed-world-size, not by "
+            "--num-shards)"
         )
 
 
 def check_complete(kind: str, found: dict, logs: Sequence[str]) -> None:
-    names = ", ".join(map(str, logs))
+    names = ", ".join(logs)
     if not found:
         raise InputError(f"{names}: no line {kind}-0; name logs of fairseq-generate")
     missing = next((k for k in range(len(found)) if k not in found), None)
@@ -111,11 +127,10 @@ def extract() -> None:
             f"{args.data}/{choices.FILE} says how to detokenise; leave out --detokenize"
         )
     decode = to_text(args.data, args.separator, args.detokenize)
-    texts = [(args.sources, outputs(args.logs, "S"))] if args.sources else []
-    texts.append(
-        (args.out, [decode(pieces) for pieces in outputs(args.logs)])
-    )  # takes its name last
-    write(texts)
+    logs = read_texts(args.logs)
+    texts = [(args.sources, outputs_of(logs, "S"))] if args.sources else []
+    translations = [decode(pieces) for pieces in outputs_of(logs)]
+    write([*texts, (args.out, translations)])  # it takes its name last
 
 
 def main() -> None:

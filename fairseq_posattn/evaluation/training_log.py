@@ -1,23 +1,27 @@
-"""The course of a training, from the log of fairseq-train."""
+"""The course of a training, from the logs of fairseq-train."""
 
 from __future__ import annotations
 
+import heapq
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
 
 from fairseq_posattn.files import InputError, read_lines
 
-PARAMETERS = re.compile(r"num\. (?:shared )?model params: ([\d,]+)")
+UPDATE = "[0-9]{1,15}"
+PARAMETERS = re.compile(r"num\. (?:shared )?model params: ([0-9][0-9,]{0,19})(?![0-9.,_])")
 ARCHITECTURES = (
     re.compile(r"'model': \{'_name': '([^']+)'"),
     re.compile(r"\barch='([^']+)'"),  # of a model without a configuration class
 )
-RESUMED = re.compile(r"Loaded checkpoint .* @ (\d+) updates\)")
+RESUMED = re.compile(rf"Loaded checkpoint .* @ ({UPDATE}) updates\)")
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 STARTED = "No existing checkpoint found"
 INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.+)$")
 PRINTED = re.compile(r"epoch \d+ \| (?:valid on '([^']+)' subset \| )?(.+)$")
@@ -37,7 +41,7 @@ class Statistics(NamedTuple):
 
 @dataclass
 class Training:
-    """A training read from its log, or from those of its parts, one behind the other."""
+    """A training read from its logs."""
 
     parameters: int | None = None
     architecture: str = ""
@@ -79,12 +83,12 @@ class Training:
         return points
 
 
-def training(path: str) -> dict:
-    """The JSON's part on training."""
-    found = read_training(path)
+def training(paths: Sequence[str]) -> dict:
+    """The JSON's part on training, from the logs of all its machines."""
+    found = read_training(paths)
     if found.parameters is None and not found.losses:
         raise InputError(
-            f"{path}: neither parameters nor losses found; name a log of fairseq-train "
+            f"{', '.join(paths)}: neither parameters nor losses found; name a log of fairseq-train "
             "with --log-format simple or json"
         )
     return {
@@ -95,20 +99,42 @@ def training(path: str) -> dict:
     }
 
 
-def read_training(path: str) -> Training:
+def read_training(paths: Sequence[str]) -> Training:
     found = Training()
-    for line in read_lines(path):
+    telling = {path for path in paths if len(paths) == 1 or has_figures(path)}
+    for path, line in lines_in_order(paths):
         if figures := statistics_of(line):
             found.add(figures)
-        elif match := RESUMED.search(line):
+        elif path in telling and (match := RESUMED.search(line)):
             found.go_back(int(match[1]))
-        elif STARTED in line:
+        elif path in telling and STARTED in line:
             found.go_back(0)
         elif match := PARAMETERS.search(line):
             found.parameters = int(match[1].replace(",", ""))
         else:
             found.architecture = architecture(line) or found.architecture
     return found
+
+
+def has_figures(path: str) -> bool:
+    """Whether a log tells of the training. Another machine's tells when it started, by a clock of
+    its own, which may be ahead of the first updates."""
+    return any(map(statistics_of, read_lines(path)))
+
+
+def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The lines of all logs, each with its log, in the order of their times: the machine that tells
+    of the training may be another one after an interruption."""
+    return ((path, line) for _, path, line in heapq.merge(*map(timed, paths), key=itemgetter(0)))
+
+
+def timed(path: str) -> Iterator[tuple[str, str, str]]:
+    """Each line with its time; a line without one has that of the line before it."""
+    time = ""
+    for line in read_lines(path):
+        if found := TIME.match(line):
+            time = found[0]
+        yield time, path, line
 
 
 def architecture(line: str) -> str | None:
@@ -136,7 +162,7 @@ def pairs(text: str, between: str, within: str) -> Iterator[tuple[str, str]]:
 def statistics_of_json(text: str) -> Statistics | None:
     try:
         figures = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if "num_updates" in figures:
         return statistics(INSIDE, figures)
@@ -151,7 +177,7 @@ def statistics_of_json(text: str) -> Statistics | None:
 
 
 def statistics(subset: str, figures: dict) -> Statistics | None:
-    if not str(figures.get("num_updates", "")).isdecimal():
+    if not re.fullmatch(UPDATE, str(figures.get("num_updates", ""))):
         return None
     loss, words = (number(figures.get(name)) for name in ("loss", "wps"))
     return Statistics(subset, int(figures["num_updates"]), loss, words)
@@ -161,6 +187,6 @@ def number(value) -> float | None:
     """None for what is missing or no finite number, which JSON has no way to write."""
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return found if abs(found) < float("inf") else None

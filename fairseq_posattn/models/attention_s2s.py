@@ -21,6 +21,8 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.models.config import fill_in
 from fairseq_posattn.recurrent.source_attention import (
     ContentSourceAttention,
     PositionalSourceAttention,
@@ -191,13 +193,13 @@ class AttentionS2SModel(FairseqEncoderDecoderModel):
 
 def refuse_what_cannot_work(cfg) -> None:
     if cfg.attention == NONE and cfg.decoder_start == ZEROS:
-        raise ValueError(
+        raise InputError(
             "--attention none --decoder-start zeros: the decoder would see nothing of the source; "
             "leave out --decoder-start"
         )
     for option in ("width", "layers", "position_width"):
         if getattr(cfg, option) < 1:
-            raise ValueError(f"--{option.replace('_', '-')} {getattr(cfg, option)}: at least 1")
+            raise InputError(f"--{option.replace('_', '-')} {getattr(cfg, option)}: at least 1")
 
 
 def build_lstm(cfg: AttentionS2SConfig) -> nn.LSTM:
@@ -222,7 +224,7 @@ def along(x: Tensor, order: Tensor) -> Tensor:
 
 def register_preset(attention: str, name: str) -> None:
     def architecture(args):
-        args.attention = getattr(args, "attention", attention)
+        fill_in(args, "attention", attention)
 
     register_model_architecture("attention_s2s", name)(architecture)
 

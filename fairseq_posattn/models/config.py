@@ -79,3 +79,8 @@ def flat_field(name: str, source):
 PosattnTransformerConfig = make_dataclass(
     "PosattnTransformerConfig", [*flat_fields(), *OWN], bases=(FairseqDataclass,)
 )
+
+
+def fill_in(args, option: str, value) -> None:
+    """What a preset sets where the user leaves it open."""
+    setattr(args, option, getattr(args, option, value))

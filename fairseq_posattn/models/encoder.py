@@ -25,6 +25,7 @@ from fairseq_posattn.attention import (
     AttentionSpecification,
     MultiheadSelfAttention,
 )
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.positions import SourceTree, sinusoid
 from fairseq_posattn.positions.fusers import FUSERS
 from fairseq_posattn.positions.registry import PositionSpecification
@@ -170,7 +171,7 @@ class PosattnEncoder(TransformerEncoderBase):
         if not self.needs_tree:
             return None
         if source_tree is None:
-            raise ValueError(
+            raise InputError(
                 f"this model reads trees (positions '{self.positions}', attention "
                 f"'{self.attention}') but the batch has none: use --task structured_translation"
             )

@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from fairseq_posattn.attention import AttentionSpecification
 from fairseq_posattn.attention.registry import describe as describe_attention
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.models.config import PosattnTransformerConfig
 from fairseq_posattn.models.decoder import PosattnDecoder
 from fairseq_posattn.models.encoder import PosattnEncoder, plain_namespace
@@ -119,7 +120,7 @@ def helpful(specification, describe):
 def refuse_preset_under_hydra(name: str | None) -> None:
     """Under hydra every option has its default before a preset of --arch could act."""
     if HydraConfig.initialized() and name not in (None, "posattn_transformer"):
-        raise ValueError(
+        raise InputError(
             f"model._name={name}: fairseq-hydra-train does not know the presets of --arch; "
             "take config/model/*.yaml and config/size/*.yaml: model=structural size=wmt_en_de"
         )
@@ -135,12 +136,12 @@ def refuse_what_cannot_work(args) -> None:
     }
     for option, name in refused.items():
         if getattr(args, option, None):
-            raise ValueError(f"{name} does not work with posattn_transformer; leave it out")
+            raise InputError(f"{name} does not work with posattn_transformer; leave it out")
 
 
 def check_task(encoder: PosattnEncoder, task) -> None:
     if encoder.needs_tree and not getattr(task, "provides_trees", False):
-        raise ValueError(
+        raise InputError(
             f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}' "
             f"reads trees, which {type(task).__name__} does not load: "
             "use --task structured_translation"

@@ -8,6 +8,8 @@ from __future__ import annotations
 from fairseq.models import register_model_architecture
 from fairseq.models.transformer import transformer_legacy
 
+from fairseq_posattn.models.config import fill_in
+
 # All tables: name -> --encoder-positions, --encoder-attention
 
 # Wang et al. (2019), Table 1, in its order
@@ -42,8 +44,8 @@ CONVOLUTED_MODELS = {
     "direct_relative": ("none", "direct_relative@0"),
     "direct": ("none", "direct_absolute@0 + direct_relative@0"),
     "temperature": ("sequence", "temperature"),
-    "convolved_1d": ("sequence", "convolved_1d"),
-    "convolved_2d": ("sequence", "convolved_2d"),
+    "convolved_1d": ("sequence", "convolved_1d(start=glorot_normal)"),
+    "convolved_2d": ("sequence", "convolved_2d(start=glorot_normal)"),
 }
 
 # Bugliarello and Okazaki (2020)
@@ -86,10 +88,6 @@ def register_preset(model: str, suffix: str) -> None:
         fill_in(args, "encoder_attention", within(args.encoder_layers, attention))
 
     register_model_architecture("posattn_transformer", f"posattn_{model}{suffix}")(architecture)
-
-
-def fill_in(args, option: str, value) -> None:
-    setattr(args, option, getattr(args, option, value))
 
 
 def within(layers: int, attention: str) -> str:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from fairseq_posattn.data import numpy_compat
 from fairseq_posattn.files import InputError
+from fairseq_posattn.models.config import fill_in
 from fairseq_posattn.recurrent.language_model import (
     ATTENTIONS,
     RecurrentLanguageModel,
@@ -185,7 +186,7 @@ def shape_of(cfg, dictionary) -> RecurrentShape:
     )
 
 
-# The published models: what each sets where the user leaves it open
+# The published models: what each sets where the user leaves it open, as the authors' program on PTB
 PRESETS = {
     "positional_attentive_lm": {"state_attention": "positional"},
     "attentive_lm": {"state_attention": "content"},
@@ -194,7 +195,7 @@ PRESETS = {
         "decoder_layers": 3,
         "decoder_dropout_in": 0.4,
         "dropout": 0.25,
-        "decoder_dropout_out": 0.4,
+        "decoder_dropout_out": 0.5,
     },
 }
 
@@ -202,7 +203,7 @@ PRESETS = {
 def register_preset(name: str) -> None:
     def architecture(args):
         for option, value in PRESETS[name].items():
-            setattr(args, option, getattr(args, option, value))
+            fill_in(args, option, value)
 
     register_model_architecture("recurrent_lm", name)(architecture)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention import AttentionSpecification
 from fairseq_posattn.attention.registry import describe
+from fairseq_posattn.models.config import fill_in
 from fairseq_posattn.models.posattn_transformer import helpful
 from fairseq_posattn.specification import SpecificationError
 from fairseq_posattn.tagging.network import Tagger, TaggerShape
@@ -145,7 +146,7 @@ def register_preset(model: str, suffix: str) -> None:
             ("encoder_attention", attention),
             ("encoder_embed_dim", WIDTHS[suffix]),
         ):
-            setattr(args, option, getattr(args, option, value))
+            fill_in(args, option, value)
 
     register_model_architecture("san_tagger", f"san_tagger_{model}{suffix}")(architecture)
 

@@ -14,6 +14,12 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def not_negative(text: str) -> int:
+    if int(text) < 0:
+        raise ArgumentTypeError(f"{text}: must not be negative")
+    return int(text)
+
+
 def add_parser_options(group, lang: str | None = None) -> None:
     add = group.add_argument
     add(
@@ -51,9 +57,6 @@ def add_parser_options(group, lang: str | None = None) -> None:
         choices=SEVERAL_ROOTS,
         default="error",
         help="of trees made elsewhere: an error (default), or keep the first root",
-    )
-    add(
-        "--workers", type=positive, default=1, help="how many shards at once (default: %(default)s)"
     )
     add(
         "--shard-lines", type=positive, default=2000, help="lines in a shard (default: %(default)s)"

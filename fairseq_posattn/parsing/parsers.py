@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Protocol
 
 from fairseq_posattn.files import InputError
+from fairseq_posattn.io.records import at_least, one_of
 from fairseq_posattn.parsing.parsed import ParsedLine, plain_line
 from fairseq_posattn.trees.alignment import match
-from fairseq_posattn.trees.checks import tree_fault
+from fairseq_posattn.trees.checks import SEVERAL_ROOTS, tree_fault
+from fairseq_posattn.trees.forms import shortened
 
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")
 PARSERS = ("stanza", "conllu")
+PARSER_THREADS = "POSATTN_PARSER_THREADS"  # of one process, on CPUs; set where it has several
 REMEDIES = ("on_failure", "several_roots")  # for lines that would be an error without them
 
 
@@ -23,15 +26,15 @@ REMEDIES = ("on_failure", "several_roots")  # for lines that would be an error w
 class ParserSettings:
     """Everything that a tree depends on; kept with what was parsed."""
 
-    parser: str = "stanza"
+    parser: str = field(default="stanza", metadata=one_of(*PARSERS))
     lang: str = "en"
     model_dir: str | None = None
     package: str = "default"
     tokenized: bool = False
-    max_words: int = 250
-    long_lines: str = "cut"
-    on_failure: str = "stop"
-    several_roots: str = "error"
+    max_words: int = field(default=250, metadata=at_least(1))
+    long_lines: str = field(default="cut", metadata=one_of(*LONG_LINES))
+    on_failure: str = field(default="stop", metadata=one_of(*ON_FAILURE))
+    several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
 
     def describe(self) -> dict:
         """What the trees of a line that can be parsed depend on."""
@@ -89,9 +92,10 @@ def checked(lines: Sequence[str], parsed: list[ParsedLine]) -> list[ParsedLine]:
 
 def _failed(parser: Parser, line: str, where: str, on_failure: str, error: Exception) -> ParsedLine:
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    begin = shortened(plain_line(text_of(line)), 100)
     if on_failure == "stop":
         raise InputError(
-            f"{where}: the parser failed ({reason}) on '{shortened(text_of(line))}'; "
+            f"{where}: the parser failed ({reason}) on '{begin}'; "
             "with --on-failure flat (in translation: --missing-tree flat) the same command goes on "
             "and gives such lines flat trees"
         ) from error
@@ -101,11 +105,6 @@ def _failed(parser: Parser, line: str, where: str, on_failure: str, error: Excep
 def text_of(line: str | ParsedLine) -> str:
     """Lines may be tokenised already."""
     return line if isinstance(line, str) else " ".join(line.tokens)
-
-
-def shortened(line: str, longest: int = 100) -> str:
-    line = plain_line(line)
-    return line if len(line) <= longest else line[:longest] + "…"
 
 
 def given_trees(

@@ -6,13 +6,21 @@ import sys
 import time
 from pathlib import Path
 
-from fairseq_posattn.parsing import work as parts
-from fairseq_posattn.parsing.executors import Cluster, run
+from fairseq_posattn.files import InputError
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.paths import refuse_unwritable
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.parsing.executors import run
+from fairseq_posattn.parsing.join import join
 from fairseq_posattn.parsing.parsers import ParserSettings
-from fairseq_posattn.parsing.work import Work
+from fairseq_posattn.parsing.plan import plan
+from fairseq_posattn.parsing.results import Result, finished, is_made_by, place
+from fairseq_posattn.parsing.slurm_jobs import Jobs
+from fairseq_posattn.parsing.work import Work, parts_folder, remove, remove_rest
 
 SHOWN_NOTES = 20
 SECONDS_BETWEEN_LINES = 10
+LONGEST_PAUSE = 30  # seconds between two questions to Slurm
 
 
 def parse(
@@ -23,22 +31,92 @@ def parse(
     shard_lines: int = 2000,
     trees: str | None = None,
     keep_parts: bool = False,
+    wait: bool = False,
 ) -> None:
-    """Parse what is not yet parsed; when all is, join and check it."""
-    with parts.locked(parts.parts_folder(out)):
-        work = parts.plan(text, out, settings, shard_lines, trees)
-        progress = Progress(work)
-        if work.pending() and not run(work, cluster, progress.shard_done):
-            say(
-                f"submitted: {len(work.pending())} of {len(work.shards)} shards are to be parsed, "
-                f"{out} is then joined; the same command goes on if some fail"
-            )
-            return
-        notes = parts.join(work)
-        report(notes, text)
-        say(f"{out}: {work.lines} lines, {work.lines} trees, checked against {text}")
-        if not keep_parts:
-            parts.remove(work)
+    """Parse what is not yet parsed; when all is, join and check it. Slurm goes on after this
+    function has returned, unless it is to wait."""
+
+    refuse_unwritable(Path(out))
+
+    def attempt() -> Work | None:
+        """The work that Slurm is at, or None when the result is there."""
+        with locked(out, wait=wait):
+            remove_rest(parts_folder(out))
+            result = finished(text, out, settings, trees)
+            if result is None:
+                work = plan(text, out, settings, shard_lines, trees)
+                if work.pending() and not do(work, cluster, wait):
+                    return work
+                result = join(work)
+            show(result, text, out)
+            if is_made_by(result, parts_folder(out)):
+                Jobs.of(parts_folder(out) / "logs").cancel_join()
+                if not keep_parts:
+                    remove(parts_folder(out))
+        return None
+
+    work = attempt()
+    if work and wait:
+        wait_for_slurm(work)
+        attempt()
+
+
+def do(work: Work, cluster: Cluster, wait: bool) -> bool:
+    """Work on the shards that are not done; False: Slurm is at work."""
+    progress, jobs = Progress(work), Jobs.of(work.logs)
+    if wait and jobs.queued():
+        say(f"waiting for the jobs of an earlier run, which Slurm still has; {progress.shards()}")
+        return False
+    jobs.refuse_if_queued(progress.shards())
+    for line in jobs.failures(work):
+        say(line)
+    if run(work, cluster, progress.shard_done):
+        return True
+    jobs = Jobs.of(work.logs)
+    say(
+        f"submitted: {len(work.pending())} of {len(work.shards)} shards are to be parsed by Slurm "
+        f"job {jobs.last.array}, and joined by job {jobs.last.join}; logs: {jobs.logs}"
+    )
+    say(
+        "waiting for them; broken off, the same command waits again"
+        if wait
+        else "the same command says how far they are, and goes on if some fail"
+    )
+    return False
+
+
+def wait_for_slurm(work: Work) -> None:
+    """Return when Slurm has none of the jobs any more and all shards are done."""
+    progress, jobs, began = Progress(work), Jobs.of(work.logs), time.monotonic()
+    while is_queued(jobs):
+        time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
+        if progress.lines_done() != progress.done:
+            progress.shard_done()
+    if pending := work.pending():
+        for line in jobs.failures(work):
+            say(line)
+        raise InputError(
+            f"{len(pending)} of {len(work.shards)} shards failed; the same command goes on with "
+            f"them (logs: {jobs.logs})"
+        )
+
+
+def is_queued(jobs: Jobs) -> bool:
+    """Whether Slurm has one of the jobs; while it does not answer, they are taken to be there."""
+    try:
+        return bool(jobs.queued())
+    except InputError as error:
+        say(str(error))
+        return True
+
+
+def discard(out: str) -> None:
+    """Remove the parts of a parse that is not to go on, unless Slurm is at work on them."""
+    parts = parts_folder(out)
+    if parts.exists():
+        with locked(out):
+            Jobs.of(parts / "logs").refuse_if_queued("of a parse with other choices")
+            remove(parts)
 
 
 class Progress:
@@ -52,7 +130,11 @@ class Progress:
         if self.before:
             say(f"{self.before} of {work.lines} lines were parsed before")
 
-    def shard_done(self, k: int) -> None:
+    def shards(self) -> str:
+        shards = len(self.work.shards)
+        return f"{shards - len(self.work.pending())} of {shards} shards are done"
+
+    def shard_done(self, k: int | None = None) -> None:
         self.done = self.lines_done()
         now = time.monotonic()
         if self.alive or now - self.said > SECONDS_BETWEEN_LINES or self.done == self.work.lines:
@@ -79,6 +161,18 @@ def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"
+
+
+def show(result: Result, text: str, out: str) -> None:
+    """Say what was parsed; the notes only the first time."""
+    counts = f"{out}: {result.lines} lines, {result.lines} trees"
+    if result.shown:
+        notes = f"; notes on {len(result.notes)} lines are in {place(out)}" if result.notes else ""
+        say(f"{counts}, parsed and checked before{notes}")
+        return
+    report(result.notes, text)
+    say(f"{counts}, checked against {text}")
+    result.save_as_shown(out)
 
 
 def report(notes: list, text: str) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 
 from fairseq_posattn.files import InputError
 from fairseq_posattn.parsing.parsed import ParsedLine, Word, joined
-from fairseq_posattn.parsing.parsers import ParserFailure, ParserSettings
+from fairseq_posattn.parsing.parsers import PARSER_THREADS, ParserFailure, ParserSettings
 from fairseq_posattn.trees.alignment import match
 
 PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt where the language has it
@@ -156,7 +156,8 @@ def load_pipeline(settings: ParserSettings):
 
     gpu = torch.cuda.is_available()
     if not gpu:
-        torch.set_num_threads(1)  # workers share the cores; several threads each are far slower
+        # workers of one machine share its cores, so several threads each would be far slower
+        torch.set_num_threads(int(os.environ.get(PARSER_THREADS, "1")))
     options = (
         {"tokenize_pretokenized": True} if settings.tokenized else {"tokenize_no_ssplit": True}
     )
@@ -195,10 +196,8 @@ def missing_model(settings: ParserSettings, error: Exception, messages: Sequence
     reason = ": ".join([*messages[-1:], reason])
     return (
         f"no stanza model for '{settings.lang}' (package {settings.package}) can be loaded from "
-        f"{model_folder(settings)}: {reason}; add --download (of parse.py and prepare.py) where "
-        "there is a network, or make the folder there, "
-        f"stanza.download('{settings.lang}', model_dir='DIR'), copy it here and name it with "
-        "--model-dir (in translation: --parser-dir)"
+        f"{model_folder(settings)}: {reason}; get it with --download, or name a folder that has it "
+        "with --model-dir (in translation: --parser-dir)"
     )
 
 
@@ -222,8 +221,7 @@ def download(settings: ParserSettings) -> None:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"the stanza model for '{settings.lang}' cannot be downloaded: {reason}; is there a "
-            "network? Without one, make the folder on another machine with "
-            f"stanza.download('{settings.lang}', model_dir='DIR') and name it with --model-dir"
+            "network? Or download it on another machine and name the folder with --model-dir"
         ) from error
 
 

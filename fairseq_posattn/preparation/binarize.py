@@ -4,6 +4,7 @@ For each split, PREFIX.SRC.trees lies beside the source PREFIX.SRC. Dictionaries
 to fairseq-preprocess.
 """
 
+import codecs
 import logging
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
@@ -16,7 +17,14 @@ from fairseq_cli import preprocess
 
 from fairseq_posattn.command_line import progress
 from fairseq_posattn.data.tree_files import write_tree_file
-from fairseq_posattn.files import InputError, folder_written_whole, read_lines, same_number_of_lines
+from fairseq_posattn.files import (
+    InputError,
+    folder_written_whole,
+    read_lines,
+    same_number_of_lines,
+)
+from fairseq_posattn.io.lists import refuse_separator, refuse_split_path
+from fairseq_posattn.io.paths import refuse_file
 from fairseq_posattn.trees.lines import read_trees
 
 LOG = "preprocess.log"
@@ -75,6 +83,7 @@ def languages(args: Namespace) -> list[str]:
 
 
 def check_options(args: Namespace) -> None:
+    refuse_split_paths(args)
     if not all(languages(args)):
         raise InputError(
             "name both languages with --source-lang and --target-lang: the file names end in them"
@@ -82,6 +91,7 @@ def check_options(args: Namespace) -> None:
     if args.dataset_impl != "mmap":
         raise InputError(f"--dataset-impl {args.dataset_impl}: tree files need mmap, the default")
     destination = Path(args.destdir)
+    refuse_file(destination)
     if (
         args.overwrite
         and destination.exists()
@@ -94,6 +104,17 @@ def check_options(args: Namespace) -> None:
         )
 
 
+def refuse_split_paths(args: Namespace) -> None:
+    """Refuse paths that fairseq would split, here or when it reads the data."""
+    for prefixes in filter(None, (args.validpref, args.testpref)):
+        refuse_split_path(prefixes, ",", lambda prefix: exists(prefix, args))
+    refuse_separator("--destdir", args.destdir, ":")
+
+
+def exists(prefix: str, args: Namespace) -> bool:
+    return any(Path(f"{prefix}.{language}").exists() for language in languages(args))
+
+
 def check_files(split: Split, args: Namespace) -> None:
     """Before the long work starts: equal numbers of lines, and trees that fit their source."""
     texts = [f"{split.prefix}.{language}" for language in languages(args)]
@@ -101,7 +122,7 @@ def check_files(split: Split, args: Namespace) -> None:
     if same_number_of_lines([*texts, trees]) == 0:
         raise InputError(f"{texts[0]}: the file is empty")
     for text in texts:
-        _check_line_ends(text)
+        _check_text(text)
     _check_pieces(texts[0], trees)
 
 
@@ -109,7 +130,14 @@ def tree_path(split: Split, args: Namespace) -> str:
     return f"{split.prefix}.{args.source_lang}.trees"
 
 
-def _check_line_ends(text: str) -> None:
+def _check_text(text: str) -> None:
+    """Refuse what fairseq, which reads the text itself, would read in another way."""
+    with open(text, "rb") as file:
+        if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
+            raise InputError(
+                f"{text}:1: a byte order mark, which fairseq would take for a part of the first "
+                "word; remove it with sed -i '1s/^\\xef\\xbb\\xbf//'"
+            )
     for number, line in enumerate(read_lines(text), start=1):
         if "\r" in line:
             raise InputError(

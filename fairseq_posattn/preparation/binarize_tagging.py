@@ -10,6 +10,7 @@ import torch
 from fairseq.data import indexed_dataset
 
 from fairseq_posattn.files import InputError, folder_written_whole
+from fairseq_posattn.io.paths import refuse_file
 from fairseq_posattn.tagging.sentences import TAG_COLUMNS, TaggedSentence, read_tagged
 from fairseq_posattn.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabulary, learn
 
@@ -71,6 +72,7 @@ def check(args: Namespace) -> None:
     if min(args.max_words, args.max_chars) < 1:
         raise InputError("--max-words and --max-chars: at least 1")
     folder = Path(args.destdir)
+    refuse_file(folder)
     filled = folder.exists() and any(folder.iterdir())
     if args.overwrite and filled and not (folder / SETTINGS).exists():
         raise InputError(

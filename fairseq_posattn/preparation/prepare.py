@@ -17,9 +17,11 @@ from fairseq_posattn.files import (
     written_together,
     written_whole,
 )
-from fairseq_posattn.parsing.executors import Cluster
-from fairseq_posattn.parsing.run import parse
-from fairseq_posattn.parsing.work import locked, parts_folder
+from fairseq_posattn.io.lists import refuse_separator
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.paths import refuse_file
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.parsing.run import discard, parse
 from fairseq_posattn.preparation import binarize, segment
 from fairseq_posattn.preparation.choices import FILE, Choices, Preparation
 from fairseq_posattn.preparation.extract import extract
@@ -136,8 +138,10 @@ class Preparing:
             settings.describe(),
             [text, *([trees] if trees else [])],
             [out],
-            lambda: parse(text, out, settings, self.job.cluster, self.job.shard_lines, trees),
-            [parts_folder(out)],
+            lambda: parse(
+                text, out, settings, self.job.cluster, self.job.shard_lines, trees, wait=True
+            ),
+            lambda: discard(out),
         )
         words = [self.job.file(split, "words"), self.job.file(split, "parents")]
         start = self.job.file(split, "")[:-1]
@@ -322,8 +326,8 @@ class Preparing:
 
     def binarize_now(self, options: Sequence[str], model: Path) -> None:
         def add_choices(folder: Path) -> None:
-            self.preparation.save(folder)
             shutil.copyfile(model, folder / self.choices.segmenter_file)
+            self.preparation.save(folder)
 
         args = binarize.parser().parse_args([*options, "--overwrite"])
         binarize.binarize(args, add_choices)
@@ -331,6 +335,9 @@ class Preparing:
 
 def prepare(job: Job) -> None:
     """Make `job.out`, step by step; files between the steps stay in `job.work`."""
+    refuse_separator("--out", job.out, ":")
+    refuse_separator("--work", job.work, ",")
+    refuse_file(job.out)
     with locked(job.work):
         Preparing(job).run()
     folders = ":".join(map(str, Preparing(job).folders()))

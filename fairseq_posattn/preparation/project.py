@@ -2,12 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fairseq_posattn.command_line import progress
-from fairseq_posattn.files import InputError, read_lines, same_number_of_lines, written_whole
+from fairseq_posattn.files import (
+    InputError,
+    read_lines,
+    same_number_of_lines,
+    written_whole,
+)
+from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
 from fairseq_posattn.trees.checks import TreeError, flat_tree
+from fairseq_posattn.trees.forms import shortened
 from fairseq_posattn.trees.lines import Tree, read_parents, read_words, tree_line
 from fairseq_posattn.trees.projection import Parsed
 
@@ -41,6 +49,7 @@ class ProjectionInputs:
 
 def project(inputs: ProjectionInputs, out: str) -> None:
     """Write the tree of each sentence, with the number of pieces of each word."""
+    refuse_unwritable(Path(out))
     sentences = same_number_of_lines(inputs.files)
     with written_whole(out) as file:
         for parents, counts in progress(projected(inputs), sentences):
@@ -76,8 +85,8 @@ def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: 
     """Where the pieces of a line lie in its text, once it is sure that they are of this text."""
     if segmenter.segment(text) != pieces:
         raise InputError(
-            f"{where}: not the pieces that {segmenter.model} makes of '{text}': "
-            f"'{' '.join(pieces)}'; segment the text again with this model"
+            f"{where}: not the pieces that {segmenter.model} makes of '{shortened(text)}': "
+            f"'{shortened(' '.join(pieces))}'; segment the text again with this model"
         )
     return segmenter.spans(text)
 
@@ -86,7 +95,7 @@ def stand_in_tree(words: Sequence[str], where: str, missing_tree: str) -> list[i
     """The tree of a sentence that came without one."""
     if missing_tree == "error":
         raise TreeError(
-            f"{where}: no tree for '{' '.join(words)}'; "
+            f"{where}: no tree for '{shortened(' '.join(words))}'; "
             "parse it, or take a flat tree with --missing-tree flat"
         )
     return flat_tree(len(words))

@@ -17,6 +17,7 @@ from fairseq_posattn.files import (
     replaced_whole,
     written_whole,
 )
+from fairseq_posattn.io.paths import is_stream, refuse_unwritable
 from fairseq_posattn.segmenters import Segmenter
 
 SENTENCEPIECE_MODELS = ("unigram", "bpe")
@@ -24,6 +25,7 @@ SENTENCEPIECE_MODELS = ("unigram", "bpe")
 
 def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2) -> None:
     """Learn the merges of subword-nmt from all texts together."""
+    refuse_unwritable(Path(codes))
     counts = Counter(word for path in texts for line in read_lines(path) for word in line.split())
     if not any(len(word) > 1 for word in counts):
         raise InputError(
@@ -40,10 +42,12 @@ def learn_sentencepiece(
     """Learn a sentencepiece model from all texts together."""
     import sentencepiece
 
+    refuse_unwritable(Path(model))
     learnt = io.BytesIO()
+    lines = Lines(texts)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(line for path in texts for line in read_lines(path)),
+            sentence_iterator=iter(lines),
             model_writer=learnt,
             model_type=kind,
             vocab_size=symbols,
@@ -52,15 +56,35 @@ def learn_sentencepiece(
             minloglevel=1,
         )
     except RuntimeError as error:
+        if lines.error is not None:
+            raise lines.error from None
         raise InputError(f"{', '.join(texts)}: sentencepiece: {error}; see --symbols") from error
     with replaced_whole(model) as partial:
         Path(partial).write_bytes(learnt.getvalue())
 
 
+class Lines:
+    """The lines of several texts, and the error that ended them: sentencepiece makes another one
+    of it."""
+
+    def __init__(self, texts: Sequence[str]):
+        self.texts = texts
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for path in self.texts:
+                yield from read_lines(path)
+        except (InputError, OSError) as error:
+            self.error = error
+            raise
+
+
 def apply(segmenter: Segmenter, text: str, out: str) -> None:
     """Write the pieces of each line of a text."""
     with written_whole(out) as file:
-        for line in progress(read_lines(text), count_lines(text)):
+        lines = None if is_stream(Path(text)) else count_lines(text)
+        for line in progress(read_lines(text), lines):
             file.write(" ".join(segmenter.segment(line)) + "\n")
 
 

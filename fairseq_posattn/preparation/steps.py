@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fairseq_posattn.files import written_whole
+from fairseq_posattn.files import InputError, read_json, written_whole
 from fairseq_posattn.parsing.work import fingerprint
 
 
@@ -30,18 +29,17 @@ class Steps:
         inputs: Sequence[str | Path],
         outputs: Sequence[str | Path],
         action: Callable[[], None],
-        half_done: Sequence[Path] = (),
+        forget: Callable[[], None] | None = None,
     ) -> None:
-        """half_done: folders in which an action that was killed goes on, if it is the same."""
+        """forget: removes what an action that was killed left behind, before another one."""
         key = self.digest(choices, inputs)
         before = self.stamp(name)
         if before.get("key") == key and self.all_as_in(before.get("outputs"), outputs):
             say(f"{name}: done before")
             return
         say(f"{name} ...")
-        if before.get("key") != key:
-            for folder in half_done:
-                shutil.rmtree(folder, ignore_errors=True)
+        if forget and before.get("key") != key:
+            forget()
         self.write(name, {"key": key})
         action()
         self.write(name, {"key": key, "outputs": [self.state(path) for path in outputs]})
@@ -49,8 +47,8 @@ class Steps:
     def stamp(self, name: str) -> dict:
         """What was written when the step was done; a damaged one counts for nothing."""
         try:
-            return json.loads((self.stamps / f"{name}.json").read_text())
-        except (FileNotFoundError, ValueError):
+            return read_json(self.stamps / f"{name}.json", "")
+        except (FileNotFoundError, InputError):
             return {}
 
     def write(self, name: str, stamp: dict) -> None:

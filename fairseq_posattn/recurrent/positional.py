@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.recurrent.masks import masked_softmax, precise
+from fairseq_posattn.attention.mechanism import precise
+from fairseq_posattn.recurrent.masks import masked_softmax
 
 # Without a bound mu grows by a factor at each step and overflows while a model explodes. At this
 # one all weight lies on the last key already (ours).

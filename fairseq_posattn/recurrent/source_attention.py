@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.recurrent.masks import masked_softmax, precise
+from fairseq_posattn.attention.mechanism import precise
+from fairseq_posattn.recurrent.masks import masked_softmax
 from fairseq_posattn.recurrent.positional import PositionGenerator, gaussian_weights
 
 State = dict[str, Tensor]  # of the steps before; every tensor has the batch first

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.files import read_lines
 
 GROUPS = {"": "accuracy", "oov_": "oov_accuracy", "ambiguous_": "ambiguous_accuracy"}
@@ -35,4 +36,12 @@ def percentages(total: dict[str, float]) -> dict[str, float]:
 
 def read_curve(path: str | Path) -> list[dict]:
     """The points of a learning curve; none where there is no file yet."""
-    return [json.loads(line) for line in read_lines(path)] if Path(path).exists() else []
+    if not Path(path).exists():
+        return []
+    points = []
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            points.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}:{number}: damaged ({error}); delete the file") from error
+    return points

@@ -11,7 +11,6 @@ what went through the dropout.
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +22,7 @@ from fairseq_posattn.attention import (
     AttentionSpecification,
     MultiheadSelfAttention,
 )
+from fairseq_posattn.attention.glorot import glorot_normal_
 
 PADDING = 0  # of words and characters
 
@@ -88,9 +88,9 @@ class TaggerLayer(nn.Module):
         self.attention = MultiheadSelfAttention(
             shape.width, shape.heads, mechanisms, bias=False, output=False
         )
-        spread = math.sqrt(2 / (shape.width + shape.width / shape.heads))  # Glorot normal, a head
         for name in ("q_proj", "k_proj", "v_proj"):
-            nn.init.normal_(getattr(self.attention, name).weight, std=spread)
+            weight = getattr(self.attention, name).weight
+            glorot_normal_(weight, shape.width, shape.width / shape.heads)  # one matrix a head
 
     def forward(self, x: Tensor, ctx: AttentionContext) -> Tensor:
         x = self.attention.before(self.dropout(x), ctx)

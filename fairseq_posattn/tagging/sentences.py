@@ -59,7 +59,7 @@ def conllu_sentence(block: Block, column: str) -> TaggedSentence:
         if is_word(columns, len(words) + 1, f"{block.path}:{number}"):
             words.append(checked(columns[FORM], block.path, number))
             tag = columns[TAG_COLUMNS[column]]
-            tags.append(None if tag in (NO_TAG, "") else tag)
+            tags.append(None if tag in (NO_TAG, "") else checked(tag, block.path, number))
     return TaggedSentence(words, tags, block.path, block.line)
 
 
@@ -75,11 +75,14 @@ def two_columns(block: Block, column: str) -> TaggedSentence:
                 "the file is to have two columns in all lines, or the ten of CoNLL-U"
             )
         words.append(checked(columns[0], block.path, number))
-        tags.append(None if columns[1] == NO_TAG else columns[1])
+        tags.append(None if columns[1] == NO_TAG else checked(columns[1], block.path, number))
     return TaggedSentence(words, tags, block.path, block.line)
 
 
-def checked(word: str, path: str, number: int) -> str:
-    if "\r" in word:
-        raise InputError(f"{path}:{number}: a carriage return inside a word; remove it")
-    return word
+def checked(text: str, path: str, number: int) -> str:
+    """A word or a tag that a line of a dictionary can hold."""
+    if "\r" in text:
+        raise InputError(
+            f"{path}:{number}: a carriage return inside '{text}'; remove it with tr -d '\\r'"
+        )
+    return text

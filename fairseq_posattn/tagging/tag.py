@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fairseq_posattn import command_line
 from fairseq_posattn.files import InputError, open_to_read, written_whole
+from fairseq_posattn.io.paths import refuse_unwritable
 
 
 def parser() -> ArgumentParser:
@@ -59,13 +60,15 @@ class TextTagger:
 
         if not Path(path).is_file():
             raise InputError(f"{path}: no such file; name a checkpoint, such as checkpoint_best.pt")
-        trained_on = data_of(path)
-        data = data or trained_on
-        if not Path(data).is_dir():
-            raise InputError(f"{data}: the data of this model are not there; say where with --data")
-        models, _, self.task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], arg_overrides={"data": data, "curve": None}
-        )
+        state = load_state(path)
+        task = state["cfg"]["task"]
+        task["data"] = data or task["data"]
+        task["curve"] = None
+        if not Path(task["data"]).is_dir():
+            raise InputError(
+                f"{task['data']}: the data of this model are not there; say where with --data"
+            )
+        models, _, self.task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
         self.vocabulary = self.task.vocabulary
         self.cuda = torch.cuda.is_available() and not cpu
         self.model = models[0].eval()
@@ -105,25 +108,20 @@ class TextTagger:
         return found
 
 
-def data_of(path: str) -> str:
-    """The folder of the data that a model was trained on."""
-    task = task_of(path)
-    if task.get("_name") != "tagging":
-        raise InputError(f"{path}: is a model of the task '{task.get('_name')}', not of 'tagging'")
-    return task["data"]
-
-
-def task_of(path: str) -> dict:
-    """The options of the task that a checkpoint was made with."""
+def load_state(path: str) -> dict:
+    """A checkpoint of the task tagging."""
     from fairseq import checkpoint_utils
 
     try:
-        task = (checkpoint_utils.load_checkpoint_to_cpu(path)["cfg"] or {}).get("task") or {}
-        return dict(task) if hasattr(task, "keys") else vars(task)
+        state = checkpoint_utils.load_checkpoint_to_cpu(path)
+        task = state["cfg"]["task"]["_name"]
     except OSError:
         raise
     except Exception as error:  # whatever the unpacking of another file ends with
         raise InputError(f"{path}: cannot be loaded as a checkpoint: {error}") from error
+    if task != "tagging":
+        raise InputError(f"{path}: is a model of the task '{task}', not of 'tagging'")
+    return state
 
 
 def tag(args: Namespace) -> None:
@@ -132,6 +130,8 @@ def tag(args: Namespace) -> None:
     if min(args.batch_size, args.buffer_size) < 1:
         raise InputError("--batch-size and --buffer-size: at least 1")
     logging.basicConfig(format="%(levelname)s | %(name)s | %(message)s")  # before fairseq's own
+    if args.out:
+        refuse_unwritable(Path(args.out))
     tagger = TextTagger(args.model, args.data, args.cpu)
     column = tagger.vocabulary.settings.column
     with contextlib.ExitStack() as stack:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fairseq_posattn.files import InputError, read_lines
 
+PLAIN = re.compile(r"[-+.0-9eE ]*")  # float() also takes 1_0, nan and digits of other scripts
 logger = logging.getLogger(__name__)
 
 
@@ -37,7 +38,7 @@ def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarra
     word may hold spaces."""
     for number, line in enumerate(read_lines(path), start=1):
         if number == 1:
-            header = re.fullmatch(r"\d+ (\d+)", line.rstrip(" "))
+            header = re.fullmatch(r"[0-9]+ ([0-9]{1,9})", line.rstrip(" "))
             check_width(int(header[1]) if header else columns(line), width, f"{path}:1")
             if header:
                 continue
@@ -45,12 +46,21 @@ def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarra
         if len(numbers) != width or not word:
             check_width(len(line.split()) - 1, width, f"{path}:{number}")
         if word in wanted:
-            try:
-                yield word, np.array(numbers, dtype=np.float32)
-            except ValueError:
-                raise InputError(
-                    f"{path}:{number}: expected {width} numbers after a word"
-                ) from None
+            yield word, parse(numbers, f"{path}:{number}")
+
+
+def parse(numbers: list[str], where: str) -> np.ndarray:
+    """The numbers of a line; one that is not finite would make all later results NaN."""
+    try:
+        vector = np.array(numbers, dtype=np.float32)
+    except ValueError:
+        raise InputError(f"{where}: expected {len(numbers)} numbers after a word") from None
+    if not PLAIN.fullmatch(" ".join(numbers)) or not np.isfinite(vector).all():
+        raise InputError(
+            f"{where}: expected {len(numbers)} finite numbers after a word, such as -0.5 or 1e-3; "
+            "get the vectors again"
+        )
+    return vector
 
 
 def columns(line: str) -> int:

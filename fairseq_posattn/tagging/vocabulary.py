@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 from fairseq.data import Dictionary
 
-from fairseq_posattn.files import InputError, read_json
-from fairseq_posattn.tagging.sentences import TaggedSentence
+from fairseq_posattn.data import checked
+from fairseq_posattn.files import InputError, read_json, read_lines
+from fairseq_posattn.io.records import as_record, at_least, one_of
+from fairseq_posattn.tagging.sentences import TAG_COLUMNS, TaggedSentence
+
+checked.install()
 
 SETTINGS = "tagging.json"
 AMBIGUOUS = "ambiguous.txt"
@@ -45,9 +51,9 @@ class PlainDictionary(Dictionary):
 class Settings:
     """How the data were made, and how new text is to be treated."""
 
-    column: str = "upos"
-    max_words: int = 60  # longer sentences are cut into pieces
-    max_chars: int = 20  # of a word
+    column: str = field(default="upos", metadata=one_of(*TAG_COLUMNS))
+    max_words: int = field(default=60, metadata=at_least(1))  # longer sentences are cut into pieces
+    max_chars: int = field(default=20, metadata=at_least(1))  # of a word
 
 
 class Vocabulary:
@@ -64,16 +70,19 @@ class Vocabulary:
             raise InputError(
                 f"{folder}: has no {SETTINGS}; make the data with preprocess/binarize_tagging.py"
             )
-        settings = read_json(folder / SETTINGS, "make the data again")
+        remedy = "make the data again with preprocess/binarize_tagging.py"
+        about = read_json(folder / SETTINGS, remedy)
+        settings = as_record(Settings, about, str(folder / SETTINGS), remedy)
         dictionaries = [PlainDictionary.load(str(dictionary_path(folder, k))) for k in KINDS]
-        ambiguous = (folder / AMBIGUOUS).read_text(encoding="utf-8").split("\n")[:-1]
-        return cls(Settings(**settings), *dictionaries, ambiguous)
+        return cls(settings, *dictionaries, read_lines(folder / AMBIGUOUS))
 
     def save(self, folder: Path) -> None:
         (folder / SETTINGS).write_text(json.dumps(asdict(self.settings), indent=1) + "\n")
         for kind, dictionary in zip(KINDS, (self.words, self.chars, self.tags), strict=True):
-            dictionary.save(str(dictionary_path(folder, kind)))
-        (folder / AMBIGUOUS).write_text("".join(f"{w}\n" for w in self.ambiguous), encoding="utf-8")
+            symbols = io.StringIO()
+            dictionary.save(symbols)
+            write_plainly(dictionary_path(folder, kind), symbols.getvalue())
+        write_plainly(folder / AMBIGUOUS, "".join(f"{word}\n" for word in self.ambiguous))
 
     def is_ambiguous(self) -> np.ndarray:
         """For each word of the dictionary: has it more than one tag in training?"""
@@ -93,6 +102,12 @@ class Vocabulary:
     def spellings(self, words: Iterable[str]) -> list[int]:
         """The characters of all words, each word ended by padding."""
         return [number for word in words for number in (*self.spelling(word), self.chars.pad())]
+
+
+def write_plainly(path: Path, text: str) -> None:
+    """A byte order mark that begins the text is no mark of the file: it gets one, to be lost."""
+    marked = text.startswith(codecs.BOM_UTF8.decode())
+    path.write_text(text, encoding="utf-8-sig" if marked else "utf-8")
 
 
 def learn(

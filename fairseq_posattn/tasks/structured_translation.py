@@ -110,6 +110,7 @@ class StructuredTranslationTask(TranslationTask):
         self.new_trees: NewTrees | None = None  # of the lines to translate next
         self.batches: deque[tuple] = deque()  # trees and collated batch, not yet translated
         self.asked = 0  # new lines so far
+        self.began = False  # to read lines in fairseq-interactive
 
     # models
 
@@ -183,6 +184,9 @@ class StructuredTranslationTask(TranslationTask):
     # new text
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
+        if not self.began:  # a mark of the file or the pipe that the lines come from
+            lines = [lines[0].removeprefix("\ufeff"), *lines[1:]]
+        self.began = True
         segmented = self.new_sentences(lines, encode_fn)
         return super().get_interactive_tokens_and_lengths(segmented, lambda line: line)
 

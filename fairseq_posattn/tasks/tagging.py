@@ -9,12 +9,12 @@ from typing import Optional
 
 import torch
 from fairseq.data import data_utils
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import MISSING
 
 from fairseq_posattn.attention import AttentionSpecification
-from fairseq_posattn.data.tagging_dataset import TaggingDataset
+from fairseq_posattn.data.tagging_dataset import TaggingDataset, check_parts
 from fairseq_posattn.files import InputError
 from fairseq_posattn.tagging.curve import Curve
 from fairseq_posattn.tagging.vectors import load_vectors
@@ -36,6 +36,13 @@ class TaggingConfig(FairseqDataclass):
     )
     fixed_word_vectors: bool = field(
         default=False, metadata={"help": "do not train the embedding of the words"}
+    )
+    batches: ChoiceEnum(["by_length", "shuffled"]) = field(
+        default="by_length",
+        metadata={
+            "help": "sentences that meet in a batch: those of about the same length, which is "
+            "faster, or any, as in the authors' program"
+        },
     )
     curve: Optional[str] = field(
         default=None,
@@ -65,13 +72,20 @@ class TaggingTask(FairseqTask):
 
     def load_dataset(self, split: str, **kwargs):
         prefix = Path(self.cfg.data, split)
-        parts = [data_utils.load_indexed_dataset(f"{prefix}.{kind}", None) for kind in KINDS]
+        vocabulary = (self.vocabulary.words, self.vocabulary.chars, self.vocabulary.tags)
+        parts = [
+            data_utils.load_indexed_dataset(f"{prefix}.{kind}", dictionary)
+            for kind, dictionary in zip(KINDS, vocabulary, strict=True)
+        ]
         if None in parts:
             raise InputError(
                 f"{self.cfg.data}: has no set called '{split}'; name it with --valid-subset, or "
                 "make it with preprocess/binarize_tagging.py"
             )
-        self.datasets[split] = TaggingDataset(*parts)
+        check_parts(str(prefix), *parts)
+        self.datasets[split] = TaggingDataset(
+            *parts, by_length=str(self.cfg.batches) == "by_length"
+        )
 
     def get_batch_iterator(self, dataset, *args, **options):
         """All sentences: fairseq leaves some out where they do not fill a multiple of 8."""
@@ -102,9 +116,6 @@ class TaggingTask(FairseqTask):
         if self.curve is not None and self.curve.is_due(update_num):
             self.curve.add_point(self, model, criterion, update_num)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
-
-    def max_positions(self):
-        return None
 
     @property
     def source_dictionary(self):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.forms import OPEN_BOX
+from fairseq_posattn.trees.forms import OPEN_BOX, shortened
 
 Span = tuple[int, int]
 
@@ -54,8 +54,8 @@ def match(line: str, tokens: Sequence[str], where: str) -> None:
     )
     raise TreeError(
         f"{where}: text and tree do not match: character {differs + 1} (without spaces) is {found} "
-        f"in the text and {expected} in the tree; the text is '{line}', the tree has "
-        f"'{' '.join(tokens)}'; parse and segment the same lines"
+        f"in the text and {expected} in the tree; the text is '{shortened(line)}', the tree has "
+        f"'{shortened(' '.join(tokens))}'; parse and segment the same lines"
     )
 
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.files import read_lines
+from fairseq_posattn.io.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, tree_fault, with_one_root
 from fairseq_posattn.trees.forms import plain_form
 
 COLUMNS, FORM, HEAD = 10, 1, 6
 NO_HEAD = "_"
-NUMBER = re.compile(r"-?\d+")
-EMPTY_NODE = re.compile(r"\d+\.\d+")
-MULTIWORD = re.compile(r"(\d+)-(\d+)")
+EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}")
+MULTIWORD = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
 
 @dataclass(slots=True)
@@ -147,10 +147,9 @@ def _parents(
 ) -> list[int] | None:
     if NO_HEAD in heads:
         return _no_parents(heads, numbers, path)
-    try:
-        parents = [int(head) for head in heads]
-    except ValueError:
-        raise _fault_of_heads(heads, numbers, path) from None
+    parents = plain_numbers(heads)
+    if parents is None:
+        raise _fault_of_heads(heads, numbers, path)
     if several_roots == "first":
         parents = with_one_root(parents)
     if fault := tree_fault(parents):
@@ -169,7 +168,7 @@ def _no_parents(heads: list[str], numbers: list[int], path: str) -> None:
 
 
 def _fault_of_heads(heads: list[str], numbers: list[int], path: str) -> TreeError:
-    word = next(k for k, head in enumerate(heads) if not NUMBER.fullmatch(head))
+    word = first_odd(heads)
     return TreeError(
         f"{path}:{numbers[word]}: expected a word number as head (column {HEAD + 1}), "
         f"found '{heads[word]}'"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from fairseq_posattn.io.visible import visible
+
 
 def depths(parents: Sequence[int]) -> list[int]:
     """Edges from each word up to the root."""
@@ -22,7 +24,7 @@ def depths(parents: Sequence[int]) -> list[int]:
 def drawn(words: Sequence[str], parents: Sequence[int]) -> Iterator[str]:
     """A line for each word: depth, tab, word."""
     for word, depth in zip(words, depths(parents), strict=True):
-        yield f"{depth}\t{'  ' * depth}{word}"
+        yield f"{depth}\t{'  ' * depth}{visible(word)}"
 
 
 def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -> list[str]:

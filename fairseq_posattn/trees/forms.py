@@ -11,6 +11,11 @@ OPEN_BOX = "\u2423"
 WHITESPACE = re.compile(r"\s")
 
 
+def shortened(text: str, longest: int = 40) -> str:
+    """The beginning of a text, for messages."""
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
 def plain_form(form: str) -> str:
     """The word as the text files of the preparation spell it."""
     return WHITESPACE.sub(OPEN_BOX, form)

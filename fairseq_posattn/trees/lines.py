@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from fairseq_posattn.files import read_lines
+from fairseq_posattn.io.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, checked_tree
 
 NO_TREE = "-"
@@ -72,10 +73,10 @@ def parse_tree(line: str, where: str) -> Tree:
 
 
 def _numbers(tokens: Sequence[str], where: str) -> list[int]:
-    try:
-        return [int(token) for token in tokens]
-    except ValueError as error:
-        raise TreeError(f"{where}: expected whole numbers ({error})") from None
+    numbers = plain_numbers(tokens)
+    if numbers is None:
+        raise TreeError(f"{where}: expected whole numbers, found '{tokens[first_odd(tokens)]}'")
+    return numbers
 
 
 def read_words(path: str | Path) -> Iterator[list[str]]:

@@ -1,90 +1,65 @@
 """Trees of a corpus in a memory-mapped pair of files: PREFIX.tree.bin and PREFIX.tree.idx.
 
-.bin: the parents of all words (1-based, 0 = root; uint16), then the numbers of their pieces (uint8,
-or uint16 where some word has more than 255). Two plain arrays: numpy picks from them ten times as
-fast as from three-byte records.
-.idx: a header, then for each sentence the number of words before it (int64, one more at the end)
-and a checksum of its source pieces (uint32). The header holds fingerprints of .bin and of the
-source files that the trees were made for.
+Their layout is described in store_format.py.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
-import zlib
+import tempfile
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
+from fairseq_posattn.io.atomic import replaced_together
 from fairseq_posattn.trees.checks import TreeError
-
-MAGIC = b"POSATTN TREES 1\n"
-WORD = np.dtype([("parent", "<u2"), ("pieces", "<u2")])
-LARGEST = np.iinfo(np.uint16).max
-HEADER = np.dtype(
-    [
-        ("magic", f"S{len(MAGIC)}"),
-        ("sentences", "<i8"),
-        ("pieces_bytes", "<i8"),
-        ("trees", "S32"),
-        ("source", "S32"),
-    ]
+from fairseq_posattn.trees.store_format import (  # noqa: F401  (the reader is imported from here)
+    BLOCK,
+    HEADER,
+    HEADER_1,
+    LARGEST,
+    MAGIC,
+    MAGIC_1,
+    WORD,
+    bin_path,
+    block_starts,
+    check_size,
+    checksum,
+    damaged,
+    exists,
+    fingerprint,
+    idx_path,
+    index_fingerprint,
 )
-BLOCK = 1 << 16
-BLOCKS = 1024
-
-
-def bin_path(prefix: str) -> Path:
-    return Path(f"{prefix}.tree.bin")
-
-
-def idx_path(prefix: str) -> Path:
-    return Path(f"{prefix}.tree.idx")
-
-
-def exists(prefix: str) -> bool:
-    return bin_path(prefix).exists() and idx_path(prefix).exists()
-
-
-def fingerprint(paths: Iterable[str | os.PathLike]) -> bytes:
-    """A digest of files: of all bytes up to 64 MiB, of 1,024 blocks evenly spread beyond."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        size = os.path.getsize(path)
-        digest.update(size.to_bytes(8, "little"))
-        with open(path, "rb") as file:
-            for start in block_starts(size):
-                file.seek(start)
-                digest.update(file.read(BLOCK))
-    return digest.hexdigest().encode()
-
-
-def block_starts(size: int) -> list[int]:
-    if size <= BLOCK * BLOCKS:
-        return list(range(0, size, BLOCK))
-    return [int(start) for start in np.linspace(0, size - BLOCK, BLOCKS)]
-
-
-def checksum(pieces: np.ndarray) -> int:
-    """Of the piece numbers of one sentence, whatever integer type they are kept in."""
-    return zlib.crc32(np.ascontiguousarray(pieces, dtype="<i4"))
 
 
 class TreeWriter:
-    """Writes both files under temporary names; `finish` makes them appear."""
+    """Writes both files; they appear under their names when the block ends after `finish`."""
 
     def __init__(self, prefix: str):
         self.prefix = prefix
         self.words = array("q", [0])  # a list of numbers takes four times the memory
         self.checksums = array("I")
         self.most_pieces = 0
-        self.temporary = {
-            path: Path(f"{path}.partial") for path in (bin_path(prefix), idx_path(prefix))
-        }
-        self.file = open(self.temporary[bin_path(prefix)], "wb")  # noqa: SIM115
+        self.finished = False
+
+    def __enter__(self) -> TreeWriter:
+        with contextlib.ExitStack() as opened:
+            paths = [bin_path(self.prefix), idx_path(self.prefix)]
+            self.bin, self.idx = opened.enter_context(replaced_together(paths))
+            folder = self.bin.parent
+            self.records = opened.enter_context(tempfile.TemporaryFile(dir=folder))
+            self.opened = opened.pop_all()
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        if kind is None and not self.finished:
+            kind, error = TreeError, TreeError(f"{self.prefix}: the trees were not finished")
+        self.opened.__exit__(kind, error, traceback)
 
     def add(self, parents: Sequence[int], pieces: Sequence[int], source: np.ndarray) -> None:
         """One sentence: parents 1-based with 0 for the root, pieces of each word, source pieces."""
@@ -96,42 +71,30 @@ class TreeWriter:
         record = np.empty(len(parents), WORD)
         record["parent"], record["pieces"] = parents, pieces
         self.most_pieces = max(self.most_pieces, max(pieces, default=0))
-        self.file.write(record.tobytes())
+        self.records.write(record.tobytes())
         self.words.append(self.words[-1] + len(parents))
         self.checksums.append(checksum(source))
 
     def finish(self, source_files: Iterable[str | os.PathLike]) -> None:
-        self.file.close()
-        words = self.temporary[bin_path(self.prefix)]
+        """Write what `add` has collected."""
         pieces_bytes = 1 if self.most_pieces <= np.iinfo(np.uint8).max else 2
-        separate(words, pieces_bytes)
+        separate(self.records, self.bin, pieces_bytes)
         counts = len(self.checksums), pieces_bytes
-        header = (MAGIC, *counts, fingerprint([words]), fingerprint(source_files))
-        with open(self.temporary[idx_path(self.prefix)], "wb") as file:
-            file.write(np.array(header, HEADER).tobytes())
-            file.write(np.array(self.words, "<i8").tobytes())
-            file.write(np.array(self.checksums, "<u4").tobytes())
-        for path, temporary in self.temporary.items():
-            os.replace(temporary, path)
-
-    def __enter__(self) -> TreeWriter:
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.file.close()
-        for temporary in self.temporary.values():
-            temporary.unlink(missing_ok=True)
+        fingerprints = fingerprint([self.bin]), fingerprint(source_files)
+        header = np.array((MAGIC, *counts, *fingerprints, b""), HEADER)
+        body = np.array(self.words, "<i8").tobytes() + np.array(self.checksums, "<u4").tobytes()
+        header["index"] = index_fingerprint(header, np.frombuffer(body, np.uint8))
+        self.idx.write_bytes(header.tobytes() + body)
+        self.finished = True
 
 
-def separate(path: Path, pieces_bytes: int) -> None:
-    """Rewrite a file of WORD records as two arrays, block by block."""
-    apart = Path(f"{path}.apart")
-    with open(path, "rb") as file, open(apart, "wb") as out:
+def separate(records: BinaryIO, path: Path, pieces_bytes: int) -> None:
+    """Write WORD records as two arrays, block by block."""
+    with open(path, "wb") as out:
         for field, kind in (("parent", "<u2"), ("pieces", f"<u{pieces_bytes}")):
-            file.seek(0)
-            while block := file.read(BLOCK * WORD.itemsize):
+            records.seek(0)
+            while block := records.read(BLOCK * WORD.itemsize):
                 out.write(np.frombuffer(block, WORD)[field].astype(kind).tobytes())
-    os.replace(apart, path)
 
 
 class TreeFile:
@@ -144,17 +107,25 @@ class TreeFile:
     def open(self) -> None:
         path = idx_path(self.prefix)
         raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
-        if raw.size < HEADER.itemsize or bytes(raw[: len(MAGIC)]) != MAGIC:
+        kind = HEADER_1 if bytes(raw[: len(MAGIC)]) == MAGIC_1 else HEADER
+        if raw.size < kind.itemsize or bytes(raw[: len(MAGIC)]) not in (MAGIC, MAGIC_1):
             raise TreeError(
                 f"{path}: not a tree index of this version; run preprocess/binarize.py again"
             )
-        header = raw[: HEADER.itemsize].view(HEADER)[0]
+        header = np.array(raw[: kind.itemsize].view(kind)[0])
         count = int(header["sentences"])
-        end = HEADER.itemsize + 8 * (count + 1)
+        end = kind.itemsize + 8 * (count + 1)
+        if count < 0 or header["pieces_bytes"] not in (1, 2):
+            raise damaged(path)
         check_size(path, end + 4 * count)
+        self.index_is_checked = kind is HEADER
+        if kind is HEADER and index_fingerprint(header, raw[kind.itemsize :]) != header["index"]:
+            raise damaged(path)
         # plain arrays on the mapped memory: np.memmap itself is slow to index
-        self.starts = np.asarray(raw[HEADER.itemsize : end].view("<i8"))
+        self.starts = np.asarray(raw[kind.itemsize : end].view("<i8"))
         self.checksums = np.asarray(raw[end:].view("<u4"))
+        if self.starts[0] != 0 or not grows(self.starts):
+            raise damaged(path)
         self.made_for = bytes(header["source"])
         self.map_words(int(header["pieces_bytes"]), bytes(header["trees"]))
 
@@ -187,7 +158,8 @@ class TreeFile:
         return records, lengths
 
     def check(self, source_files: Sequence[str | os.PathLike], source: Sequence) -> None:
-        """Raise unless the trees belong to the source: arrays that end with end of sentence."""
+        """Raise unless the trees belong to the source: arrays that end with end of sentence.
+        Lengths are taken from its `sizes`, where it has them."""
         names = f"{idx_path(self.prefix)} does not belong to {source_files[0]}"
         remedy = "make the trees again with preprocess/binarize.py"
         if len(self) != len(source):
@@ -201,6 +173,8 @@ class TreeFile:
                 f"{names}: {len(self)} trees, {len(source)} sentences ({where}); {remedy}"
             )
         if self.made_for == fingerprint(source_files):
+            if not self.index_is_checked and not self.lengths_are(source):
+                raise damaged(idx_path(self.prefix))
             return
         differs = first_difference(self, source)
         if differs is not None:
@@ -208,11 +182,25 @@ class TreeFile:
                 f"{names}: the first sentence that differs is number {differs + 1}; {remedy}"
             )
 
+    def lengths_are(self, source: Sequence) -> bool:
+        """Whether the words of each sentence have as many pieces as its source."""
+        sizes = getattr(source, "sizes", None)
+        sizes = np.asarray([len(s) for s in source] if sizes is None else sizes)
+        for begin in range(0, len(self), BLOCK):
+            starts = self.starts[begin : begin + BLOCK + 1]
+            until = np.cumsum(self.pieces[starts[0] : starts[-1]], dtype=np.int64)
+            until = np.concatenate([[0], until])[starts - starts[0]]
+            if not np.array_equal(np.diff(until) + 1, sizes[begin : begin + BLOCK]):
+                return False
+        return True
 
-def check_size(path: Path, expected: int) -> None:
-    size = path.stat().st_size
-    if size != expected:
-        raise TreeError(f"{path}: {size} bytes instead of {expected}; the file is torn")
+
+def grows(starts: np.ndarray) -> bool:
+    """Whether no offset is below the one before it; block by block, to hold little in memory."""
+    return all(
+        (np.diff(starts[begin : begin + BLOCK + 1]) >= 0).all()
+        for begin in range(0, len(starts) - 1, BLOCK)
+    )
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -33,6 +33,7 @@ from setting import alternating, report
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from fairseq_posattn import command_line
 from fairseq_posattn.attention import (
     AttentionContext,
     AttentionShape,
@@ -40,6 +41,7 @@ from fairseq_posattn.attention import (
     attend,
 )
 from fairseq_posattn.attention.window import Window, across_heads
+from fairseq_posattn.files import replaced_whole
 
 WINDOWS = ["window(size=11)", "window(size=11, across=3)"]
 FUSED, EXPLICIT = "full, fused", "full, single steps"
@@ -233,7 +235,8 @@ def plot(rows: list[dict], file: str) -> None:
     draw(memory_panel, rows, "peak memory, MB", lambda r: r["peak_memory"] / 1e6)
     lines, names = time_panel.get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=4)
-    figure.savefig(file, dpi=150)
+    with replaced_whole(file) as partial:
+        figure.savefig(partial, dpi=150)
 
 
 def draw(axes, rows: list[dict], label: str, value: Callable) -> None:
@@ -289,4 +292,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -29,6 +29,8 @@ from setting import (
     synchronize,
 )
 
+from fairseq_posattn import command_line
+
 DEFAULT = ["sequence + tree_depth / relative + tree_relative"]
 
 
@@ -92,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

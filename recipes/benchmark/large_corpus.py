@@ -11,7 +11,6 @@ included. Data in shards is given as fairseq takes it, DATA0:DATA1:...
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import subprocess
@@ -27,7 +26,9 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from setting import PLUGIN, random_tree
 
+from fairseq_posattn import command_line
 from fairseq_posattn.data.tree_files import write_tree_file
+from fairseq_posattn.files import write_json
 
 DIFFERENT = 10_000
 FIRST_UPDATE = re.compile(r"train_inner .*num_updates=1,")
@@ -50,7 +51,7 @@ def main() -> None:
                 rows.append({"sentences": sentences, "shards": shards, **train(folders, args)})
                 print(rows[-1], flush=True)
     if args.json:
-        Path(args.json).write_text(json.dumps(rows, indent=1))
+        write_json(args.json, rows, indent=1)
 
 
 def parse_options() -> argparse.Namespace:
@@ -135,4 +136,4 @@ def train(folders: list[Path], args: argparse.Namespace) -> dict:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -16,7 +16,6 @@ Everything on one core, in turn, in one run: each figure is the median of the ra
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -27,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn import command_line
-from fairseq_posattn.files import written_whole
+from fairseq_posattn.files import write_json
 from fairseq_posattn.recurrent import (
     ContentAttention,
     PositionalAttention,
@@ -169,8 +168,7 @@ def main() -> None:
     for row in rows:
         print(f"{row['what']}: {row['ratio']:.2f} ({row['low']:.2f} to {row['high']:.2f})")
     if options.json:
-        with written_whole(options.json) as file:
-            json.dump(rows, file, indent=1)
+        write_json(options.json, rows, indent=1)
 
 
 if __name__ == "__main__":

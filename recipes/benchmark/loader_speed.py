@@ -22,6 +22,8 @@ from setting import (
     set_up,
 )
 
+from fairseq_posattn import command_line
+
 
 def batches(data: Path, specification: str, max_tokens: int):
     """The batches of an epoch, made anew for each pass."""
@@ -63,4 +65,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -11,7 +11,6 @@ a run on one line in the same round, is taken off. Ratios within the round, thei
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -19,6 +18,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import write_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BARE = """
@@ -65,7 +67,7 @@ def main() -> None:
     for line in rows:
         print(line)
     if args.json:
-        Path(args.json).write_text(json.dumps(rows, indent=1))
+        write_json(args.json, rows, indent=1)
 
 
 def parse_options() -> argparse.Namespace:
@@ -127,4 +129,4 @@ def timed(command: list) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -10,7 +10,6 @@ what it does for a parallel corpus. `trees`: the part of binarize.py that writes
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import subprocess
@@ -20,6 +19,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import write_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEAN_WORDS = 25
@@ -35,7 +37,7 @@ def main() -> None:
             rows.append(measure(Path(folder), sentences, args.sentencepiece))
             print_row(rows[-1], first=len(rows) == 1)
     if args.json:
-        Path(args.json).write_text(json.dumps(rows, indent=1))
+        write_json(args.json, rows, indent=1)
 
 
 def parse_options() -> argparse.Namespace:
@@ -135,4 +137,4 @@ def print_row(row: dict, first: bool) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

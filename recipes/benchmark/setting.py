@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import random
 import statistics
@@ -20,6 +19,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn
 from fairseq_posattn.data.tree_files import write_tree_file
+from fairseq_posattn.files import write_json
 
 PLUGIN = str(Path(fairseq_posattn.__file__).parent)
 STOCK = "stock"
@@ -149,7 +149,7 @@ def report(rows: list[dict], columns: dict[str, Callable], file: str | None) -> 
     for row in rows:
         print("| " + " | ".join(show(row) for show in columns.values()) + " |")
     if file:
-        Path(file).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        write_json(file, rows, indent=2)
 
 
 def interval(row: dict) -> str:

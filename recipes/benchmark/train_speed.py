@@ -34,6 +34,8 @@ from setting import (
     synchronize,
 )
 
+from fairseq_posattn import command_line
+
 DEFAULT = [
     "window@0-2",
     "window(across=3)@0-2",
@@ -158,4 +160,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -10,6 +10,7 @@ its columns to the words read so far; </s> at their start stands for the beginni
 from __future__ import annotations
 
 import argparse
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -58,9 +59,12 @@ def plain(words: list[str]) -> list[str]:
     return [word.replace("$", r"\$") for word in words]
 
 
-def chosen(dataset, split: str, numbers: list[int] | None, first: int) -> list[int]:
-    """Which sentences, counted from 1."""
-    numbers = numbers or list(range(1, min(first, len(dataset)) + 1))
+def chosen(dataset, split: str, numbers: list[int] | None, first: int, end: int) -> list[int]:
+    """Which sentences, counted from 1; without numbers the first ones that have words, beside the
+    word number `end` of blank lines."""
+    if not numbers:
+        with_words = (k for k in range(len(dataset)) if dataset[k]["target"].ne(end).any())
+        return [k + 1 for k in islice(with_words, first)]
     for number in numbers:
         if not 1 <= number <= len(dataset):
             raise InputError(f"--sentences {number}: {split} has the sentences 1 to {len(dataset)}")
@@ -88,7 +92,8 @@ def draw_all(arguments: argparse.Namespace) -> None:
     task = next(iter(models.values()))[1]
     task.load_dataset(arguments.split)
     dataset, symbols = task.dataset(arguments.split), task.source_dictionary
-    for number in chosen(dataset, arguments.split, arguments.sentences, arguments.first):
+    numbers = arguments.sentences, arguments.first
+    for number in chosen(dataset, arguments.split, *numbers, end=symbols.eos()):
         sentence = dataset[number - 1]
         panels = {
             path.parent.name: weights_of(model, path, sentence["source"])

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 from pathlib import Path
 
 from fairseq_posattn import command_line
 from fairseq_posattn.files import InputError, read_lines, replaced_whole, written_whole
 
-NUMBER = r"[\"' =:]+([\d.]+|inf|nan)"  # in both of fairseq's formats, simple and json
-TRAINING = re.compile(rf"train_inner .*?\bloss{NUMBER}.*?num_updates{NUMBER}")
-VALIDATION = re.compile(rf"\| valid .*?\b(?:valid_)?loss{NUMBER}.*?num_updates{NUMBER}")
+# in both of fairseq's formats, simple and json
+NUMBER = r"[\"' =:]+([0-9]{1,15}(?:\.[0-9]+)?|inf|nan)\b"
+UPDATE = r"[\"' =:]+([0-9]{1,15})\b"
+TRAINING = re.compile(rf"train_inner .*?\bloss{NUMBER}.*?num_updates{UPDATE}")
+VALIDATION = re.compile(rf"\| valid .*?\b(?:valid_)?loss{NUMBER}.*?num_updates{UPDATE}")
 
+LARGEST = 1000  # bits of loss whose perplexity Python can still hold
 Curve = list[tuple[int, float]]  # update, loss in bits of each word
 
 
@@ -72,7 +76,8 @@ def main() -> None:
             json.dump(curves, file)
     for name, curve in curves.items():
         for update, loss in curve["valid"][-1:]:
-            print(f"{name}: {loss:.2f} bits, perplexity {2**loss:.1f} after {update} updates")
+            perplexity = 2**loss if loss < LARGEST else math.inf
+            print(f"{name}: {loss:.2f} bits, perplexity {perplexity:.1f} after {update} updates")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ per word: exp of the mean loss over all predicted words, end of sentence include
 fairseq-eval-lm prints.
 
 as published (Dagan 2019): its program never predicts the first word of a sentence, sums the loss
-over the others, and divides the sum by the number of *input* words. A sentence of n words, end of
-sentence included, has n inputs (35 at most) and n - 1 targets; a blank line is one input and no
-target. So the published figures are too low, and only this one may be compared with them.
+over the others, and divides the sum by the number of *input* words (see counting.py; prepare.py
+says which ends of sentence are words, too). So the published figures are too low, and only this one
+may be compared with them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from counting import AS_PUBLISHED, WORDS_READ, as_published
 from loaded import batches, load
 
 from fairseq_posattn import command_line
-from fairseq_posattn.files import read_json, written_whole
+from fairseq_posattn.files import InputError, read_json, written_whole
 
 
 class Sums(NamedTuple):
@@ -33,24 +34,27 @@ class Sums(NamedTuple):
 
     loss: float = 0.0  # natural logarithm, all words
     words: int = 0
-    loss_without_first: float = 0.0
-    inputs: int = 0  # as published
+    loss_of_targets: float = 0.0  # as published: without the first words
+    inputs: int = 0
+    targets: int = 0
 
     def plus(self, losses: list[float], longest: int) -> Sums:
         """With a sentence's loss of each word; `longest` is how many inputs it has at most."""
+        inputs, targets = as_published(len(losses), longest).values()
         return Sums(
             self.loss + sum(losses),
             self.words + len(losses),
-            self.loss_without_first + sum(losses[1:]),
-            self.inputs + min(len(losses), longest),
+            self.loss_of_targets + sum(losses[1:]),
+            self.inputs + inputs,
+            self.targets + targets,
         )
 
-    def perplexities(self, blank_lines: int) -> dict[str, float | int]:
+    def perplexities(self) -> dict[str, float | int]:
         return {
             "per_word": math.exp(self.loss / self.words),
-            "as_published": math.exp(self.loss_without_first / (self.inputs + blank_lines)),
+            "as_published": math.exp(self.loss_of_targets / self.inputs),
             "words": self.words,
-            "inputs_as_published": self.inputs + blank_lines,
+            **dict(zip(AS_PUBLISHED, (self.inputs, self.targets), strict=True)),
         }
 
 
@@ -59,6 +63,16 @@ def sum_up(sentences: Iterable[list[float]], longest: int) -> Sums:
     for losses in sentences:
         sums = sums.plus(losses, longest)
     return sums
+
+
+def check_counts(found: dict, expected: dict, data: Path, split: str) -> None:
+    """Refuse data that were not made from the text whose words were counted."""
+    for name in AS_PUBLISHED:
+        if found[name] != expected.get(name):
+            raise InputError(
+                f"{data}: {split} has {found[name]} {name}, counts.json says {expected.get(name)}; "
+                "prepare text and data anew, with recipes/lm/run.sh and another --work"
+            )
 
 
 @torch.no_grad()
@@ -79,8 +93,9 @@ def measure(data: Path, path: Path, counts: dict, splits: list[str]) -> dict:
     found = {"parameters": sum(parameter.numel() for parameter in model.parameters())}
     found["splitter"] = counts.get("splitter")
     for split in splits:
-        sums = sum_up(losses_of_sentences(model, task, split), longest)
-        found[split] = sums.perplexities(counts[split]["blank_lines"])
+        found[split] = sum_up(losses_of_sentences(model, task, split), longest).perplexities()
+        if longest == WORDS_READ:
+            check_counts(found[split], counts[split], data, split)
     return found
 
 

@@ -2,17 +2,22 @@
 
     python recipes/lm/prepare.py --corpus wikitext-2 --data DIR --out WORK/text
 
-Blank lines hold nothing to predict and are left out; counts.json keeps their number, since the
-published perplexities counted each as one word (see perplexity.py).
+WikiText-2 is read as the authors' program reads it. It marks the end of each line of the corpus by
+<eos>, and later the end of each sentence by another one: the last sentence of a line has two of
+them, and a blank line is nothing but two. fairseq-preprocess marks the end of each line of ours by
+</s>; a second one is written here. counts.json tells how many words that program would read, and
+how many of them it would predict (see counting.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+from counting import AS_PUBLISHED, WORDS_READ, as_published
 from sentences import Splitter, by_punkt, by_rules, punkt_is_there
 
 from fairseq_posattn import command_line
@@ -21,6 +26,7 @@ from fairseq_posattn.files import InputError, folder_written_whole, read_lines, 
 SPLITS = ("train", "valid", "test")
 FILES = {"ptb": "ptb.{split}.txt", "wikitext-2": "wiki.{split}.tokens"}
 PACKED = ("", ".xz", ".gz", ".zst")
+ENDS = {"ptb": [], "wikitext-2": ["</s>"]}  # of a line, beside the one that fairseq writes
 
 
 def find(data: Path, corpus: str, split: str) -> Path:
@@ -53,20 +59,30 @@ def splitter(corpus: str, wanted: str) -> tuple[str, Splitter]:
     return "rules", by_rules
 
 
-def write_split(source: Path, target: Path, split_line: Splitter, limit: int | None) -> dict:
+def sentences_of(line: str, split_line: Splitter, ends: list[str]) -> list[list[str]]:
+    """The sentences of a line, the last one with these ends; a blank line is one sentence."""
+    words = line.split()
+    *others, last = split_line(words) if words else [[]]
+    return [*others, [*last, *ends]]
+
+
+def write_split(
+    source: Path, target: Path, read: Callable[[str], list[list[str]]], limit: int | None
+) -> dict:
     """The sentences of a file, up to so many words; -> what was counted."""
-    counts = {"sentences": 0, "words": 0, "blank_lines": 0}
+    counts = dict.fromkeys(("sentences", "words", "blank_lines", *AS_PUBLISHED), 0)
     with written_whole(target) as file:
         for line in read_lines(source):
             if limit is not None and counts["words"] >= limit:
                 break
-            words = line.split()
-            counts["blank_lines"] += not words
-            for sentence in split_line(words) if words else ():
+            counts["words"] += len(line.split())
+            counts["blank_lines"] += not line.split()
+            for sentence in read(line):
                 file.write(" ".join(sentence) + "\n")
                 counts["sentences"] += 1
-                counts["words"] += len(sentence)
-    if not counts["sentences"]:
+                for name, count in as_published(len(sentence) + 1, WORDS_READ).items():
+                    counts[name] += count
+    if not counts["words"]:
         raise InputError(f"{source}: no words; get the file again")
     return counts
 
@@ -76,10 +92,11 @@ def prepare(corpus: str, data: Path, out: Path, wanted: str, limit: int | None) 
     name, split_line = splitter(corpus, wanted)
     found = {"corpus": corpus, "splitter": name}
     sources = {split: find(data, corpus, split) for split in SPLITS}
+    read = partial(sentences_of, split_line=split_line, ends=ENDS[corpus])
     with folder_written_whole(out, replace=True) as folder:
         for split, source in sources.items():
             share = limit if limit is None or split == "train" else limit // 10
-            found[split] = write_split(source, folder / f"{split}.txt", split_line, share)
+            found[split] = write_split(source, folder / f"{split}.txt", read, share)
         with written_whole(folder / "counts.json") as file:
             json.dump(found, file, indent=1)
     return found

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains a language model of Dagan (2019) as published, and prints its perplexity, counted for each
-# word and as published, beside the published one. Goes on where it was interrupted.
+# Trains a language model of Dagan (2019) as the authors' program does, and prints its perplexity, counted
+# for each word and as published, beside the published one. Goes on where it was interrupted.
 #
 #   recipes/lm/run.sh --data DIR --model positional|attentive|lstm [options] [-- OPTIONS OF fairseq-train]
 #
 #   --data DIR       ptb: ptb.{train,valid,test}.txt; wikitext-2: wiki.{train,valid,test}.tokens; or .xz, .gz, .zst
 #   --corpus NAME    ptb or wikitext-2 (default: wikitext-2)
-#   --epochs N       at most (default: 500 for ptb, 750 for wikitext-2; early stopping after 10 without gain)
+#   --epochs N       at most (default: 500, of lstm on wikitext-2 750; early stopping after 25 without gain)
 #   --gpus N         processes, one for each GPU (default: 1); --cpu: none
 #   --words N        a trial: about N words of training and a tenth of valid and test, words seen once or twice unknown
 #   --splitter NAME  sentences of WikiText: punkt (nltk and its data), rules (ours), auto (default: punkt if there)
@@ -17,23 +17,13 @@
 set -euo pipefail
 
 called_from=$PWD
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=recipes/common.sh
-. recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+cd "$checkout"
 
-here=recipes/lm
+recipe=lm here=recipes/lm
 source='' model='' corpus=wikitext-2 epochs='' gpus=1 cpu='' words='' splitter=auto maps=4
 work=$here/work seed=1 dry_run='' rest=()
-
-usage() { # EXIT-CODE
-    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$here/run.sh" >&"$((1 + ($1 > 0)))"
-    exit "$1"
-}
-
-fail() {
-    printf 'lm: %s\n' "$*" >&2
-    exit 1
-}
 
 read_options() {
     while (($#)); do
@@ -55,19 +45,23 @@ read_options() {
     [[ $work == /* || $work == "$here/work" ]] || work=$called_from/$work
 }
 
-# Sets what is particular to the model and the corpus, as published.
+# Sets what is particular to the model and the corpus, as in the authors' program (README.md says where
+# the paper differs). Dropouts: of the input, between the layers, of the output.
 settings() {
+    dropouts=(0.5 0.2 0.5) lr_patience=5
     case $model in
         positional) arch=positional_attentive_lm batch=32 ;;
-        attentive) arch=attentive_lm batch=32 ;;
+        attentive) arch=attentive_lm batch=32 lr_patience=6 ;;
         lstm) arch=lstm_lm_tied batch=20 ;;
         *) fail "--model $model: positional, attentive or lstm is expected" ;;
     esac
-    case $corpus in
-        ptb) epochs=${epochs:-500} ;;
-        wikitext-2) epochs=${epochs:-750} ;;
+    case $model.$corpus in
+        lstm.ptb) dropouts=(0.4 0.25 0.5) ;;
+        lstm.wikitext-2) epochs=${epochs:-750} ;;
+        *.ptb | *.wikitext-2) ;;
         *) fail "--corpus $corpus: ptb or wikitext-2 is expected" ;;
     esac
+    epochs=${epochs:-500}
     local name
     for name in epochs gpus seed maps words; do
         [[ ${!name:-0} =~ ^[0-9]+$ ]] || fail "--$name ${!name}: a number is expected"
@@ -77,29 +71,24 @@ settings() {
     [[ -n $dry_run || -d $source ]] || fail "$source: no such folder"
 }
 
-do_or_show() {
-    if [[ -n $dry_run ]]; then
-        printf '%q ' "$@"
-        echo
-    else
-        "$@"
-    fi
+# The files of the corpus, as --files of made_from.py takes them; prepare.py says which one is missing.
+corpus_files() {
+    local split name packed
+    for split in train valid test; do
+        name=wiki.$split.tokens
+        [[ $corpus != ptb ]] || name=ptb.$split.txt
+        for packed in '' .xz .gz .zst; do
+            [[ ! -e $source/$name$packed ]] || { echo "$split=$source/$name$packed" && break; }
+        done
+    done
 }
 
-# One folder must not mix corpora: what was prepared has to be what is asked for now.
-check_work() {
-    local asked="$corpus words=${words:-all} splitter=$splitter"
-    [[ -z $dry_run ]] || return 0
-    mkdir -p "$work"
-    if [[ -e $work/settings ]]; then
-        [[ $(<"$work/settings") == "$asked" ]] ||
-            fail "$work holds $(<"$work/settings"), not $asked: name another folder with --work"
-    else
-        echo "$asked" >"$work/settings"
-    fi
-}
-
+# `version` rises when the same options come to make other results.
 prepare() {
+    local files
+    mapfile -t files < <(corpus_files)
+    made_from "$work/made_from/data.json" --made "$work/text" "$work/data" --files "${files[@]}" \
+        --options corpus="$corpus" words="${words:-all}" splitter="$splitter" version=2
     if [[ ! -e $work/text/counts.json || -n $dry_run ]]; then
         do_or_show python $here/prepare.py --corpus "$corpus" --data "$source" --out "$work/text" \
             --splitter "$splitter" ${words:+--words "$words"}
@@ -114,33 +103,48 @@ prepare() {
     fi
 }
 
+# Not where it runs (--gpus, --cpu), nor --epochs, which may rise.
+check_model() {
+    result=$work/results/$corpus.$model.json
+    made_from "$work/made_from/$model.json" --made "$result" "$work/models/$model"/checkpoint*.pt \
+        --options seed="$seed" training="${rest[*]}" version=2 \
+        --files data="$work/made_from/data.json"
+}
+
 # 36: the 35 words that are read and the one after them, which is predicted. A batch size multiple
-# of 8, fairseq's default, would make 16 of 20.
+# of 8, fairseq's default, would make 16 of 20. Batches are neither sorted by length nor, in so many
+# epochs as --curriculum says, shuffled.
 train() {
-    local folder=$work/models/$model devices=(--distributed-world-size "$gpus")
-    if [[ -z $dry_run && -e $folder/epochs && $(<"$folder/epochs") -ge $epochs ]]; then
-        return
+    local folder=$work/models/$model devices=(--distributed-world-size "$gpus") begun=0
+    if [[ -z $dry_run ]]; then
+        mkdir -p "$folder"
+        [[ ! -e $folder/epochs ]] || begun=$(<"$folder/epochs")
+        ((begun <= epochs)) ||
+            fail "$folder: was begun with --epochs $begun, which is now $epochs; name another folder with --work"
+        echo "$epochs" >"$folder/epochs"
+        [[ ! -e $folder/trained || $(<"$folder/trained") != "$epochs" ]] || return 0
     fi
     [[ -z $cpu ]] || devices=(--cpu)
-    [[ -n $dry_run ]] || mkdir -p "$folder"
-    do_or_show posattn-train "$work/data" --task language_modeling --arch $arch \
+    do_or_show posattn-train "$work/data" --task language_modeling_in_order --arch $arch \
+        --decoder-dropout-in "${dropouts[0]}" --dropout "${dropouts[1]}" --decoder-dropout-out "${dropouts[2]}" \
         --sample-break-mode eos --tokens-per-sample 36 --shorten-method truncate \
-        --criterion summed_cross_entropy --optimizer sgd --lr 30 --clip-norm 0.25 \
-        --weight-decay 1.2e-6 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-patience 5 \
+        --criterion summed_cross_entropy --optimizer sgd --lr 30 --clip-norm 0.25 --weight-decay 1.2e-6 \
+        --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-patience "$lr_patience" \
         --batch-size $((batch / gpus)) --batch-size-valid 100 --required-batch-size-multiple 1 \
-        --max-epoch "$epochs" --patience 10 --no-epoch-checkpoints --num-workers 0 --seed "$seed" \
-        --log-format simple --log-interval 100 --log-file "$folder/train.log" \
-        --save-dir "$folder" "${devices[@]}" ${rest[@]+"${rest[@]}"}
-    [[ -n $dry_run ]] || echo "$epochs" >"$folder/epochs"
+        --curriculum "$epochs" --max-epoch "$epochs" --patience 25 --no-epoch-checkpoints \
+        --num-workers 0 --seed "$seed" --log-format simple --log-interval 100 \
+        --log-file "$folder/train.log" --save-dir "$folder" "${devices[@]}" ${rest[@]+"${rest[@]}"}
+    [[ -n $dry_run ]] || echo "$epochs" >"$folder/trained"
 }
 
 evaluate() {
-    local path=$work/models/$model/checkpoint_best.pt result=$work/results/$corpus.$model.json
+    local path=$work/models/$model/checkpoint_best.pt drawn=$work/maps/$model/drawn
+    if [[ $model != lstm && $maps != 0 ]] && ! { [[ $drawn -nt $path ]] && [[ $(<"$drawn") == "$maps" ]]; }; then
+        do_or_show python $here/attention_maps.py "$work/data" --path "$path" --split test \
+            --first "$maps" --out "$work/maps/$model"
+        [[ -n $dry_run ]] || echo "$maps" >"$drawn"
+    fi
     if [[ -n $dry_run || ! $result -nt $path ]]; then
-        if [[ $model != lstm && $maps != 0 ]]; then
-            do_or_show python $here/attention_maps.py "$work/data" --path "$path" --split test \
-                --first "$maps" --out "$work/maps/$model"
-        fi
         do_or_show python $here/perplexity.py "$work/data" --path "$path" \
             --counts "$work/text/counts.json" --split valid test --json "$result"
     fi
@@ -153,7 +157,8 @@ if [[ -z $dry_run ]]; then
     set_up recipes
 fi
 export PYTHONWARNINGS=ignore
-check_work
-prepare
+alone_in "$work/models/$model"
+in_turn "$work" prepare
+check_model
 train
 evaluate

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, read_json, read_lines, written_whole
+from fairseq_posattn.evaluation.report_shape import NUMBER, WHOLE, read_shaped
+from fairseq_posattn.files import written_whole
+from fairseq_posattn.io.tables import read_rows
 
 NONE = "–"
 SPLITS = ("valid", "test")
+FIGURES = {"per_word?": NUMBER, "as_published?": NUMBER}
+RESULT = {"parameters": WHOLE, "valid?": FIGURES, "test?": FIGURES}
 PUBLISHED = Path(__file__).with_name("published.tsv")
 
 
@@ -29,21 +33,16 @@ class Row(NamedTuple):
     test: str
 
 
-def published() -> Iterator[Row]:
-    for number, line in enumerate(read_lines(PUBLISHED), start=1):
-        if line.startswith("#"):
-            continue
-        columns = line.split("\t")
-        if len(columns) != len(Row._fields):
-            raise InputError(f"{PUBLISHED}:{number}: {len(columns)} columns, 5 are expected")
-        yield Row(*columns)
+def published() -> list[Row]:
+    rows = [Row(*columns) for columns in read_rows(PUBLISHED, columns=len(Row._fields))]
+    return [row for row in rows if not row.corpus.startswith("#")]
 
 
 def result(folder: Path, row: Row) -> dict | None:
     path = folder / f"{row.corpus}.{row.model}.json"
     if not path.exists():
         return None
-    return read_json(path, "delete it and start recipes/lm/run.sh again")
+    return read_shaped(path, RESULT, "delete it and start recipes/lm/run.sh again")
 
 
 def cells(row: Row, found: dict | None) -> list[str]:

@@ -14,17 +14,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
 from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, read_lines, replaced_whole, written_whole
+from fairseq_posattn.evaluation import texts
+from fairseq_posattn.evaluation.training_log import PARAMETERS
+from fairseq_posattn.files import (
+    InputError,
+    read_lines,
+    replaced_whole,
+    same_number_of_lines,
+    written_whole,
+)
+from fairseq_posattn.io.tables import read_rows
 
 MODELS = Path(__file__).with_name("models.tsv")
 LONGER = "longer"
+KINDS = ("held-out inputs", "held-out compositions", "held-out tables", LONGER)  # see tables.py
 MEASURES = ("sequences", "words")
 
 Accuracies = dict[str, dict[str, float]]  # column -> measure -> share
@@ -33,10 +42,15 @@ Accuracies = dict[str, dict[str, float]]  # column -> measure -> share
 def columns(raw: Path) -> list[str]:
     """The column that each line of the test set counts in: its kind, or its number of tables."""
     sources, kinds = read_lines(raw / "test.src"), read_lines(raw / "test.kinds")
-    return [
-        f"{len(source.split()) - 1} tables" if kind == LONGER else kind
-        for source, kind in zip(sources, kinds, strict=True)
-    ]
+    found = []
+    for number, (source, kind) in enumerate(zip(sources, kinds, strict=True), start=1):
+        if kind not in KINDS or not source.split():
+            raise InputError(
+                f"{raw}/test.kinds:{number}: {kind[:40]!a} of the line {source[:40]!a} of test.src "
+                "is no kind of this recipe; delete the folder and start recipes/lookup/run.sh again"
+            )
+        found.append(f"{len(source.split()) - 1} tables" if kind == LONGER else kind)
+    return found
 
 
 def outputs(log: Path, count: int) -> list[str]:
@@ -44,16 +58,10 @@ def outputs(log: Path, count: int) -> list[str]:
     remedy = "delete it and start recipes/lookup/run.sh again"
     if not log.exists():
         raise InputError(f"{log}: missing; run recipes/lookup/run.sh to its end first")
-    found: dict[int, str] = {}
-    for number, line in enumerate(read_lines(log), start=1):
-        if line.startswith("H-"):
-            match = re.fullmatch(r"H-(\d+)\t\S+\t(.*)", line)
-            if match is None:
-                raise InputError(f"{log}:{number}: no output of fairseq-generate; {remedy}")
-            found[int(match[1])] = match[2]
-    if sorted(found) != list(range(count)):
+    found = texts.outputs([str(log)])
+    if len(found) != count:
         raise InputError(f"{log}: {len(found)} of {count} outputs; {remedy}")
-    return [found[number] for number in range(count)]
+    return found
 
 
 def accuracies(columns: list[str], gold: list[str], decoded: list[str]) -> Accuracies:
@@ -63,7 +71,7 @@ def accuracies(columns: list[str], gold: list[str], decoded: list[str]) -> Accur
         right[column] += words_right(target.split(), output.split())
         words[column] += len(target.split())
     return {
-        column: {"sequences": mean(found), "words": right[column] / words[column]}
+        column: {"sequences": mean(found), "words": right[column] / max(words[column], 1)}
         for column, found in sequences.items()
     }
 
@@ -76,9 +84,9 @@ def evaluate(work: Path) -> dict[str, dict]:
     """Model -> its size and its accuracies."""
     if not (work / "raw/test.kinds").exists():
         raise InputError(f"{work}: no folder of this recipe; make it with recipes/lookup/run.sh")
+    same_number_of_lines([work / "raw" / f"test.{end}" for end in ("src", "tgt", "kinds")])
     gold, found = list(read_lines(work / "raw/test.tgt")), {}
-    for line in read_lines(MODELS):
-        name, architecture = line.split("\t")
+    for name, architecture in read_rows(MODELS, columns=2):
         decoded = outputs(work / name / "generate.log", len(gold))
         found[name] = {
             "architecture": architecture,
@@ -89,7 +97,7 @@ def evaluate(work: Path) -> dict[str, dict]:
 
 
 def parameters(log: Path) -> int:
-    counted = re.search(r"num\. shared model params: ([\d,]+)", log.read_text(encoding="utf-8"))
+    counted = next(filter(None, map(PARAMETERS.search, read_lines(log))), None)
     if counted is None:
         raise InputError(f"{log}: does not say how large the model is; delete it and train again")
     return int(counted[1].replace(",", ""))
@@ -151,7 +159,7 @@ def draw(runs: list[dict], path: Path) -> None:
 
 
 def by_length(runs: list[dict], model: str, measure: str) -> tuple[list[int], list[list[float]]]:
-    named = {"held-out compositions": 2}
+    named = {column: 2 for column in runs[0][model]["accuracy"] if column == KINDS[1]}
     for column in runs[0][model]["accuracy"]:
         if column.endswith(" tables") and column[0].isdigit():
             named[column] = int(column.split()[0])

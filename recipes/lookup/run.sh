@@ -9,15 +9,10 @@
 # RUNS=N trains N models at once, by default one for each core.
 set -euo pipefail
 
-usage() {
-    sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
-    exit 2
-}
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-fail() {
-    echo "error: $*" >&2
-    exit 1
-}
+recipe=lookup here=recipes/lookup
 
 number() { # OPTION VALUE
     [[ $2 =~ ^[0-9]+$ ]] || fail "$1 $2: a whole number is expected"
@@ -26,40 +21,30 @@ number() { # OPTION VALUE
 called_from=$PWD
 seed=1 work='' updates=2000 sequences=100
 while (($#)); do
-    (($# > 1)) || usage
+    (($# > 1)) || usage 2
     case $1 in
         --seed) number "$@" && seed=$2 ;;
         --updates) number "$@" && updates=$2 ;;
         --sequences) number "$@" && sequences=$2 ;;
         --work) work=$2 ;;
-        *) usage ;;
+        *) usage 2 ;;
     esac
     shift 2
 done
 ((updates > 0)) || fail "--updates $updates: at least 1"
 [[ -z $work || $work == /* ]] || work=$called_from/$work
 
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-# shellcheck source=recipes/common.sh
-. recipes/common.sh
+cd "$checkout"
 set_up "$@" # all of them are taken
 
-here=recipes/lookup
 work=${work:-$PWD/$here/work}
 runs=${RUNS:-$(env -u OMP_NUM_THREADS nproc)} # nproc heeds that variable
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore
 
-# A run goes on only with the settings that it was begun with.
-settings="--seed $seed --updates $updates --sequences $sequences"
-claim() {
-    if [[ -e $work && ! -e $work/settings && -n $(ls -A "$work") ]]; then
-        fail "$work is not a folder of this recipe: name another with --work"
-    fi
-    mkdir -p "$work"
-    [[ -e $work/settings ]] || echo "$settings" >"$work/settings"
-    [[ $(<"$work/settings") == "$settings" ]] ||
-        fail "$work/settings: made with $(<"$work/settings"), now $settings: name another --work or delete it"
-}
+alone_in "$work"
+# `version` rises when the same options come to make other results.
+made_from "$work/made_from.json" --made "$work" --files models=$here/models.tsv \
+    --options seed="$seed" updates="$updates" sequences="$sequences" version=1
 
 prepare() {
     [[ ! -e $work/data ]] || return 0
@@ -74,7 +59,6 @@ prepare() {
     mv "$work/data.partial" "$work/data"
 }
 
-claim
 prepare
 echo "training $(wc -l <$here/models.tsv) models; progress: $work/*/train.log"
 tr '\t\n' '\0\0' <$here/models.tsv |

@@ -6,12 +6,17 @@ python recipes/toy/evaluate.py WORK --models recipes/toy/models.tsv --json toy.j
 from __future__ import annotations
 
 import argparse
-import json
-import re
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
+from fairseq_posattn import command_line
+from fairseq_posattn.evaluation import logs, texts
+from fairseq_posattn.evaluation.training_log import TRAIN, read_training
+from fairseq_posattn.files import InputError, read_lines, same_number_of_lines, write_json
+from fairseq_posattn.io.tables import read_rows
+
+AGAIN = "delete the folder of the work and start recipes/toy/run.sh again"
 KINDS = {  # column -> the kinds of test sentences in it
     "ambiguous_exact": ("ambiguous", "tie"),
     "tie_exact": ("tie",),
@@ -19,23 +24,33 @@ KINDS = {  # column -> the kinds of test sentences in it
 }
 
 
-def read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
-
-
 def evaluate(folder: Path, work: Path) -> dict:
     """All figures of one model."""
-    references, kinds = read_lines(work / "raw/test.tgt"), read_lines(work / "raw/test.kinds")
-    generated = (folder / "generate.log").read_text(encoding="utf-8")
-    found = {int(n): text for n, text in re.findall(r"^H-(\d+)\t\S+\t(.*)$", generated, re.M)}
-    translations = [found[k] for k in range(len(references))]
+    raw = work / "raw"
+    same_number_of_lines([raw / "test.tgt", raw / "test.kinds"])
+    references = list(read_lines(raw / "test.tgt"))
+    translations = texts.outputs([str(folder / "generate.log")])
+    if len(translations) != len(references):
+        raise InputError(
+            f"{folder}/generate.log: {len(translations)} translations of {len(references)} "
+            f"sentences; {AGAIN}"
+        )
     bleu = BLEU(tokenize="none")  # the toy language is tokenised
     return {
         "bleu": bleu.corpus_score(translations, [references]).score,
         "signature": str(bleu.get_signature()),
-        **exact_matches(translations, references, kinds),
-        **speed_and_size(folder, generated),
+        **exact_matches(translations, references, read_kinds(raw / "test.kinds")),
+        **speed_and_size(folder),
     }
+
+
+def read_kinds(path: Path) -> list[str]:
+    """The kind of each test sentence; every column needs one of its kinds."""
+    kinds = list(read_lines(path))
+    for members in KINDS.values():
+        if not set(members) & set(kinds):
+            raise InputError(f"{path}: no sentence is {' or '.join(members)}; {AGAIN}")
+    return kinds
 
 
 def exact_matches(translations: list[str], references: list[str], kinds: list[str]) -> dict:
@@ -48,14 +63,18 @@ def exact_matches(translations: list[str], references: list[str], kinds: list[st
     return shares
 
 
-def speed_and_size(folder: Path, generated: str) -> dict:
-    training = (folder / "train.log").read_text(encoding="utf-8")
-    parameters = re.search(r"num\. shared model params: ([\d,]+)", training)[1]
-    wps = [float(speed) for speed in re.findall(r'"train_wps": "([\d.]+)"', training)]
+def speed_and_size(folder: Path) -> dict:
+    log = folder / "train.log"
+    training = read_training([str(log)])
+    speeds = list(training.speeds.get(TRAIN, {}).values())
+    if not training.parameters or not speeds:
+        raise InputError(f"{log}: does not tell the model's size and speed; {AGAIN}")
     return {
-        "parameters": int(parameters.replace(",", "")),
-        "train_words_per_second": wps[-1],
-        "generate_sentences_per_second": float(re.search(r"([\d.]+) sentences/s", generated)[1]),
+        "parameters": training.parameters,
+        "train_words_per_second": speeds[-1],
+        "generate_sentences_per_second": logs.translated(
+            folder / "generate.log"
+        ).sentences_per_second,
     }
 
 
@@ -77,13 +96,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()
     models = []
-    for line in read_lines(args.models):
-        name, positions, attention = line.split("\t")
+    for name, positions, attention in read_rows(args.models, columns=3):
         described = {"name": name, "encoder_positions": positions, "encoder_attention": attention}
         models.append({**described, **evaluate(args.work / name, args.work)})
     print_table(models)
-    args.json.write_text(json.dumps({"models": models}, indent=2) + "\n", encoding="utf-8")
+    write_json(args.json, {"models": models}, indent=2)
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

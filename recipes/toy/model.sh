@@ -15,7 +15,7 @@ posattn-train "$work/data" --task structured_translation --source-lang src --tar
     --criterion label_smoothed_cross_entropy --label-smoothing 0.05 \
     --optimizer adam --adam-betas '(0.9, 0.98)' --lr 3e-3 \
     --lr-scheduler polynomial_decay --warmup-updates 200 \
-    --total-num-update "${UPDATES:-1400}" --max-update "${UPDATES:-1400}" --max-tokens 700 \
+    --total-num-update "$UPDATES" --max-update "$UPDATES" --max-tokens 700 \
     --no-epoch-checkpoints --disable-validation --cpu --num-workers 0 --seed 1 \
     --log-format json --log-interval 100 --save-dir "$folder" >"$folder/train.log" 2>&1 ||
     { tail -n 20 "$folder/train.log" >&2 && exit 255; } # 255: xargs starts no further one

@@ -2,27 +2,28 @@
 # Trains the models of models.tsv on the toy treebank, translates its test set with each, and prints
 # a table: recipes/toy/run.sh. Results: recipes/toy/results/toy.json. Everything else: recipes/toy/work.
 #
-# UPDATES=N trains for N updates; RUNS=N trains N models at once, by default one for each core.
+# UPDATES=N trains for N updates instead of 1400 (results: toy.N_updates.json); RUNS=N trains N models at
+# once, by default one for each core.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=recipes/common.sh
 . recipes/common.sh
-[[ $# == 0 ]] || { sed -n '2,5s/^# //p' recipes/toy/run.sh >&2 && exit 2; }
+[[ $# == 0 ]] || { sed -n '2,6s/^# //p' recipes/toy/run.sh >&2 && exit 2; }
 set_up "$@"
 
-here=recipes/toy
+recipe=toy here=recipes/toy
 work=${TOY_WORK:-$here/work}
 results=${TOY_RESULTS:-$here/results}
+export UPDATES=${UPDATES:-1400}
+json=$results/toy.json
+[[ $UPDATES == 1400 ]] || json=$results/toy.${UPDATES}_updates.json
 runs=${RUNS:-$(env -u OMP_NUM_THREADS nproc)} # nproc heeds that variable
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore
 
 prepare() {
-    if [[ -e $work && ! -e $work/raw ]]; then
-        echo "$work is not a folder of this recipe: name another with TOY_WORK" && exit 1
-    fi
-    rm -rf "$work"
-    mkdir -p "$work" "$results"
+    find "$work" -mindepth 1 -delete
+    mkdir -p "$results"
     python $here/treebank.py "$work/raw" --seed 1 --train 8000 --dev 600 --test 800
     for split in train dev test; do
         python preprocess/extract.py "$work/raw/$split.src.conllu" --out "$work/$split"
@@ -42,8 +43,15 @@ prepare() {
         --destdir "$work/data" >"$work/binarize.log" 2>&1 || { cat "$work/binarize.log" >&2 && exit 1; }
 }
 
+alone_in "$work"
+[[ -e $work/raw || -z $(ls -A "$work") ]] ||
+    fail "$work is not a folder of this recipe: name another with TOY_WORK"
 echo "preparing the treebank"
-prepare >"$work.log" 2>&1 || { cat "$work.log" >&2 && exit 1; }
+set +e # which `||` would switch off within it, too
+(set -e && prepare) >"$work.log" 2>&1
+status=$?
+set -e
+((status == 0)) || { cat "$work.log" >&2 && exit 1; }
 echo "training $(wc -l <$here/models.tsv) models; progress: $work/*/train.log"
 tr '\t\n' '\0\0' <$here/models.tsv | xargs -0 -n 3 -P "$runs" $here/model.sh "$work"
-python $here/evaluate.py "$work" --models $here/models.tsv --json "$results/toy.json"
+python $here/evaluate.py "$work" --models $here/models.tsv --json "$json"

@@ -22,12 +22,14 @@ postposition followed by a particle that says what the phrase belongs to.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain, islice, product
 from pathlib import Path
 from typing import NamedTuple
+
+from fairseq_posattn import command_line
+from fairseq_posattn.files import written_whole
 
 ROOT = -1
 UNAMBIGUOUS, AMBIGUOUS, TIE = "unambiguous", "ambiguous", "tie"
@@ -288,11 +290,8 @@ def conllu(tree: Tree, name: str) -> str:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """All of the file or nothing."""
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as stream:
-        stream.writelines(f"{line}\n" for line in lines)
-    os.replace(part, path)
+    with written_whole(path) as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def write_split(out: Path, split: str, trees: list[Tree]) -> None:
@@ -321,4 +320,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

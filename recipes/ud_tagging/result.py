@@ -11,41 +11,69 @@ import re
 from pathlib import Path
 
 from fairseq_posattn import command_line
+from fairseq_posattn.evaluation.training_log import PARAMETERS, number
 from fairseq_posattn.files import InputError, read_lines, written_whole
 from fairseq_posattn.tagging.accuracy import GROUPS
 
 JSON = re.compile(r"\| (?P<kind>[\w]+) \| (?P<figures>\{.*\})$")
-PARAMETERS = re.compile(r"num\. (?:shared )?model params: ([\d,]+)")
+AGAIN = "delete the folder of this run and start recipes/ud_tagging/run.sh again"
 
 
 def figures(log: Path, kind: str) -> list[dict]:
     """The lines of figures of one kind (train, valid, test) of a log."""
-    found = (JSON.search(line) for line in read_lines(log))
-    return [json.loads(match["figures"]) for match in found if match and match["kind"] == kind]
+    found = []
+    for place, line in enumerate(read_lines(log), start=1):
+        if (match := JSON.search(line)) and match["kind"] == kind:
+            try:
+                found.append(json.loads(match["figures"]))
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{log}:{place}: damaged ({error}); {AGAIN}") from error
+    return found
 
 
 def tested(log: Path) -> dict[str, float]:
     """Accuracies on the test set; a group without a word has none."""
     lines = figures(log, "test")
     if not lines:
-        raise InputError(f"{log}: has no line with accuracies")
+        raise InputError(f"{log}: has no line with accuracies; {AGAIN}")
     names = {name: lines[-1].get(f"test_{name}", lines[-1].get(name)) for name in GROUPS.values()}
-    return {name: float(value) for name, value in names.items() if value not in (None, "nan")}
+    return {
+        name: number_of(log, name, value)
+        for name, value in names.items()
+        if value not in (None, "nan")
+    }
 
 
 def trained(log: Path) -> dict[str, float]:
     """Of a training that was interrupted, each epoch once."""
-    epochs = {line["epoch"]: line for line in figures(log, "train")}
-    validated = {line["epoch"]: float(line["valid_accuracy"]) for line in figures(log, "valid")}
-    walls = [float(line["train_train_wall"]) for line in epochs.values()]
-    parameters = next(filter(None, map(PARAMETERS.search, read_lines(log))))
+    epochs = {number_of(log, "epoch", line.get("epoch")): line for line in figures(log, "train")}
+    validated = {
+        number_of(log, "epoch", line.get("epoch")): number_of(
+            log, "valid_accuracy", line.get("valid_accuracy")
+        )
+        for line in figures(log, "valid")
+    }
+    walls = [
+        number_of(log, "train_train_wall", line.get("train_train_wall")) for line in epochs.values()
+    ]
+    parameters = next(filter(None, map(PARAMETERS.search, read_lines(log))), None)
+    if not (epochs and validated and parameters):
+        raise InputError(f"{log}: no training to its end; {AGAIN}")
     return {
         "parameters": int(parameters[1].replace(",", "")),
-        "epochs": max(epochs),
-        "best_epoch": max(validated, key=validated.get),
+        "epochs": int(max(epochs)),
+        "best_epoch": int(max(validated, key=validated.get)),
         "dev_accuracy": max(validated.values()),
         "seconds_per_epoch": round(sum(walls) / len(walls), 2),
     }
+
+
+def number_of(log: Path, name: str, value: object) -> float:
+    """A figure of a log, which fairseq writes as text or as a number."""
+    found = number(value)
+    if found is None:
+        raise InputError(f"{log}: {name} is {str(value)[:40]!a}, expected a number; {AGAIN}")
+    return found
 
 
 def main() -> None:
@@ -56,9 +84,11 @@ def main() -> None:
     parser.add_argument("--treebank", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--training", default="", help="what differs from the recipe's own options")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     result = {"treebank": args.treebank, "model": args.model, "seed": args.seed}
+    result["training"] = args.training
     result |= tested(args.run / "test.log") | trained(args.run / "train.log")
     with written_whole(args.out) as file:
         file.write(json.dumps(result, indent=1) + "\n")

@@ -13,23 +13,14 @@
 #
 # Table 1 of Dufter et al. 2020: RMSprop 0.001, batches of 32 sentences, until the accuracy on dev has
 # not risen for 3 epochs. The result is WORK/results/TREEBANK.MODEL.SEED.json; what is done is not done
-# again, and an interrupted training goes on.
+# again, and an interrupted training goes on. WORK/made_from says from which options and files each result
+# was made: with others, name another WORK.
 set -euo pipefail
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-here=$checkout/recipes/ud_tagging
+recipe=ud_tagging here=$checkout/recipes/ud_tagging
 work=$here/work treebank='' model=conv2d seed=1 column=upos vectors='' cpu='' training=()
-
-usage() { # EXIT-CODE
-    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&"$((1 + ($1 > 0)))"
-    exit "$1"
-}
-
-fail() {
-    printf 'ud_tagging: %s\n' "$*" >&2
-    exit 1
-}
 
 while (($#)); do
     case $1 in
@@ -64,26 +55,33 @@ work=$(cd "$work" && pwd)
 name=$(basename "$(cd "$treebank" && pwd)")
 name=${name#UD_}
 [[ $column == upos ]] || name=$name.$column
-data=$work/data/$name folder=$work/runs/$name.$model.$seed result=$work/results/$name.$model.$seed.json
+run=$name.$model.$seed
+data=$work/data/$name folder=$work/runs/$run result=$work/results/$run.json
+train=$(file_of train) dev=$(file_of dev) test=$(file_of test)
+[[ -z $vectors || -r $vectors ]] || fail "$vectors: no such file: --vectors takes one with word vectors"
+words='50%' vectors_file=()
+[[ -z $vectors ]] || words=20000 vectors_file=("vectors=$vectors")
+set_up recipes
+export PYTHONWARNINGS=ignore OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+
+prepare() {
+    mkdir -p "$work/results"
+    made_from "$work/made_from/$name.json" --made "$data" --options column="$column" words="$words" version=1 \
+        --files train="$train" dev="$dev" test="$test"
+    [[ -e $data ]] || python "$checkout/preprocess/binarize_tagging.py" --train "$train" --valid "$dev" \
+        --test "$test" --column "$column" --words "$words" --destdir "$data"
+}
+
+alone_in "$folder"
+# Not where it runs (--cpu). `version` rises when the same options come to make other results.
+in_turn "$work/data" prepare
+made_from "$work/made_from/$run.json" --made "$result" "$folder"/checkpoint*.pt \
+    --options model="$model" seed="$seed" training="${training[*]}" version=2 \
+    --files data="$work/made_from/$name.json" "${vectors_file[@]}"
 if [[ -e $result ]]; then
     echo "done: $result"
     exit
 fi
-train=$(file_of train) dev=$(file_of dev) test=$(file_of test)
-set_up recipes
-export PYTHONWARNINGS=ignore OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-
-# Several runs may want the same data at once.
-prepare() {
-    local size=(--words '50%')
-    [[ -z $vectors ]] || size=(--words 20000)
-    mkdir -p "$work/data" "$folder" "$work/results"
-    exec {turn}<"$work/data"
-    flock "$turn" || true
-    [[ -e $data ]] || python "$checkout/preprocess/binarize_tagging.py" --train "$train" --valid "$dev" \
-        --test "$test" --column "$column" "${size[@]}" --destdir "$data"
-    exec {turn}<&-
-}
 
 train() {
     local suffix='' pretrained=()
@@ -105,9 +103,9 @@ test_it() {
     posattn-validate "$data" --task tagging --path "$folder/checkpoint_best.pt" --valid-subset test \
         --batch-size 64 --num-workers 0 --log-format json $cpu >"$folder/test.log" 2>&1 ||
         { tail -n 20 "$folder/test.log" >&2 && fail "testing failed: see $folder/test.log"; }
-    python "$here/result.py" "$folder" --treebank "$name" --model "$model" --seed "$seed" --out "$result"
+    python "$here/result.py" "$folder" --treebank "$name" --model "$model" --seed "$seed" \
+        --training "${vectors:+--vectors ${vectors##*/} }${training[*]}" --out "$result"
 }
 
-prepare
 train
 test_it

@@ -12,18 +12,36 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, read_json, read_lines, written_whole
+from fairseq_posattn.evaluation.report_shape import NUMBER, TEXT, WHOLE, first_fault, read_shaped
+from fairseq_posattn.files import InputError, replaced_whole, written_whole
+from fairseq_posattn.io.tables import read_rows
 from fairseq_posattn.tagging.accuracy import GROUPS, read_curve
 
 NONE = "–"
+RESULT = {
+    "treebank": TEXT,
+    "model": TEXT,
+    "seed": WHOLE,
+    "training?": TEXT,
+    "parameters?": WHOLE,
+    **{f"{group}?": NUMBER for group in GROUPS.values()},
+}
+POINT = {"updates": WHOLE, "accuracy?": NUMBER}
 Results = dict[tuple[str, str], list[dict]]  # treebank, model -> one for each seed
 
 
 def read_results(folder: Path) -> Results:
     results: Results = {}
     for path in sorted(folder.glob("*.json")):
-        result = read_json(path, "delete it and run table.sh again")
-        results.setdefault((result["treebank"], result["model"]), []).append(result)
+        result = read_shaped(path, RESULT, "delete it and run table.sh again")
+        of_model = results.setdefault((result["treebank"], result["model"]), [])
+        of_model.append(result)
+        first, own = (found.get("training") or "" for found in (of_model[0], result))
+        if own != first:
+            raise InputError(
+                f"{path}: trained with '{own}', but seed {of_model[0]['seed']} with '{first}', so "
+                "they have no mean; delete one of them, or name another folder with --work"
+            )
     if not results:
         raise InputError(f"{folder}: has no results yet")
     return results
@@ -31,7 +49,9 @@ def read_results(folder: Path) -> Results:
 
 def read_table(path: str) -> dict[str, list[str]]:
     """First column -> the others; the header under '#'."""
-    lines = [line.split("\t") for line in read_lines(path)]
+    lines = read_rows(path)
+    if lines[0][0] not in ("# model", "# treebank"):
+        raise InputError(f"{path}:1: the names of the columns are missing; get the table again")
     return {line[0].lstrip("# "): line[1:] for line in lines} | {"#": lines[0][1:]}
 
 
@@ -64,7 +84,8 @@ def macro_table(results: Results, models: dict, treebanks: list[str]) -> Iterato
     for model, (name, *published) in models.items():
         ours = [macro(results, treebanks, model, group) for group in GROUPS.values()]
         pairs = [c for pair in zip(ours, map(shown, published), strict=True) for c in pair]
-        sizes = {r["parameters"] for t in treebanks for r in results.get((t, model), [])}
+        found = (r.get("parameters") for t in treebanks for r in results.get((t, model), []))
+        sizes = set(filter(None, found))
         size = " to ".join(f"{n:,}" for n in sorted({min(sizes), max(sizes)})) if sizes else NONE
         yield f"| {name} | " + " | ".join([*pairs, size]) + " |"
 
@@ -120,6 +141,14 @@ def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
     return updates, means
 
 
+def points(path: Path) -> list[dict]:
+    """The points of a run's curve that have an accuracy."""
+    found = read_curve(path)
+    if fault := first_fault(found, [POINT], "point"):
+        raise InputError(f"{path}: {fault}; delete it")
+    return [point for point in found if "accuracy" in point]
+
+
 def draw(results: Results, models: dict, runs: Path, out: str) -> None:
     import matplotlib
 
@@ -134,13 +163,14 @@ def draw(results: Results, models: dict, runs: Path, out: str) -> None:
             if found == model
             for r in several
         ]
-        curves = [c for c in (read_curve(runs / name / "curve.jsonl") for name in names) if c]
+        curves = [c for c in (points(runs / name / "curve.jsonl") for name in names) if c]
         if curves:
             axes.plot(*mean_curve(curves), label=name)
     axes.set(xlabel="batches", ylabel="accuracy on dev, %", ylim=(80, None))
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
-    figure.savefig(out, dpi=110, metadata={"Software": None})
+    with replaced_whole(out) as partial:
+        figure.savefig(partial, format="png", dpi=110, metadata={"Software": None})
     pyplot.close(figure)
 
 
@@ -156,7 +186,8 @@ def main() -> None:
     parser.add_argument("--curves", type=Path, help="folder of the runs")
     args = parser.parse_args()
     results, models = read_results(args.results), read_table(args.models)
-    del models["#"], models["model"]
+    for header in ("#", "model"):
+        models.pop(header, None)
     lines = list(markdown(results, models, read_table(args.published)))
     with written_whole(args.out) as file:
         file.write("\n".join(lines) + "\n")

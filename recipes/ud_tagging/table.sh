@@ -14,21 +14,21 @@ set -euo pipefail
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
-here=$checkout/recipes/ud_tagging
+recipe=ud_tagging here=$checkout/recipes/ud_tagging
 work=$here/work models='pe_add p_r temp conv conv2d' seeds='1 2 3' jobs='' passed=() treebanks=() training=()
 
 while (($#)); do
     case $1 in
         --models | --seeds | --jobs | --work | --column | --vectors)
-            [[ $# -gt 1 ]] || { echo "$1 needs a value" >&2 && exit 2; }
+            [[ $# -gt 1 ]] || fail "$1 needs a value"
             printf -v "${1#--}" '%s' "$2"
             [[ $1 != --column && $1 != --vectors ]] || passed+=("$1" "$2")
             shift 2
             ;;
         --cpu) passed+=(--cpu) && export CUDA_VISIBLE_DEVICES='' && shift ;;
-        --help | -h) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;;
+        --help | -h) usage 0 ;;
         --) training=("$@") && break ;;
-        -*) echo "unknown option: $1" >&2 && sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+        -*) echo "unknown option: $1" >&2 && usage 2 ;;
         *) treebanks+=("$1") && shift ;;
     esac
 done
@@ -77,4 +77,4 @@ runs | with_options | xargs -0 -n "$count" -P "$jobs" --process-slot-var=SLOT \
     bash -c 'one "$@"' one || failed=yes
 python "$here/table.py" "$work/results" --models "$here/models.tsv" --published "$here/published.tsv" \
     --out "$work/table.md" --figure "$work/curves.png" --curves "$work/runs"
-[[ -z $failed ]] || { echo 'some runs failed; the same command does what is left' >&2 && exit 1; }
+[[ -z $failed ]] || { echo 'some runs failed: see above; the same command does what is left' >&2 && exit 1; }

@@ -6,7 +6,8 @@
 #   --any-size    whatever the number of sentences
 #   --dry-run     only show the commands
 #
-# e.g. -- --model-dir stanza_resources --workers 16, or -- --download for the parser's model
+# e.g. -- --model-dir stanza_resources --workers 16; -- --download for the parser's model;
+# -- --executor slurm --partition cpu to parse on a cluster (preprocess/prepare.py --help has all options)
 set -euo pipefail
 # shellcheck source=recipes/wat17_ja_en/recipe.sh
 . "$(dirname "${BASH_SOURCE[0]}")/recipe.sh"

@@ -50,9 +50,9 @@ collect() {
 collect_train() { # DIR LANGUAGE
     local parts=(training/europarl-v7.de-en commoncrawl.de-en training/news-commentary-v9.de-en)
     [[ ! -e $raw/train.$2 ]] || return 0
-    do_or_show tar -xzf "$1/training-parallel-europarl-v7.tgz" -C "$raw" "${parts[0]}.$2"
-    do_or_show tar -xzf "$1/training-parallel-commoncrawl.tgz" -C "$raw" "${parts[1]}.$2"
-    do_or_show tar -xzf "$1/training-parallel-nc-v9.tgz" -C "$raw" "${parts[2]}.$2"
+    unpack "$1/training-parallel-europarl-v7.tgz" "$raw" "${parts[0]}.$2"
+    unpack "$1/training-parallel-commoncrawl.tgz" "$raw" "${parts[1]}.$2"
+    unpack "$1/training-parallel-nc-v9.tgz" "$raw" "${parts[2]}.$2"
     expect "$raw/${parts[0]}.$2" 1920209
     expect "$raw/${parts[1]}.$2" 2399123
     expect "$raw/${parts[2]}.$2" 201288

@@ -48,11 +48,11 @@ collect() {
 collect_train() { # DIR
     local archive language
     [[ ! -e $raw/train.en ]] || return 0
-    do_or_show tar -xzf "$1/training-parallel-nc-v12.tgz" -C "$raw" \
+    unpack "$1/training-parallel-nc-v12.tgz" "$raw" \
         training/news-commentary-v12.zh-en.zh training/news-commentary-v12.zh-en.en
-    do_or_show tar -xzf "$1/UNv1.0.en-zh.tar.gz" -C "$raw"
+    unpack "$1/UNv1.0.en-zh.tar.gz" "$raw"
     for archive in casia2015 casict2011 casict2015 datum2015 datum2017 neu2017; do
-        do_or_show python -m zipfile -e "$1/$archive.zip" "$raw/cwmt"
+        unpack "$1/$archive.zip" "$raw/cwmt"
     done
     join_train zh "$raw"/cwmt/*/*_c[hn].txt
     join_train en "$raw"/cwmt/*/*_en.txt

@@ -6,6 +6,7 @@ from test_contract import HEADS, WIDTH, attention, context, inputs, random_tree
 from test_relative import one_based
 
 import reference_mechanisms as slow
+from distributions import check_keras_normal, check_normal, check_uniform
 from fairseq_posattn.attention import AttentionShape, AttentionSpecification
 
 D = WIDTH // HEADS
@@ -293,7 +294,7 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("direct_absolute(t=1023)", "t=1023 has no score for later positions"),
         ("direct_relative(start=ones)", "expected zeros or glorot"),
         ("direct_relative(t=-1)", "cannot be negative"),
-        ("convolved_2d(start=ones)", "expected glorot or identity"),
+        ("convolved_2d(start=ones)", "expected glorot, glorot_normal or identity"),
         ("local_hard(reach=0)", "at least 1"),
         ("convolved_1d(t=-5)", "cannot be negative"),
         ("block(size=-1)", "at least one piece"),
@@ -338,18 +339,26 @@ def test_a_sentence_longer_than_t(specification):
 
 
 @pytest.mark.parametrize(
-    ("specification", "parameter", "deviation"),
-    [  # sqrt(2 / (fan in + fan out))
-        ("direct_absolute(t=200, start=glorot)", "scores", (2 / 400) ** 0.5),
-        ("direct_relative(t=9000, start=glorot)", "scores", (2 / 36_000) ** 0.5),
-        ("convolved_1d(t=100)", "weight", (2 / 600) ** 0.5),
-        ("convolved_2d", "weight", (2 / 18) ** 0.5),
+    ("specification", "parameter", "deviation", "check"),
+    [  # sqrt(2 / (fan in + fan out)); of the vector of R each fan is the root of its length
+        ("direct_absolute(t=60, start=glorot)", "scores", 0.12910, check_keras_normal),
+        ("direct_relative(t=60, start=glorot)", "scores", 0.30214, check_keras_normal),
+        (
+            "direct_relative(t=60, start=glorot, symmetric=true)",
+            "scores",
+            0.30214,
+            check_keras_normal,
+        ),
+        ("convolved_1d(t=60)", "weight", 0.07454, check_uniform),
+        ("convolved_1d(t=60, start=glorot_normal)", "weight", 0.07454, check_normal),
+        ("convolved_2d", "weight", 0.33333, check_uniform),
+        ("convolved_2d(start=glorot_normal)", "weight", 0.33333, check_normal),
     ],
 )
-def test_glorot_start(specification, parameter, deviation):
+def test_glorot_start(specification, parameter, deviation, check):
     torch.manual_seed(1)
-    (mechanism,) = AttentionSpecification(specification).build(0, AttentionShape(512, 4, 200))
-    assert abs(getattr(mechanism, parameter).std() / deviation - 1) < 0.02
+    (mechanism,) = AttentionSpecification(specification).build(0, AttentionShape(2000, 4, 60))
+    check(getattr(mechanism, parameter), deviation)
 
 
 def test_other_starts():

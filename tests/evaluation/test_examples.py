@@ -232,8 +232,11 @@ def test_a_file_that_is_too_short(models, toy_data, conllu, tmp_path, option):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("tree", "sentence 5: the tree of --trees is not that beside the data"),
-        ("stock", "sentence 5: --trees has '.+', the data have '.+'; give the CoNLL-U file"),
+        ("tree", r"conllu:\d+: the tree of sentence 5 is not that beside the data"),
+        (
+            "stock",
+            r"conllu:\d+: sentence 5 is '.+' here and '.+' in the data; give the",
+        ),
     ],
 )
 def test_trees_of_other_sentences(models, toy_data, conllu, tmp_path, kind, message):

@@ -1,10 +1,12 @@
 """What fairseq's own logs tell, read from real runs and from lines as they are printed."""
 
 import re
+import sys
 
 import pytest
 
 import in_process
+from commands import run
 from fairseq_posattn.evaluation import texts
 from fairseq_posattn.evaluation.logs import speed
 from fairseq_posattn.evaluation.training_log import statistics_of, training
@@ -42,7 +44,7 @@ def trained(toy_data, tmp_path_factory):
 
 
 def test_both_formats_give_one_course(trained):
-    simple, by_json = (training(trained / f"{name}.log") for name in ("simple", "json"))
+    simple, by_json = (training([trained / f"{name}.log"]) for name in ("simple", "json"))
     assert simple["curve"] == by_json["curve"]
     assert [point["update"] for point in simple["curve"]] == [4, 8, 10, 12]
     assert simple["architecture"] == by_json["architecture"] == "posattn_transformer"
@@ -51,7 +53,7 @@ def test_both_formats_give_one_course(trained):
 
 def test_the_course_is_that_of_the_log(trained):
     log = (trained / "simple.log").read_text()
-    found = training(trained / "simple.log")
+    found = training([trained / "simple.log"])
     losses = dict(re.findall(r"train_inner .* loss=([\d.]+),.* num_updates=(\d+)", log))
     train = {int(update): float(loss) for loss, update in losses.items()}
     valid = re.findall(r"subset \| loss ([\d.]+) .*num_updates (\d+)", log)
@@ -70,8 +72,39 @@ def test_a_run_that_was_resumed(toy_data, trained, tmp_path):
         options = [*often("simple", updates), "--lr", "1e-3", *extra]
         parts.append(in_process.train(toy_data, tmp_path / "run", *options).output)
     (tmp_path / "log").write_text("".join(parts))
-    found = training(tmp_path / "log")["curve"]
-    assert found == training(trained / "simple.log")["curve"]
+    found = training([tmp_path / "log"])["curve"]
+    assert found == training([trained / "simple.log"])["curve"]
+
+
+def test_logs_of_several_machines(tmp_path):
+    """After an interruption another machine tells of the training; the others say little."""
+    logs = {"n1": [(1, 1, 9.0), (2, 2, 8.0), (9, 5, 5.0)], "n2": [(6, 3, 7.0), (7, 4, 6.0)]}
+    for name, lines in logs.items():
+        text = ["a line without a time", "2026-01-01 00:00:00 | INFO | fairseq | initialized host"]
+        for minute, update, loss in lines:
+            validated = f"valid | epoch 001 | valid on 'valid' subset | loss {loss}"
+            text.append(f"2026-01-01 00:0{minute}:00 | INFO | {validated} | num_updates {update}")
+            text.append("  a warning of several lines")
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in text))
+    curve = training([tmp_path / name for name in logs])["curve"]
+    assert [(point["update"], point["valid_loss"]) for point in curve] == [
+        (1, 9.0),
+        (2, 8.0),
+        (3, 7.0),
+        (4, 6.0),
+        (5, 5.0),
+    ]
+
+
+def test_the_clock_of_another_machine(tmp_path):
+    """It is ahead, so its start seems to come after the first updates."""
+    first = ["2026-01-01 00:00:01 | INFO | x | No existing checkpoint found x.pt"]
+    first += [f"2026-01-01 00:00:0{k} | INFO | {valid(k, 9.0 - k)}" for k in (2, 4)]
+    other = ["2026-01-01 00:00:03 | INFO | x | No existing checkpoint found x.pt"]
+    for name, lines in (("n1", first), ("n2", other)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    curve = training([tmp_path / "n1", tmp_path / "n2"])["curve"]
+    assert [point["update"] for point in curve] == [2, 4]
 
 
 def inner(update: int, loss: float, wps: int = 100) -> str:
@@ -103,14 +136,14 @@ def valid(update: int, loss: float, subset: str = "valid") -> str:
 )
 def test_curves(write, lines, points):
     names = "update", "train_loss", "valid_loss"
-    found = training(write("log", "num. model params: 1,000 (num. trained: 1)", *lines))
+    found = training([write("log", "num. model params: 1,000 (num. trained: 1)", *lines)])
     assert found["curve"] == [dict(zip(names, point, strict=True)) for point in points]
     assert found["parameters"] == 1000
 
 
 def test_words_per_second_is_the_median(write):
     log = write("log", inner(1, 9, 1), inner(2, 9, 100), inner(3, 9, 120))
-    assert training(log)["words_per_second"] == 100
+    assert training([log])["words_per_second"] == 100
 
 
 @pytest.mark.parametrize(
@@ -140,12 +173,12 @@ def test_other_lines(line):
     ],
 )
 def test_architectures(write, line, architecture):
-    assert training(write("log", line, inner(1, 9)))["architecture"].startswith(architecture)
+    assert training([write("log", line, inner(1, 9))])["architecture"].startswith(architecture)
 
 
 def test_no_log_of_a_training(write):
     with pytest.raises(InputError, match=r"log: neither parameters nor losses .*fairseq-train"):
-        training(write("log", "text"))
+        training([write("log", "text")])
 
 
 # speed
@@ -193,6 +226,43 @@ def test_shards_too_fast_to_tell(write):
         speed([write(name, ended("1", "1", 0.0)) for name in ("a", "b")])
 
 
+ODD_NUMBERS = ["01", "+1", "1_0", "٣", "-1", "", " 1", "9" * 4301]
+
+
+@pytest.mark.parametrize("number", ["1_0", "٣", "9" * 30, "9" * 4301, ",", "1.5.2"])
+def test_odd_numbers_of_a_speed(write, number):
+    for line in (
+        ended(number, "1", 1.0),
+        ended("1", number, 1.0),
+        ended("1", "1", number),
+        ended("1", "1", 1.0, number, 1.0),
+    ):
+        with pytest.raises(InputError, match="log: has 0 lines 'Translated"):
+            speed([write("log", line)])
+
+
+@pytest.mark.parametrize("number", ["1_0", "٣", "9" * 30, "9" * 4301, "1.5.2", "[]", "{}", "null"])
+def test_odd_numbers_of_a_training(write, number):
+    """What is no number counts as missing; a line whose update is none counts for nothing."""
+    whole = "num. model params: 1,000 (num. trained: 1)", valid(2, 5.0)
+    for line in (
+        valid(number, 1.0),
+        f'x | valid | {{"valid_loss": "1", "valid_num_updates": "{number}"}}',
+        f'x | valid | {{"valid_loss": 1, "valid_num_updates": {number}}}',
+        f"Loaded checkpoint a/b.pt (epoch 1 @ {number} updates)",
+        f"num. shared model params: {number} (num. trained: 1)",
+    ):
+        found = training([write("log", *whole, line)])
+        assert found["parameters"] == 1000 and len(found["curve"]) == 1
+    found = training([write("log", *whole, valid(3, number))])
+    assert found["curve"][0]["valid_loss"] == 5.0
+
+
+def test_json_in_a_training_log_that_is_nested_too_deeply(write):
+    deep = '{"a": ' * 100_000 + "1" + "}" * 100_000
+    assert training([write("log", valid(2, 5.0), f"x | valid | {deep}")])["curve"]
+
+
 # outputs
 
 
@@ -221,6 +291,8 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
         (["H-0\t-1\ta", "H-1\t-0."], "log:2: not a line .* broken off"),
         (["H-x\t-1\ta"], "log:1: not a line"),
         (["text"], "log: no line H-0"),
+        (["H-0\tThe dog\t-0.5"], "log:1: not a line"),
+        *([[f"H-{number}\t-1\ta"], "log:1: not a line"] for number in ODD_NUMBERS),
     ],
 )
 def test_faults_of_outputs(write, lines, message):
@@ -274,12 +346,21 @@ def test_chinese(write, tmp_path, monkeypatch):
 
 def test_command_with_choices(write, tmp_path, monkeypatch):
     write("segmenter", "#version: 0.2", "a s</w>", "i s</w>")
+    (tmp_path / "segmenter").touch()
     Preparation(Choices("en", "de", separator="//"), tmp_path).save(tmp_path)
     log = write("log", 'H-0\t-1\tD// as ist " gut " , ja .')
     command(monkeypatch, tmp_path, log, "--out", tmp_path / "out")
     assert (tmp_path / "out").read_text() == 'Das ist "gut", ja.\n'
     with pytest.raises(InputError, match=r"prepare\.json says how to detokenise"):
         command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "de")
+
+
+def test_a_log_may_be_a_pipe(write, tmp_path):
+    log = write("log", "S-0\tt@@ his", "H-0\t-1\tD@@ as")
+    program = f"{sys.executable} -m fairseq_posattn.evaluation.texts {tmp_path} <(cat {log})"
+    run("bash", "-c", f"{program} --out {tmp_path}/out --sources {tmp_path}/sources")
+    assert (tmp_path / "out").read_text() == "Das\n"
+    assert (tmp_path / "sources").read_text() == "t@@ his\n"
 
 
 def test_nothing_is_written_of_half_a_run(write, tmp_path, monkeypatch):

@@ -119,6 +119,16 @@ def test_p_values_of_sacrebleus_own_command(files, scored):
 # the JSON
 
 
+EXAMPLE = {
+    "number": 17,
+    "words": ["It"],
+    "parents": None,
+    "pieces": ["It"],
+    "translation": "Es",
+    "attention": {"layers": 1, "heads": 1, "queries": 1, "keys": 1, "weights": "/w=="},
+}
+
+
 def conllu(depths) -> list[str]:
     """Chains of words."""
     lines = []
@@ -140,7 +150,7 @@ def test_everything_in_one_file(files, write, scored, capsys):
         *("--pieces", write("pieces", ["a@@ b c@@ d e", "a"] * 9)),
         *("--generate-log", write("gen", [log]), "--parsing-log", write("parse", [log])),
         *("--train-log", write("train", [train])),
-        *("--examples", write("examples", [json.dumps([{"number": 17}])])),
+        *("--examples", write("examples", [json.dumps([EXAMPLE])])),
     )
     assert list(result)[:7] == [
         *("version", "system", "test", "source", "target", "sentences", "references")
@@ -158,8 +168,66 @@ def test_everything_in_one_file(files, write, scored, capsys):
     assert result["speed"]["translation"] == result["speed"]["with_parsing"]
     assert result["speed"]["translation"]["seconds"] == 1.5
     assert result["training"]["curve"] == [{"update": 7, "train_loss": None, "valid_loss": 2.0}]
-    assert result["examples"] == [{"number": 17}]
+    assert result["examples"] == [EXAMPLE]
     assert_table(capsys.readouterr().out, result)
+
+
+def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored):
+    count = len(SENTENCES)
+    log = "Translated 18 sentences (99 tokens) in 1.5s (12.00 sentences/s, 66.00 tokens/s)"
+    texts = {
+        "source": ["a b c"] * count,
+        "pieces": ["a@@ b"] * count,
+        "trees.conllu": conllu([1] * count),
+        "gen": [log],
+        "train": ["num. shared model params: 1,000 (num. trained: 1)"],
+        "examples": [json.dumps([EXAMPLE])],
+        "src.sgm": sgm(SENTENCES),
+        "ref.sgm": sgm(SENTENCES),
+        **{name: Path(path).read_text().split("\n")[:-1] for name, path in files.items()},
+    }
+    results = []
+    for mark in ("", "\ufeff"):
+        at = {name: write(name, [mark + first, *rest]) for name, (first, *rest) in texts.items()}
+        options = [at["hyp"], "--baseline", at["base"], "--samples", 2, "--source", at["source"]]
+        options += ["--pieces", at["pieces"], "--trees", at["trees.conllu"]]
+        options += ["--generate-log", at["gen"], "--train-log", at["train"]]
+        options += ["--examples", at["examples"]]
+        references = ["--sgm", at["ref.sgm"], "--sgm-source", at["src.sgm"]]
+        results.append(scored(*options, "--references", at["ref"], at["ref2"]))
+        results.append(scored(*options, *references))
+    assert results[:2] == results[2:]
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        ({**EXAMPLE, "words": ["a", "b"], "parents": [0]}, r"examples\[0\]: 1 parents for 2 words"),
+        ({"number": 1}, r"\[0\]: the key 'words' is missing"),
+        ({**EXAMPLE, "number": 10**400}, r"\[0\].number: expected a whole number"),
+        ({**EXAMPLE, "translation": float("inf")}, r"\[0\].translation: expected text"),
+    ],
+)
+def test_examples_are_checked_before_they_are_taken_over(files, write, scored, example, message):
+    other = write("other", [json.dumps([example])])
+    with pytest.raises(InputError, match=rf"other: {message}.*; make it again with posattn-ex"):
+        scored(files["hyp"], "--references", files["ref"], "--examples", other)
+
+
+def test_of_examples_only_known_keys_are_taken_over(files, write, scored):
+    other = write("other", [json.dumps([{**EXAMPLE, "more": float("nan")}])])
+    taken = scored(files["hyp"], "--references", files["ref"], "--examples", other)["examples"]
+    assert taken == [EXAMPLE]
+
+
+def test_odd_names(files, scored, capsys):
+    """Bytes that are not UTF-8 are written as escapes; what hides is seen on the screen."""
+    names = "--name", "a\udcff\u202eb", "--test", "t\udcfe", "--baseline-name", "b\udcff"
+    options = "--baseline", files["base"], "--samples", 2, *names
+    result = scored(files["hyp"], "--references", files["ref"], *options)
+    assert result["system"] == "a\\udcff\u202eb" and result["test"] == "t\\udcfe"
+    assert result["baseline"]["system"] == "b\\udcff"
+    assert capsys.readouterr().out.startswith("a\\udcff\\u202eb on t\\udcfe: ")
 
 
 def spans(result: dict, name: str) -> list[tuple]:
@@ -267,3 +335,15 @@ def test_module_ends_with_one_line(files, write):
     assert failed.stdout.startswith("error: ") and failed.stdout.count("\n") == 1
     done = run_program(*command, "--references", files["ref"])
     assert re.search(r"^BLEU +[\d.]+  nrefs:1\|", done.stdout, re.M)
+
+
+def test_process_substitution(files):
+    """Each text is read once, so it may be a pipe."""
+    program = f"{sys.executable} -m fairseq_posattn.evaluation.score"
+    texts = "<(cat {hyp}) --references <(cat {ref}) <(cat {ref2}) --baseline <(cat {base})"
+    options = "--samples 2 --name a --baseline-name b"
+    printed = run_program("bash", "-c", f"{program} {texts.format(**files)} {options}").stdout
+    plain = texts.replace("<(cat ", "").replace(")", "")
+    assert (
+        printed == run_program("bash", "-c", f"{program} {plain.format(**files)} {options}").stdout
+    )

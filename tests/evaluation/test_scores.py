@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from itertools import pairwise
 from math import exp, log
+from urllib.error import URLError
 
 import pytest
 from sacrebleu.metrics import BLEU
@@ -18,6 +19,7 @@ from fairseq_posattn.evaluation.scores import (
     tokenised_text,
 )
 from fairseq_posattn.evaluation.significance import Samples, compared, mark
+from fairseq_posattn.evaluation.spacing import Text
 from fairseq_posattn.files import InputError
 
 REFERENCE = [
@@ -179,10 +181,29 @@ def test_tokenisation_follows_the_target():
     assert "|tok:zh|" in Scoring([["我们走"]], Settings("zh")).scores(["我们"])["BLEU"]["signature"]
 
 
-def test_missing_tokeniser(monkeypatch):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings("ja"), r"^--target-lang ja: .*pip install .*; or choose .* with --tokenize"),
+        (Settings("", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
+        (Settings("ja", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
+    ],
+)
+def test_missing_tokeniser(monkeypatch, settings, message):
+    """The message names the option that was given."""
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    with pytest.raises(InputError, match=r"--tokenize ja: .*pip install"):
-        Scoring([["a"]], Settings("ja")).scores(["a"])
+    with pytest.raises(InputError, match=message):
+        Scoring([["a"]], settings).scores(["a"])
+
+
+def test_tokeniser_that_cannot_be_fetched(monkeypatch, tmp_path):
+    def unreachable(*_):
+        raise URLError("no network")
+
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", unreachable)
+    with pytest.raises(InputError, match=r"--tokenize flores200: .*no network"):
+        Scoring([["a"]], Settings(tokenize="flores200")).scores(["a"])
 
 
 # significance
@@ -272,15 +293,13 @@ def test_ranges_leave_no_hole(ranges):
         ("d og ▁b", "▁", 1),
     ],
 )
-def test_split_words(tmp_path, pieces, separator, split):
-    (tmp_path / "pieces").write_text(pieces + "\n")
-    assert buckets.split_words(tmp_path / "pieces", separator) == [split]
+def test_split_words(pieces, separator, split):
+    assert buckets.split_words(Text("", [pieces]), separator) == [split]
 
 
-def test_pieces_cut_off(tmp_path):
-    (tmp_path / "pieces").write_text("a\nb@@\n")
+def test_pieces_cut_off():
     with pytest.raises(InputError, match=r"pieces:2: .*cut off"):
-        buckets.split_words(tmp_path / "pieces", "@@")
+        buckets.split_words(Text("pieces", ["a", "b@@"]), "@@")
 
 
 def test_depths_of_trees(tmp_path):

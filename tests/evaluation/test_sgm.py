@@ -106,11 +106,17 @@ def test_the_source_gives_the_order(write):
         (document('<seg id="1">x<y</seg>') + document("<p>", "docid=e"), "within segment 1 .*&lt;"),
         (document('<seg id="1">x'), "a.sgm:4: </doc> within segment 1 .* line 3; .*</seg>"),
         ('<doc docid="d">\n<seg id="1">x', "the end of the file within segment 1"),
+        (document(numbered("x&#" + "9" * 5000 + ";")), "a.sgm:3: .*; mend the markup here"),
+        ("<![x y[<seg>", "a.sgm:1: .*; mend the markup here"),
     ],
 )
 def test_faults(write, text, message):
     with pytest.raises(InputError, match=message):
         read_sets(write(text))
+
+
+def test_a_bom(write):
+    assert read_set(write("\ufeff" + document(numbered("x")))).texts == {Key("d", "1"): "x"}
 
 
 def test_not_utf8(tmp_path):

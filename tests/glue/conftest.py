@@ -34,3 +34,16 @@ def tree_model(models):
 @pytest.fixture(scope="session")
 def stock_model(models):
     return models / "stock/checkpoint_last.pt"
+
+
+@pytest.fixture(scope="session")
+def corpora(toy_data):
+    """A folder with data for trainings of every kind."""
+    from filelock import FileLock
+    from trainings import make_corpora
+
+    folder = toy_data.parent.parent / "corpora"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            make_corpora(toy_data.parent, folder)
+    return folder

@@ -1,12 +1,13 @@
 """attention_s2s: padding, batches, decoding word by word, presets and programs."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 
 from commands import PLUGIN, fairseq, hypotheses, losses
 from fairseq_posattn.models.attention_s2s import AttentionS2SConfig, AttentionS2SModel
@@ -82,7 +83,7 @@ def test_a_sentence_alone_as_in_a_batch_with_padding_on_either_side(attention, l
             assert (weights[:, ~real] == 0).all()
 
 
-def test_the_attention_sees_the_words_in_their_columns():
+def walking_model():
     """mu = t / N with a sharp sigma: step t looks at word t, whatever the padding."""
     model = build("positional")
     generator = model.decoder.attention.generator
@@ -90,12 +91,45 @@ def test_the_attention_sees_the_words_in_their_columns():
         for layer, bias in ((generator.to_mu, [0.0, 0.0, 1.0]), (generator.to_sigma, [-9.0])):
             layer.weight.zero_()
             layer.bias.copy_(torch.tensor(bias))
+    return model
+
+
+def test_the_attention_sees_the_words_in_their_columns():
+    model = walking_model()
     for left in (True, False):
         tokens, _ = batch(SOURCES, left)
         _, extra = forward(model, SOURCES, SOURCES, left)
         for row, source in enumerate(SOURCES):
             columns = extra["attn"][0][row, : len(source)].argmax(-1)
             assert tokens[row, columns].tolist() == source.tolist()
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_alignments_and_attention_of_translations_name_the_right_words(beam, left):
+    """fairseq's own LSTM prints them shifted by the padding (its issue 3625)."""
+    tokens, lengths = batch(SOURCES, left)
+    sample = {"net_input": {"src_tokens": tokens, "src_lengths": lengths}}
+    options = {"beam_size": beam, "max_len_a": 0, "max_len_b": 6, "min_len": 6}
+    model = walking_model()
+    hard, soft = (
+        SequenceGeneratorWithAlignment([model], dictionary(), print_alignment=kind, **options)
+        for kind in ("hard", "soft")
+    )
+    for row, (source, hypos) in enumerate(
+        zip(SOURCES, hard.generate([model], sample), strict=True)
+    ):
+        words = len(source) - 1
+        for hypo in hypos:
+            assert hypo["alignment"][:words] == [(k, k) for k in range(words)]
+            columns = hypo["attention"][:, : words + 1].argmax(0)  # S T, with the padding
+            assert tokens[row, columns].tolist() == source.tolist()
+    for source, hypos in zip(SOURCES, soft.generate([model], sample), strict=True):
+        for hypo in hypos:
+            seen = [[float(p) for p in probabilities] for probabilities in hypo["alignment"]]
+            assert [max(range(len(p)), key=p.__getitem__) for p in seen[: len(source)]] == list(
+                range(len(source))
+            )
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -187,9 +221,13 @@ def test_the_programs_on_a_corpus(toy_data, tmp_path):
     assert len(found) == 4 and float(found[-1]) < float(found[0])
     checkpoint = ["--path", tmp_path / "checkpoint_last.pt"]
     decoded = {}
-    for side in ((), ("--left-pad-source",)):  # which takes the default back: padding on the right
-        options = ["--batch-size", 16, "--beam", 2, "--max-len-b", 10, *side]
-        result = fairseq("generate", toy_data, *start, *checkpoint, *options)
-        decoded[side] = hypotheses(result.stdout)
-    left, right = decoded.values()
-    assert left == right and len(left) > 50
+    common = ["--beam", 2, "--max-len-b", 10, "--print-alignment"]
+    # --left-pad-source takes the default back: padding on the right
+    for options in (["16"], ["16", "--left-pad-source"], ["1"]):
+        result = fairseq(
+            "generate", toy_data, *start, *checkpoint, *common, "--batch-size", *options
+        )
+        alignments = dict(re.findall(r"^A-(\d+)\t(.+)$", result.stdout, re.M))
+        decoded[" ".join(options)] = hypotheses(result.stdout), alignments
+    left, right, alone = decoded.values()
+    assert left == right == alone and min(map(len, left)) > 50

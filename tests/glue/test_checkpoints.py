@@ -2,11 +2,9 @@
 
 import builtins
 import os
-import random
 import re
 import shutil
 import sys
-import time
 from argparse import Namespace
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 import fairseq_posattn.plugin  # noqa: F401
-from background import Training
 from commands import FULL_TREE, losses
 from commands import generate as generate_process
 from fairseq_posattn.checkpoints import install, safe, whole
@@ -157,7 +154,7 @@ def test_the_reason_is_the_last_line(toy_data, tmp_path):
     file.write_bytes(b"")
     result = generate_process(toy_data, file, check=False)
     assert result.returncode == 1
-    assert f"CheckpointError: {file} is torn" in result.stdout.splitlines()[-1]
+    assert result.stdout.splitlines()[-1].startswith(f"error: {file} is torn")
 
 
 def test_a_warning_where_torch_does_not_check(monkeypatch):
@@ -235,7 +232,7 @@ def test_the_newest_has_the_most_updates(tmp_path):
     }.items():
         write(tmp_path / f"{name}.pt", updates)
     cut(tmp_path / "checkpoint_4_99.pt", 0.5)
-    write(tmp_path / "checkpoint_4_97.pt.tmp", 97)
+    write(tmp_path / ".0123456789ab.partial.checkpoint_4_97.pt", 97)
     os.utime(tmp_path / "checkpoint_1_50.pt")
     assert whole.newest(tmp_path, "") == tmp_path / "checkpoint3.pt"
     assert whole.newest(tmp_path, "-shard1") == tmp_path / "checkpoint_4_98-shard1.pt"
@@ -345,6 +342,7 @@ def killed_at(moment: int, action) -> bool:
 
 @pytest.mark.parametrize("saves_before", [0, 1, 3])
 def test_killed_at_every_step_of_a_save(saves_before, tmp_path):
+    vars(checkpoint_utils.save_checkpoint).clear()  # the best result of another test
     steps = 0
     while True:
         steps += 1
@@ -356,33 +354,10 @@ def test_killed_at_every_step_of_a_save(saves_before, tmp_path):
         new = (folder / f"checkpoint_1_{saves_before + 1}.pt").exists()
         whole.remove_partial(folder)
         whole.mend_last(folder)
-        last, expected = folder / "checkpoint_last.pt", saves_before + new
-        assert (whole.updates(last) if last.exists() else 0) == expected
-        assert {file.suffix for file in folder.iterdir()} <= {".pt"}  # no .tmp, no mark
+        for name in ("checkpoint_last.pt", "checkpoint_best.pt"):  # each save is the best so far
+            file, expected = folder / name, saves_before + new
+            assert (whole.updates(file) if file.exists() else 0) == expected
+        assert all(file.name.startswith("checkpoint") for file in folder.iterdir())
         if not killed:
             break
     assert steps > 8 and new
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("options", [FULL_TREE, STOCK], ids=["tree", "stock"])
-def test_killed_again_and_again(options, toy_data, tmp_path):
-    """Real processes, killed at random moments; with a save at each update, often within one. A
-    start takes seconds, so that the sixth may go on to the end."""
-    options = [*options, "--max-update", "24", "--save-interval-updates", "1", "--lr", "5e-3"]
-    options += ["--keep-interval-updates", "3", "--keep-last-epochs", "1", "--num-workers", "1"]
-    expected = train(toy_data, tmp_path / "whole", *options)
-    dice, seen, kills = random.Random(1), [], 0
-    while True:
-        with Training(toy_data, tmp_path / "killed", *options) as process:
-            process.wait_for("train_inner" if kills < 5 else "done training")
-            time.sleep(dice.random() / 4)
-            process.kill()  # may outlive it for a while: the data loader
-            seen += losses(process.printed())
-            if "done training" in process.printed():
-                break
-            kills += 1
-    assert kills >= 3
-    assert not list((tmp_path / "killed").glob("*.tmp"))
-    assert set(seen) == set(losses(expected.output))
-    assert_same_model(tmp_path / "killed/checkpoint_last.pt", tmp_path / "whole/checkpoint_last.pt")

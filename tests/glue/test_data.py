@@ -12,6 +12,7 @@ from fairseq.data import indexed_dataset
 from commands import FULL_TREE
 from fairseq_posattn.data.tree_dataset import TreeDataset
 from fairseq_posattn.data.tree_files import load_tree_file
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.positions import SourceTree
 from fairseq_posattn.trees import TreeError
 from in_process import build, train
@@ -142,9 +143,9 @@ def test_filtering_by_length(toy_data, train_set):
     assert len(found) > len(short) - 8
 
 
-def test_too_long_sentences_are_refused_as_by_fairseq(toy_data, train_set):
+def test_too_long_sentences_are_refused(toy_data, train_set):
     task = loaded(toy_data)
-    with pytest.raises(Exception, match=r"Size of sample #\d+ is invalid"):
+    with pytest.raises(InputError, match=r"sentence \d+ of the data .* at most 16 and 1024 pieces"):
         ids_checked(task, train_set, max_positions=(16, 1024))
 
 

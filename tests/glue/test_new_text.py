@@ -12,6 +12,7 @@ from commands import FULL_TREE, PLUGIN, run
 from commands import interactive as interactive_program
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.forms import shortened
 from in_process import (
     OLD_FAIRSEQ,
     batch,
@@ -77,6 +78,16 @@ def test_interactive_gives_what_generate_gives(text, tree_model, toy_data):
         assert same_translations(found, expected)
 
 
+def test_a_byte_order_mark_before_the_first_line_changes_nothing(text, tree_model, toy_data):
+    lines = "".join(f"{line}\n" for line in text.lines[:4])
+    options = (*text.bpe, "--tree-file", text.conllu)
+    plain, marked = (
+        hypotheses_and_scores(interactive(toy_data, tree_model, given, *options).output)
+        for given in (lines, f"\ufeff{lines}")
+    )
+    assert plain == marked
+
+
 def same_translations(left, right) -> bool:
     """Texts equal, scores but for rounding: other batches, other sums."""
     assert left.keys() == right.keys()
@@ -136,13 +147,20 @@ def test_words_that_are_not_those_of_the_tree(text, tree_model, toy_data, tmp_pa
     result = interactive(toy_data, tree_model, swapped, *text.bpe, "--tree-file", path, check=False)
     assert isinstance(result.error, TreeError)
     line = path.read_text().split("\n\n")[0].count("\n") + 3  # blocks begin with their first line
-    for part in (f"{path}:{line}: ", f"'{lines[2]}'", f"'{lines[1]}'", "line 2", "tree 2"):
+    beginnings = (f"'{shortened(lines[2])}'", f"'{shortened(lines[1])}'")
+    for part in (f"{path}:{line}: ", *beginnings, "line 2", "tree 2"):
         assert part in str(result.error)
 
 
 def test_without_a_provider(text, tree_model, toy_data):
     result = interactive(toy_data, tree_model, f"{text.lines[0]}\n", *text.bpe, check=False)
-    for part in (f"'{text.lines[0]}'", "conllu", "none", "--tree-file", "--missing-tree flat"):
+    for part in (
+        f"'{shortened(text.lines[0])}'",
+        "conllu",
+        "none",
+        "--tree-file",
+        "--missing-tree flat",
+    ):
         assert part in str(result.error)
 
 

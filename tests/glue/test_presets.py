@@ -58,8 +58,8 @@ OTHERS = {
         "direct_relative(t=0, start=zeros, symmetric=false)@0",
     ),
     "temperature": (s, "temperature"),
-    "convolved_1d": (s, "convolved_1d(start=glorot, t=0)"),
-    "convolved_2d": (s, "convolved_2d(start=glorot)"),
+    "convolved_1d": (s, "convolved_1d(start=glorot_normal, t=0)"),
+    "convolved_2d": (s, "convolved_2d(start=glorot_normal)"),
     # Bugliarello and Okazaki 2020: five heads of the first layer
     "parent_scaled": (s, "parent_scaled(heads=0-4)@0"),
 }
@@ -133,7 +133,7 @@ def test_the_lowest_three_layers_that_there_are(layers, lowest):
         assert attention == f"cnn(layers=2, kernel=7, separable=true){lowest}"
 
 
-@pytest.mark.parametrize(("model", "size"), product(MODELS, SIZES))
+@pytest.mark.parametrize(("model", "size"), [*product(MODELS, SIZES)])
 def test_sizes_are_those_of_fairseq(model, size):
     preset, stock = of_architecture(f"posattn_{model}{size}"), of_architecture(SIZES[size])
     own = {"encoder_positions", "encoder_attention"}
@@ -294,7 +294,17 @@ def test_hydra_trains_and_its_checkpoint_translates(toy_data, tmp_path):
 
 
 @pytest.mark.long
+def test_hydra_leaves_a_finished_training_as_it_is(toy_data, tmp_path):
+    hydra_train(toy_data, tmp_path)
+    last = (tmp_path / "checkpoint_last.pt").read_bytes()
+    output = hydra_train(toy_data, tmp_path).stdout
+    assert "This training is finished: it has made 3 updates" in output
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == last
+
+
+@pytest.mark.long
 def test_hydra_refuses_presets_by_name(toy_data, tmp_path):
     done = hydra_train(toy_data, tmp_path, "model._name=posattn_structural_tiny", check=False)
-    assert done.returncode
-    assert "model=structural size=" in done.stdout
+    assert done.returncode == 1 and "Traceback" not in done.stdout
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith("error: ") and "model=structural size=" in line

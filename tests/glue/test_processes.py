@@ -68,6 +68,27 @@ def test_two_processes_resume(one_process, toy_data, tmp_path):
     assert_same_model(tmp_path / "checkpoint_last.pt", last)
 
 
+def dates_and_bytes(folder) -> dict:
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.glob("*.pt")}
+
+
+@pytest.mark.long
+def test_two_finished_processes_stay_as_they_are(one_process, toy_data, tmp_path):
+    """Started by rank, then by torchrun; with a raised limit they go on."""
+    limit = ["--max-update", "2"]
+    train_in_two(toy_data, tmp_path, *limit)
+    before = dates_and_bytes(tmp_path)
+    (code, printed), (other_code, other) = train_in_two(toy_data, tmp_path, *limit)
+    assert (code, other_code) == (0, 0), printed[-2000:] + other[-2000:]
+    assert "This training is finished: it has made 2 updates" in printed
+    again = torchrun(toy_data, tmp_path, *AS_ONE, *limit)
+    assert again.returncode == 0 and "This training is finished" in again.stdout
+    assert dates_and_bytes(tmp_path) == before
+    expected, last = one_process
+    assert losses(torchrun(toy_data, tmp_path, *AS_ONE).stdout) == expected[2:]
+    assert_same_model(tmp_path / "checkpoint_last.pt", last)
+
+
 def torchrun(data, folder, *options):
     return run(
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"),

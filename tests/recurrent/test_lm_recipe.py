@@ -3,13 +3,11 @@
 import importlib
 import json
 import lzma
-import math
 import re
 import sys
 from pathlib import Path
 
 import pytest
-import slow_attention as slow
 from lm_corpus import make_ptb, make_wikitext
 
 from commands import PLUGIN, ROOT, run
@@ -71,7 +69,7 @@ def prepare(*arguments, **kwargs):
     return run(sys.executable, RECIPE / "prepare.py", *arguments, **kwargs)
 
 
-def test_blank_lines_are_counted_and_left_out(tmp_path):
+def test_what_is_counted_is_written(tmp_path):
     make_wikitext(tmp_path / "raw")
     packed = lzma.compress((tmp_path / "raw/wiki.test.tokens").read_bytes())
     (tmp_path / "raw/wiki.test.tokens").rename(tmp_path / "plain")
@@ -82,13 +80,14 @@ def test_blank_lines_are_counted_and_left_out(tmp_path):
     assert counts["splitter"] == "rules"
     for split, raw in (("train", "raw/wiki.train.tokens"), ("test", "plain")):
         original, lines = (tmp_path / raw).read_text(), (tmp_path / f"text/{split}.txt").read_text()
-        assert original.split() == lines.split()
+        assert original.split() == [word for word in lines.split() if word != "</s>"]
         found = counts[split]
         assert found["words"] == len(original.split())
         assert found["blank_lines"] == sum(not line.strip() for line in original.split("\n")[:-1])
         assert found["sentences"] == len(lines.splitlines())
-        assert all(lines.splitlines())
-    assert counts["train"]["sentences"] == 30 * 4 + 1
+        assert lines.count("</s>") == original.count("\n")
+    assert counts["train"]["sentences"] == 30 * (4 + 2) + 1
+    assert counts["train"]["blank_lines"] == 30 * 2
 
 
 def test_a_part_for_a_trial(tmp_path):
@@ -108,21 +107,6 @@ def test_a_corpus_that_is_not_there(tmp_path):
 
 
 # perplexity
-
-
-def test_both_perplexities_by_hand():
-    from perplexity import sum_up
-
-    # one sentence of one word and end of sentence, one cut after 36 words, one of end alone
-    sentences = [[2.0, 1.0], [3.0] + [0.5] * 35, [4.0]]
-    found = sum_up(sentences, longest=35).perplexities(blank_lines=2)
-    everything = [loss for sentence in sentences for loss in sentence]
-    assert found["words"] == 39
-    assert found["per_word"] == pytest.approx(slow.perplexity(everything, 39))
-    assert found["per_word"] == pytest.approx(math.exp((2 + 1 + 3 + 17.5 + 4) / 39))
-    # inputs: 2 words, 35 of 36, 1, and 2 blank lines; the first words' losses are left out
-    assert found["inputs_as_published"] == 2 + 35 + 1 + 2
-    assert found["as_published"] == pytest.approx(math.exp((1 + 17.5) / 40))
 
 
 def test_the_table_stands_beside_the_published_one(tmp_path):
@@ -169,20 +153,29 @@ def recipe(*arguments, **kwargs):
 
 
 @pytest.mark.parametrize(
-    ("model", "arch", "batch"),
+    ("model", "arch", "batch", "lr_patience"),
     [
-        ("positional", "positional_attentive_lm", 32),
-        ("attentive", "attentive_lm", 32),
-        ("lstm", "lstm_lm_tied", 20),
+        ("positional", "positional_attentive_lm", 32, 5),
+        ("attentive", "attentive_lm", 32, 6),
+        ("lstm", "lstm_lm_tied", 20, 5),
     ],
 )
-def test_the_recipe_shows_its_commands(model, arch, batch, tmp_path):
+def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path):
+    """The settings are those of the authors' program."""
     options = ["--data", "D", "--model", model, "--dry-run", "--work", tmp_path / "work"]
-    printed = recipe(*options, "--gpus", 2, "--", "--fp16").stdout
-    assert f"--arch {arch} " in printed and f"--batch-size {batch // 2} " in printed
-    assert "--max-epoch 750 --patience 10" in printed and "--fp16" in printed
-    assert ("attention_maps.py" in printed) == (model != "lstm")
-    assert "--max-epoch 500" in recipe(*options, "--corpus", "ptb").stdout
+    wikitext = recipe(*options, "--gpus", 2, "--", "--fp16").stdout
+    ptb = recipe(*options, "--corpus", "ptb").stdout
+    assert f"--batch-size {batch // 2} " in wikitext and "--fp16" in wikitext
+    assert ("attention_maps.py" in wikitext) == (model != "lstm")
+    for printed, epochs, dropouts in (
+        (wikitext, 750 if model == "lstm" else 500, "0.5 --dropout 0.2 --decoder-dropout-out 0.5"),
+        (ptb, 500, f"{'0.4 --dropout 0.25' if model == 'lstm' else '0.5 --dropout 0.2'} "),
+    ):
+        assert f"--arch {arch} " in printed and f"--lr-patience {lr_patience} " in printed
+        assert f"--decoder-dropout-in {dropouts}" in printed
+        assert "--decoder-dropout-out 0.5 " in printed
+        assert "--task language_modeling_in_order " in printed
+        assert f"--curriculum {epochs} --max-epoch {epochs} --patience 25 " in printed
     assert not (tmp_path / "work").exists()
 
 
@@ -212,7 +205,8 @@ def test_the_recipe_from_text_to_table(tmp_path):
     small = ["--epochs", 2, "--", "--decoder-embed-dim", 16]
     printed = recipe("--model", "positional", *common, *small).stdout
     assert "| wikitext-2 | positional | " in printed
-    assert (work / "maps/positional/test.1.png").read_bytes().startswith(b"\x89PNG")
+    assert (work / "maps/positional/test.2.png").read_bytes()  # 1: blank
+    assert (work / "maps/positional/test.2.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads((work / "results/wikitext-2.positional.json").read_text())
     # every word of valid is predicted but what lies beyond the 36th
     lengths = [len(line.split()) + 1 for line in (work / "text/valid.txt").read_text().splitlines()]
@@ -225,8 +219,22 @@ def test_the_recipe_from_text_to_table(tmp_path):
     before = checkpoint.stat().st_mtime_ns
     assert "perplexity" not in recipe("--model", "positional", *common, *small).stdout
     assert checkpoint.stat().st_mtime_ns == before
-    other = recipe("--model", "lstm", *common, "--words", 50, check=False)
-    assert other.returncode == 1 and "name another folder with --work" in other.stdout
+    # nor are results of other options, or of another corpus
+    wider = ["--epochs", 2, "--", "--decoder-embed-dim", 24]
+    for options, difference in (
+        (["--words", 50, *small], "words was 'all', is now '50'"),
+        (["--seed", 2, *small], "seed was '1', is now '2'"),
+        (wider, "training was '--decoder-embed-dim 16', is now '--decoder-embed-dim 24'"),
+        (["--epochs", 1, *small[2:]], "was begun with --epochs 2, which is now 1"),
+    ):
+        other = recipe("--model", "positional", *common, *options, check=False)
+        assert other.returncode == 1 and difference in other.stdout
+        assert "name another folder with --work" in other.stdout
+    with (tmp_path / "raw/wiki.valid.tokens").open("a") as file:
+        file.write("One more sentence .\n")
+    other = recipe("--model", "positional", *common, *small, check=False)
+    assert other.returncode == 1 and "the file 'valid' was another one" in other.stdout
+    assert checkpoint.stat().st_mtime_ns == before
 
 
 def evaluated(data: Path, checkpoint: Path) -> float:
@@ -272,6 +280,27 @@ def test_training_evaluation_and_sampling(arch, tiny_data, tmp_path):
     samples = re.findall(r"^H-(\d)\t\S+\t(.*)$", sampled, re.M)
     assert [number for number, _ in samples] == ["0", "0", "1", "1"]
     assert all(text.startswith("The dog") for number, text in samples if number == "0")
+
+
+@pytest.mark.parametrize("curriculum", [0, 2])
+def test_sentences_in_the_order_of_the_corpus(curriculum, tiny_data, tmp_path, monkeypatch):
+    """Without --curriculum fairseq shuffles the batches of an epoch, as they are."""
+    from fairseq_posattn.tasks.language_modeling_in_order import LanguageModelingInOrderTask as Task
+
+    seen, step = [], Task.train_step
+
+    def recorded(self, sample, *arguments, **options):
+        seen.append(sample["id"].tolist())
+        return step(self, sample, *arguments, **options)
+
+    monkeypatch.setattr(Task, "train_step", recorded)
+    options = ["--task", "language_modeling_in_order", "--curriculum", curriculum]
+    train(tiny_data, tmp_path, "attentive_lm", "--max-epoch", 2, "--batch-size", 7, *options)
+    in_order = [list(range(first, min(first + 7, 60))) for first in range(0, 60, 7)]
+    for epoch in (seen[:9], seen[9:]):
+        assert sorted(epoch) == in_order
+        assert (epoch == in_order) == (curriculum == 2)
+    assert evaluated(tiny_data, tmp_path / "checkpoint_last.pt") > 1
 
 
 def test_batches_of_one_update_give_the_gradient_of_their_sum(tiny_data, tmp_path):

@@ -214,6 +214,29 @@ def test_the_best_epoch_is_kept_and_patience_ends_a_training(data, tmp_path):
     assert (tmp_path / "checkpoint_best.pt").exists()
 
 
+@pytest.mark.parametrize("batches", ["by_length", "shuffled"])
+def test_sentences_that_meet_in_a_batch(batches, data, tmp_path, monkeypatch):
+    seen, step = [], TaggingTask.train_step
+
+    def recorded(self, sample, *arguments, **options):
+        seen.append((sample["id"].tolist(), sample["net_input"]["words"].ne(0).sum(1).tolist()))
+        return step(self, sample, *arguments, **options)
+
+    monkeypatch.setattr(TaggingTask, "train_step", recorded)
+    train(data, tmp_path, "--batches", batches, "--max-epoch", "2")
+    assert len(seen) == 2 * 4  # 100 sentences, 32 in a batch
+    epochs = [seen[:4], seen[4:]]
+    for epoch in epochs:
+        assert sorted(k for ids, _ in epoch for k in ids) == list(range(100))
+        assert sorted(len(ids) for ids, _ in epoch) == [4, 32, 32, 32]
+    first, second = ({frozenset(ids) for ids, _ in epoch} for epoch in epochs)
+    assert not first & second
+    whole = [(min(lengths), max(lengths)) for ids, lengths in seen if len(ids) == 32]
+    shortest, longest = min(low for low, _ in whole), max(high for _, high in whole)
+    mixed = [high - low > 0.7 * (longest - shortest) for low, high in whole]
+    assert all(mixed) if batches == "shuffled" else not any(mixed)
+
+
 @pytest.mark.parametrize(
     ("options", "more"), [([], ["3", "4"]), (["--reset-meters"], ["3", "4", "5", "6"])]
 )

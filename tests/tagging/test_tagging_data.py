@@ -122,6 +122,8 @@ def test_packed_files(tmp_path):
         (THE_DOG.encode() + b"3\t\xff" + ROW.encode(), 3, "UTF-8"),
         (conllu(("", "X")), 1, "empty"),
         (conllu(("a", "X"), ("a\rb", "X")), 2, "carriage return"),
+        (conllu(("a", "X"), ("b", "X\rY")), 2, "carriage return"),
+        ("the\tDET\ndog\tNO\rUN\n", 2, "carriage return"),
     ],
 )
 def test_faults_of_conllu_name_the_line(tmp_path, text, line, what):
@@ -487,6 +489,34 @@ def test_damaged_settings(corpus):
     assert "make the data again" in fault(task_of, corpus / "data")
 
 
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ("[]", "damaged"),
+        ('{"column": "xpos", "new": 1}', '"new" is not known'),
+        ('{"column": "deprel"}', "expected upos or xpos"),
+        ('{"max_words": 0}', "expected at least 1"),
+        ('{"max_chars": "20"}', "expected a whole number"),
+    ],
+)
+def test_settings_that_cannot_be(corpus, about, message):
+    binarize(options(corpus))
+    write(corpus / "data/tagging.json", about)
+    found = fault(task_of, corpus / "data")
+    assert found.startswith(f"{corpus}/data/tagging.json: ") and message in found
+
+
+@pytest.mark.parametrize("kind", ["word", "char", "tag"])
+def test_files_of_other_sets_are_refused(corpus, kind):
+    """Each of the three files alone, of another set."""
+    binarize(options(corpus, "--words", "100%"))
+    for ending in ("bin", "idx"):
+        (corpus / f"data/train.{kind}.{ending}").write_bytes(
+            (corpus / f"data/valid.{kind}.{ending}").read_bytes()
+        )
+    assert ".bin: " in fault(task_of, corpus / "data", "train")
+
+
 def model_of(task: TaggingTask, **options):
     return task.build_model(Namespace(**{**vars(config(**options)), "_name": "san_tagger"}))
 
@@ -602,6 +632,22 @@ def test_order_by_length():
     assert [data.size(k) for k in range(8)] == [data.num_tokens(k) for k in range(8)] == lengths
 
 
+def test_shuffled_order():
+    """Each length stands anywhere, and each order is another one."""
+    lengths = [1 + k // 50 for k in range(200)]
+    data = TaggingDataset([torch.ones(n) for n in lengths], lengths, by_length=False)
+    orders = []
+    for seed in range(4):
+        with data_utils.numpy_seed(seed):
+            orders.append(data.ordered_indices().tolist())
+    assert all(sorted(order) == list(range(200)) for order in orders)
+    assert len(set(map(tuple, orders))) == 4
+    for order in orders:  # the middle of 50 of 200 shuffled sentences is near that of all
+        for n in range(1, 5):
+            places = [place for place, k in enumerate(order) if lengths[k] == n]
+            assert 60 < sum(places) / len(places) < 140
+
+
 # --- word vectors --------------------------------------------------------------------
 
 KNOWN = PlainDictionary.of([("the", 2), ("New York", 1), ("dog", 1), ("cat", 1)])
@@ -646,6 +692,13 @@ def test_vectors_of_one_number(tmp_path):
         ("the 1 2\ndog 2\n", ":2:", "--encoder-embed-dim 1"),
         ("the 1 2 3\ndog 2 3 4\n", ":1:", "--encoder-embed-dim 3"),
         ("dog 1 2\nthe 1 x\n", ":2:", "numbers"),
+        ("dog 1 2\nthe 1 nan\n", ":2:", "finite numbers"),
+        ("dog 1 2\nthe 1 -inf\n", ":2:", "finite numbers"),
+        ("dog 1 2\nthe 1 1e39\n", ":2:", "finite numbers"),
+        ("dog 1 2\nthe 1 1_0\n", ":2:", "finite numbers"),
+        ("dog 1 2\nthe 1 \u0661\n", ":2:", "finite numbers"),
+        ("9999999999 3\nthe 1 2 3\n", ":1:", "--encoder-embed-dim 3"),
+        (f"6 {'9' * 4301}\nthe 1 2\n", ":1:", "numbers"),
         ("unheard 1 2\n", ":", "none of the 4 words"),
         ("", ":", "none of the 4 words"),
         ("Dear readers\n", ":1:", "numbers"),

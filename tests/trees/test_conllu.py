@@ -102,6 +102,15 @@ BAD = [
     ("# c\n" + sentence(0, "x"), 3, "expected a word number as head (column 7), found 'x'"),
     (sentence(0, ""), 2, "expected a word number as head (column 7), found ''"),
     (sentence(0, "1.5"), 2, "expected a word number as head (column 7), found '1.5'"),
+    *(
+        (sentence(0, head), 2, f"expected a word number as head (column 7), found '{head}'")
+        for head in (*("01", "+1", "1_0", " 1", "1 ", "-0", "\u0661", "\uff11"), "1" * 4301)
+    ),
+    *(
+        (row(number, "w", 0), 1, f"expected the word with ID 1, found ID '{number}'")
+        for number in ("01", "\u0661", "1_0", "\u0661-\u0662", "01-2", "1-+2", "\u0661.1", "1.0")
+    ),
+    (row("1-" + "9" * 4301, "w", 0), 1, "expected the word with ID 1, found ID '1-999"),
     (sentence(0, 3), 2, "the head of word 2 is 3, but the sentence has the words 1 to 2"),
     (sentence(-1, 0), 1, "the head of word 1 is -1"),
     (sentence(0, "_"), 2, "the head is missing, but line 1 of the same sentence has one"),

@@ -25,6 +25,7 @@ def test_depths(tree):
 def test_drawn():
     assert list(drawn(["she", "saw", "him"], [2, 0, 2])) == ["1\t  she", "0\tsaw", "1\t  him"]
     assert list(drawn([], [])) == []
+    assert list(drawn(["a\u202eb"], [0])) == ["0\ta\\u202eb"]
 
 
 def test_words_of_one_token_are_told_apart():

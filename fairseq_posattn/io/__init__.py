@@ -1,0 +1,1 @@
+"""Reading and writing whole files, locks, checks of what was read."""

@@ -1,0 +1,82 @@
+"""Locks that end with their process, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+
+# What a file system says that has no locks; the work then goes on without one.
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+SECONDS_BETWEEN_TRIES = 0.2
+
+
+@contextlib.contextmanager
+def locked(target: str | os.PathLike, wait: bool = False) -> Iterator[None]:
+    """Hold the lock TARGET.lock while the block runs, so that one run at a time works on TARGET.
+
+    If another run holds it, this one waits for it (`wait`) or ends with an error. The lock is
+    released when its process ends, even by a kill; a lock file that was left behind is harmless.
+    """
+    path = Path(f"{os.path.realpath(target)}.lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = _take(path)
+    if file is None and wait:
+        waiting = f"{target}: waiting for another run that is at work here"
+        print(waiting, file=sys.stderr, flush=True)
+    while file is None:
+        if not wait:
+            raise InputError(f"{target}: another run is at work here; wait for its end, or end it")
+        time.sleep(SECONDS_BETWEEN_TRIES)
+        file = _take(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(file)
+
+
+def _take(path: Path) -> int | None:
+    """The open and locked file, or None if another process holds the lock."""
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        if not lock_if_possible(file):
+            os.close(file)
+            return None
+        if is_still(path, file):
+            return file
+        os.close(file)  # its holder has just removed it
+
+
+def lock_if_possible(file: int) -> bool:
+    """Lock an open file, where the file system has locks; False if another process holds it."""
+    try:
+        return try_lock(file)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return True
+        raise
+
+
+def try_lock(file: int) -> bool:
+    """Lock an open file for this process; False if another process holds the lock."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_still(path: Path, file: int) -> bool:
+    """Whether the open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(file), os.lstat(path))
+    except FileNotFoundError:
+        return False

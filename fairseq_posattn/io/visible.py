@@ -1,0 +1,44 @@
+"""Text in which nothing hides: characters without a shape are written as escapes.
+
+Control characters for the direction of writing (U+202E and others) show a text in another order
+than it has; they and other invisible ones are shown as \\u202e.
+"""
+
+from __future__ import annotations
+
+from unicodedata import category
+
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, formats, half characters, ends of lines
+WITH_SHAPE = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u0890\u0891\u08e2\U000110bd\U000110cd")
+WITHOUT_SHAPE = set("\u034f\u115f\u1160\u3164\uffa0")
+JOINERS = set("\u200c\u200d")  # part of the spelling in Persian, Hindi and emoji
+
+
+def visible(text: str) -> str:
+    """The text with escapes for what cannot be seen. A joiner stays behind a letter that is not
+    ASCII, where it belongs to the spelling."""
+    if text.isprintable() and WITHOUT_SHAPE.isdisjoint(text):
+        return text
+    shown, before = [], ""
+    for char in text:
+        joins = char in JOINERS and before > "\x7f"
+        shown.append(ascii(char)[1:-1] if hides(char) and not joins else char)
+        before = "" if hides(char) else char
+    return "".join(shown)
+
+
+def hides(char: str) -> bool:
+    if char in WITHOUT_SHAPE:
+        return True
+    return category(char) in HIDDEN and char not in WITH_SHAPE
+
+
+def visible_strings(value):
+    """A JSON document, all of whose strings are visible."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, list):
+        return [visible_strings(part) for part in value]
+    if isinstance(value, dict):
+        return {visible(key): visible_strings(part) for key, part in value.items()}
+    return value

@@ -1,0 +1,49 @@
+"""datatrove's executors: shards on this machine, in a Slurm array, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.parsing.work import Work
+
+try:
+    import datatrove  # noqa: F401
+except ImportError as error:
+    raise InputError(
+        f"datatrove is missing ({error}): pip install 'fairseq_posattn[parse]'"
+    ) from None
+
+for name in ("asyncio", "fsspec"):  # an import of fairseq turns on all that any library may tell
+    logging.getLogger(name).setLevel(logging.INFO)
+
+
+def run(work: Work, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
+    """Work on all shards that are not done; False: it goes on elsewhere, after this program."""
+    keep_truth(work, work.logs)
+    if cluster.executor == "slurm":
+        from fairseq_posattn.parsing.executors.slurm import submit
+
+        submit(work, cluster)
+        return False
+    if cluster.executor == "ray":
+        from fairseq_posattn.parsing.executors.ray import run_here
+    else:
+        from fairseq_posattn.parsing.executors.local import run_here
+    run_here(work, cluster, on_done)
+    return True
+
+
+def keep_truth(work: Work, logs: Path) -> None:
+    """datatrove's list of finished tasks follows the files that are there."""
+    completions = logs / "completions"
+    completions.mkdir(parents=True, exist_ok=True)
+    for k in range(len(work.shards)):
+        marker = completions / f"{k:05d}"
+        if work.is_done(k):
+            marker.touch()
+        else:
+            marker.unlink(missing_ok=True)

@@ -1,0 +1,143 @@
+"""Shards on a Ray cluster, each in a task of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from datatrove.executor import LocalPipelineExecutor
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.parsing.executors.local import QUIET
+from fairseq_posattn.parsing.executors.steps import ParseShard
+from fairseq_posattn.parsing.work import Work
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+
+RETRIES = 3  # of a shard whose process or machine died
+SECONDS_TO_WAIT_FOR_A_NODE = 300
+SECONDS_BETWEEN_LOOKS = 10
+SECONDS_TO_CONNECT = 30
+QUIETLY = {"log_to_driver": False, "logging_level": logging.ERROR}
+
+
+def run_here(work: Work, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+    """Work on all shards that are not done, and wait for them."""
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError(
+            f"Ray is missing ({error}): pip install 'fairseq_posattn[cluster]'"
+        ) from None
+    connect(ray)
+    run = RayRun(work, cluster, on_done)
+    run.finish()
+    if run.failures:
+        k, error = next(iter(run.failures.items()))
+        raise InputError(
+            f"{len(run.failures)} of {len(work.shards)} shards failed on Ray, among them {k}: "
+            f"{reason(error)}; see {work.logs}/logs; the same command goes on with them"
+        )
+
+
+def connect(ray) -> None:
+    """Use the cluster that RAY_ADDRESS names, or one that this machine is part of; where there is
+    none, start one of this machine alone, which nothing outside can reach."""
+    if ray.is_initialized():
+        return
+    address = os.environ.get("RAY_ADDRESS")
+    try:
+        knock_at(address or "")
+        ray.init(address=address or "auto", **QUIETLY)
+    except (OSError, RuntimeError, ValueError) as error:
+        if address:
+            said = " ".join(str(error).split())[:150]
+            raise InputError(f"RAY_ADDRESS={address}: no Ray cluster there ({said})") from error
+        own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        own["_system_config"] = {"task_oom_retries": RETRIES}  # Ray's default: for ever
+        ray.init(address="local", **QUIETLY, **own)
+
+
+def knock_at(address: str) -> None:
+    """Raise an OSError if nothing listens at an address HOST:PORT: Ray would try for ever."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
+
+
+class RayRun:
+    """The tasks of one run."""
+
+    def __init__(self, work: Work, cluster: Cluster, on_done: Callable[[int], None]):
+        import ray
+
+        self.ray, self.on_done = ray, on_done
+        self.waiting = work.pending()
+        self.at_once = cluster.workers or len(self.waiting)
+        self.at_work: dict[ObjectRef, int] = {}
+        self.failures: dict[int, Exception] = {}
+        self.needs = {"CPU": 1, "GPU": cluster.gpus, "memory": cluster.memory_gb << 30}
+        self.without_node_since: float | None = None
+        executor = LocalPipelineExecutor(
+            [ParseShard(work)], tasks=len(work.shards), logging_dir=str(work.logs.absolute())
+        )
+        self.executor = ray.put(executor)
+        self.task = ray.remote(
+            num_cpus=self.needs["CPU"],
+            num_gpus=self.needs["GPU"],
+            memory=self.needs["memory"],
+            max_retries=RETRIES,
+        )(run_one)
+
+    def finish(self) -> None:
+        while self.waiting or self.at_work:
+            while self.waiting and len(self.at_work) < self.at_once:
+                k = self.waiting.pop(0)
+                self.at_work[self.task.remote(self.executor, k)] = k
+            done, _ = self.ray.wait(list(self.at_work), timeout=SECONDS_BETWEEN_LOOKS)
+            for task in done:
+                self.take(task)
+            self.refuse_what_no_node_can_do()
+
+    def take(self, task: ObjectRef) -> None:
+        k = self.at_work.pop(task)
+        try:
+            self.ray.get(task)
+            self.on_done(k)
+        except self.ray.exceptions.RayError as error:
+            self.failures[k] = error
+
+    def refuse_what_no_node_can_do(self) -> None:
+        """Ray itself would wait for ever for a machine that is large enough."""
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        if any(self.fits(resources) for resources in nodes):
+            self.without_node_since = None
+            return
+        now = time.monotonic()
+        self.without_node_since = self.without_node_since or now
+        if now - self.without_node_since >= SECONDS_TO_WAIT_FOR_A_NODE:
+            raise InputError(
+                f"no node of the Ray cluster has {self.needs['memory'] >> 30} GB of memory and "
+                f"{self.needs['GPU']} GPUs for one worker, and none came in "
+                f"{SECONDS_TO_WAIT_FOR_A_NODE} seconds; ask for less with --memory-gb and --gpus"
+            )
+
+    def fits(self, resources: dict[str, float]) -> bool:
+        return all(resources.get(name, 0) >= needed for name, needed in self.needs.items())
+
+
+def run_one(executor: LocalPipelineExecutor, k: int) -> None:
+    """Work on one shard, within the process of the Ray task."""
+    executor._run_for_rank(k, QUIET)
+
+
+def reason(error: Exception) -> str:
+    """Why a shard failed: what was raised there, or what befell its process."""
+    cause = getattr(error, "cause", None) or error
+    return " ".join(str(cause).split())[:150]

@@ -1,0 +1,165 @@
+"""A Slurm array over the shards, and a job that joins them after it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CalledProcessError
+
+from datatrove.executor import SlurmPipelineExecutor
+from datatrove.utils.logging import logger
+
+from fairseq_posattn.files import InputError
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.parsing.executors.steps import Join, ParseShard
+from fairseq_posattn.parsing.parsers import PARSER_THREADS
+from fairseq_posattn.parsing.slurm_jobs import LOGS, Jobs, Submitted
+from fairseq_posattn.parsing.work import Work
+
+LONGEST_ARRAY = 1000  # Slurm's usual limit; of several arrays the joining job would wait for one
+# Of the variables that start like Slurm's own, these are the user's; the others describe a job.
+USERS_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_TIME_FORMAT")
+# srun does not take the number of CPUs from the job.
+CPUS = " ".join(
+    f"{name}=${{SLURM_CPUS_PER_TASK:-1}}"
+    for name in ("OMP_NUM_THREADS", "SRUN_CPUS_PER_TASK", PARSER_THREADS)
+)
+# Pre-emption with a time of grace sends SIGTERM first, and what ends of that counts as failed. The
+# last task of an array has the number of the whole array as SLURM_JOB_ID.
+REQUEUE_IF_PREEMPTED = (
+    "|| { { code=$?; set +x; } 2>/dev/null; "
+    'task="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"; '
+    '! scontrol show job "$task" | grep -q PreemptTime=2 || '
+    'scontrol requeue "$task"; exit $code; }'
+)
+MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+# What the parsing of a shard may need, and joining the shards does not.
+OF_PARSING_ALONE = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "exclusive", "cpus-per-task")
+SUBMITTED_JOB = re.compile(r"Submitted batch job (\d+)")
+
+
+class SlurmExecutor(SlurmPipelineExecutor):
+    """datatrove's, without its jobs that sum up statistics, and on the default partition too.
+    Memory is that of a whole worker, and paths may have spaces."""
+
+    def get_sbatch_args(self, *args, **kwargs) -> dict:
+        options = super().get_sbatch_args(*args, **kwargs)
+        if not options["partition"]:
+            del options["partition"]
+        memory = options.pop("mem-per-cpu")
+        if not any(name in self._sbatch_args for name in MEMORY):
+            options["mem"] = memory
+        options |= {name: self._sbatch_args[name] for name in MEMORY if name in self._sbatch_args}
+        return {"kill-on-invalid-dep": "yes", **options}
+
+    def get_launch_file_contents(self, sbatch_args: dict, run_script: str) -> str:
+        path = str(self.logging_dir.resolve_paths("executor.pik"))
+        script = f"{run_script.removesuffix(path)}{shlex.quote(path)}"
+        quoted = {name: value and shlex.quote(str(value)) for name, value in sbatch_args.items()}
+        script = f"export {CPUS}; {script} {REQUEUE_IF_PREEMPTED}"
+        return super().get_launch_file_contents(quoted, script)
+
+    def launch_merge_stats(self) -> None:
+        pass
+
+
+def submit(work: Work, cluster: Cluster) -> None:
+    """Give Slurm all shards that are not done, and the job that joins them."""
+    if not shutil.which("sbatch"):
+        raise InputError("sbatch not found: is this a machine of a Slurm cluster?")
+    pending = work.pending()
+    options = {
+        "time": cluster.time,
+        "partition": cluster.partition,
+        "mem_per_cpu_gb": cluster.memory_gb,
+        "env_command": cluster.setup or activate_this_environment(),
+        "qos": "",
+        "requeue": True,
+        "job_id_retriever": job_id,
+    }
+    gpus = {"gpus": cluster.gpus} if cluster.gpus else {}
+    array = SlurmExecutor(
+        [ParseShard(work)],
+        tasks=len(work.shards),
+        workers=cluster.workers or -1,
+        job_name="parse",
+        tasks_per_job=math.ceil(len(pending) / LONGEST_ARRAY),
+        logging_dir=str(work.logs),
+        slurm_logs_folder=str(work.logs / LOGS),
+        sbatch_args={**gpus, **cluster.sbatch},
+        **options,
+    )
+    joining = SlurmExecutor(
+        [Join(work)],
+        tasks=1,
+        job_name="parse-join",
+        depends=array,
+        logging_dir=str(work.logs / f"join-{time.time_ns()}"),
+        slurm_logs_folder=str(work.logs / LOGS),
+        sbatch_args={k: v for k, v in cluster.sbatch.items() if k not in OF_PARSING_ALONE},
+        **options,
+    )
+    try:
+        with without_variables_of_a_job(), silent():
+            for executor in (array, joining):
+                executor.launch_job()
+                jobs = (array.job_id, joining.job_id, pending, array.tasks_per_job)
+                Jobs(work.logs, Submitted(*jobs)).save()
+    except CalledProcessError as error:
+        refused = joining if array.job_id else array
+        script = refused.logging_dir.resolve_paths("launch_script.slurm")
+        queued = f"; the shards are job {array.job_id}, which goes on" if array.job_id else ""
+        raise InputError(
+            f"sbatch ended with exit code {error.returncode} (its message is above); "
+            f"it was given {script}{queued}"
+        ) from error
+
+
+def job_id(said: str) -> str:
+    """The number of the job in what sbatch says, with the cluster's name behind it or without."""
+    found = SUBMITTED_JOB.search(said)
+    if found is None:
+        raise InputError(f"sbatch: no number of a job in '{said.strip()[:150]}'")
+    return found[1]
+
+
+@contextlib.contextmanager
+def without_variables_of_a_job() -> Iterator[None]:
+    """Hide the job that this program runs in, if any, from the jobs that it submits: they would
+    inherit its memory, its nodes and its place in an array."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if is_of_a_job(name)}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+def is_of_a_job(name: str) -> bool:
+    return name.startswith(("SLURM_", "SLURMD_", "SRUN_")) and name not in USERS_VARIABLES
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Keep what datatrove says about every step of a submission from the terminal."""
+    logger.disable("datatrove")
+    try:
+        yield
+    finally:
+        logger.enable("datatrove")
+
+
+def activate_this_environment() -> str:
+    script = Path(sys.prefix) / "bin" / "activate"
+    return (
+        f"source {shlex.quote(str(script))}"
+        if script.exists()
+        else f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+    )

@@ -1,0 +1,47 @@
+"""What datatrove's executors do for a parse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from datatrove.pipeline.base import PipelineStep
+
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.parsing.join import join
+from fairseq_posattn.parsing.shard import do_shard
+from fairseq_posattn.parsing.work import PLAN, Work
+
+
+class ParseShard(PipelineStep):
+    """The k-th task does the k-th shard."""
+
+    name = "parse"
+    type = "parse"
+
+    def __init__(self, work: Work):
+        super().__init__()
+        self.work = work
+
+    def run(self, data, rank: int = 0, world_size: int = 1):
+        do_shard(self.work, rank)
+
+
+class Join(PipelineStep):
+    """After all shards."""
+
+    name = "join"
+    type = "parse"
+
+    def __init__(self, work: Work):
+        super().__init__()
+        self.work = work
+
+    def run(self, data, rank: int = 0, world_size: int = 1):
+        with locked(self.work.out, wait=True):
+            if not is_joined(self.work):
+                join(self.work)
+
+
+def is_joined(work: Work) -> bool:
+    """Whether another run has written the result, and removed the shards, before this job began."""
+    return not (work.folder / PLAN).exists() and Path(work.out).exists()

@@ -1,0 +1,85 @@
+"""Joining the shards of a parse, each checked, into one file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from fairseq_posattn.files import InputError, read_lines, replaced_whole
+from fairseq_posattn.parsing import records
+from fairseq_posattn.parsing.records import Digest
+from fairseq_posattn.parsing.results import Result, made_from
+from fairseq_posattn.parsing.work import PLAN, Work, checksum, fingerprint, read_plan
+
+
+def join(work: Work) -> Result:
+    """Write the result from all shards, each checked, and what it was made from beside it."""
+    plan = read_plan(work.folder)
+    if fingerprint(work.source) != plan["source"]:
+        raise InputError(f"{work.source}: changed while it was parsed; remove {work.folder}")
+    check_cut(work)
+    notes = notes_of_shards(work)
+    with replaced_whole(work.out) as partial, open(partial, "wb") as joined:
+        written = copy([work.output(k) for k in range(len(work.shards))], joined)
+    source, trees, parser = made_from(plan)
+    result = Result(written, work.lines, source, trees, parser, notes)
+    result.save(work.out)
+    return result
+
+
+def copy(paths: Sequence[Path], joined: BinaryIO) -> Digest:
+    """Write the files one behind the other (compressed streams may follow each other); what the
+    result is known by."""
+    digest, size = hashlib.sha256(), 0
+    for path in paths:
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                size += joined.write(chunk)
+                digest.update(chunk)
+    return Digest(size, digest.hexdigest())
+
+
+def check_cut(work: Work) -> None:
+    """Refuse a plan whose shards are not all the lines of the source, in their order."""
+    lines = read_lines(work.source)
+    for k, shard in enumerate(work.shards):
+        if checksum(list(islice(lines, shard.lines))) != shard.sha256:
+            raise InputError(
+                f"{work.folder / PLAN}: shard {k} is not made of the lines of {work.source} in its "
+                f"place; remove {work.folder}"
+            )
+    if next(lines, None) is not None:
+        raise InputError(
+            f"{work.folder / PLAN}: {work.source} has more lines than its shards; "
+            f"remove {work.folder}"
+        )
+
+
+def notes_of_shards(work: Work) -> list:
+    """The notes of all shards, which must be as they were written; others count as not done."""
+    notes, damaged = [], []
+    for k in range(len(work.shards)):
+        try:
+            notes += notes_of_shard(work, k)
+        except (OSError, InputError):
+            damaged.append(k)
+    for k in damaged:
+        work.marker(k).unlink(missing_ok=True)
+    if damaged:
+        others = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+        raise InputError(
+            f"{work.output(damaged[0])}{others}: missing, or damaged since it was written; "
+            "run the same command again, which parses these lines anew"
+        )
+    return notes
+
+
+def notes_of_shard(work: Work, k: int) -> list:
+    done = records.read_marker(work.marker(k))
+    written = {"bytes": done.bytes, "sha256": done.sha256}
+    if fingerprint(str(work.output(k))) != written or done.lines != work.shards[k].lines:
+        raise InputError("not the file that was written")
+    return done.notes

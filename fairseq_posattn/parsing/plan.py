@@ -1,0 +1,124 @@
+"""Cutting a source, and the trees that were given for it, into the shards of a parse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+
+from fairseq_posattn.files import InputError, folder_written_whole, read_lines
+from fairseq_posattn.io.atomic import is_used
+from fairseq_posattn.parsing.parsers import ParserSettings
+from fairseq_posattn.parsing.records import Shard
+from fairseq_posattn.parsing.work import (
+    PLAN,
+    Work,
+    checksum,
+    fingerprint,
+    load,
+    parts_folder,
+    read_plan,
+    remove,
+    suffix,
+)
+from fairseq_posattn.trees.conllu import read_blocks
+
+SUBMITTED = "executor.pik"  # datatrove's, for Slurm
+
+
+def plan(
+    source: str, out: str, settings: ParserSettings, shard_lines: int, trees: str | None = None
+) -> Work:
+    """The work as it was planned before, or a new plan."""
+    folder = parts_folder(out)
+    suffix(out)
+    choices = {
+        "source": fingerprint(source),
+        "parser": settings.describe(),
+        "shard_lines": shard_lines,
+        "trees": {"path": trees, **fingerprint(trees)} if trees else None,
+    }
+    if (folder / PLAN).exists():
+        work = load(folder, source, out, settings)
+        difference = differs(folder, choices)
+        if difference is None:
+            return work
+        if is_begun(work):
+            raise InputError(
+                f"{folder}: made for another {difference}; "
+                "run the same command as before, or remove the folder and begin anew"
+            )
+        remove(folder)
+    elif is_used(folder):
+        raise InputError(f"{folder}: has no {PLAN}; remove the folder and begin anew")
+    with folder_written_whole(folder, lock=False) as partial:
+        for name in ("input", "done", "logs"):
+            (partial / name).mkdir()
+        shards = list(cut_source(source, partial / "input", shard_lines))
+        if trees:
+            shards = cut_trees(trees, partial / "input", shards)
+        about = {**choices, "shards": [asdict(s) for s in shards]}
+        (partial / PLAN).write_text(json.dumps(about, indent=1))
+    return load(folder, source, out, settings)
+
+
+def differs(folder: Path, choices: dict) -> str | None:
+    """In what the choices are not those of the plan."""
+    found = read_plan(folder)
+    return next(
+        (
+            f"{name}: {_difference(found.get(name), now)}"
+            for name, now in choices.items()
+            if found.get(name) != now
+        ),
+        None,
+    )
+
+
+def is_begun(work: Work) -> bool:
+    """Whether something is done, or Slurm may be doing it."""
+    return len(work.pending()) < len(work.shards) or (work.folder / "logs" / SUBMITTED).exists()
+
+
+def _difference(before, now) -> str:
+    if isinstance(before, dict) and isinstance(now, dict):
+        changed = [key for key in now if before.get(key) != now[key]]
+        return ", ".join(f"{key} was {before.get(key)}, is {now[key]}" for key in changed)
+    return f"was {before}, is {now}"
+
+
+def cut_source(source: str, folder: Path, shard_lines: int) -> Iterator[Shard]:
+    """Each file has a byte order mark of its own, so that one that begins a line is not lost."""
+    lines = read_lines(source)
+    start = 0
+    for k in range(10**9):
+        part = list(islice(lines, shard_lines))
+        if not part:
+            break
+        with open(folder / f"{k:05d}.txt", "w", encoding="utf-8-sig", newline="\n") as file:
+            file.writelines(line + "\n" for line in part)
+        yield Shard(len(part), start, checksum(part))
+        start += len(part)
+    if not start:
+        raise InputError(f"{source}: the file is empty")
+
+
+def cut_trees(trees: str, folder: Path, shards: list[Shard]) -> list[Shard]:
+    """Write as many trees for each shard as it has lines; return the shards with checksums."""
+    blocks = read_blocks(trees)
+    found = 0
+    cut = []
+    for k, shard in enumerate(shards):
+        path = folder / f"{k:05d}.conllu"
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            for given in islice(blocks, shard.lines):
+                file.write(f"{given.line}\n" + "\n".join(given.lines) + "\n\n")
+                found += 1
+        cut.append(replace(shard, trees_sha256=fingerprint(str(path))["sha256"]))
+    found += sum(1 for _ in blocks)
+    lines = sum(shard.lines for shard in shards)
+    if found != lines:
+        raise InputError(f"{trees}: {found} trees for {lines} lines of text; there must be as many")
+    return cut

@@ -1,0 +1,100 @@
+"""The layout of a pair of tree files, and the digests that tell whether they are as written.
+
+.bin: the parents of all words (1-based, 0 = root; uint16), then the numbers of their pieces (uint8,
+or uint16 where some word has more than 255). Two plain arrays: numpy picks from them ten times as
+fast as from three-byte records.
+.idx: a header, then for each sentence the number of words before it (int64, one more at the end)
+and a checksum of its source pieces (uint32). The header holds fingerprints of .bin, of the source
+files that the trees were made for, and of the rest of .idx. Files of version 1, which lack the last
+one, can be read, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_posattn.trees.checks import TreeError
+
+MAGIC = b"POSATTN TREES 2\n"
+MAGIC_1 = b"POSATTN TREES 1\n"
+WORD = np.dtype([("parent", "<u2"), ("pieces", "<u2")])
+LARGEST = np.iinfo(np.uint16).max
+HEADER_1 = np.dtype(
+    [
+        ("magic", f"S{len(MAGIC)}"),
+        ("sentences", "<i8"),
+        ("pieces_bytes", "<i8"),
+        ("trees", "S32"),
+        ("source", "S32"),
+    ]
+)
+HEADER = np.dtype([*HEADER_1.descr, ("index", "S32")])
+BLOCK = 1 << 16
+BLOCKS = 1024
+
+
+def bin_path(prefix: str) -> Path:
+    return Path(f"{prefix}.tree.bin")
+
+
+def idx_path(prefix: str) -> Path:
+    return Path(f"{prefix}.tree.idx")
+
+
+def exists(prefix: str) -> bool:
+    return bin_path(prefix).exists() and idx_path(prefix).exists()
+
+
+def fingerprint(paths: Iterable[str | os.PathLike]) -> bytes:
+    """A digest of files: of all bytes up to 64 MiB, of 1,024 blocks evenly spread beyond."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        size = os.path.getsize(path)
+        digest.update(size.to_bytes(8, "little"))
+        with open(path, "rb") as file:
+            for start in block_starts(size):
+                file.seek(start)
+                digest.update(file.read(BLOCK))
+    return digest.hexdigest().encode()
+
+
+def index_fingerprint(header: np.ndarray, body: np.ndarray) -> bytes:
+    """A digest of an index: of the header without this digest, and of the bytes after the header,
+    all of them up to 64 MiB, 1,024 blocks beyond."""
+    digest = hashlib.blake2b(digest_size=16)
+    blank = header.copy()
+    blank["index"] = b""
+    digest.update(blank.tobytes())
+    digest.update(body.size.to_bytes(8, "little"))
+    for start in block_starts(body.size):
+        digest.update(body[start : start + BLOCK])
+    return digest.hexdigest().encode()
+
+
+def block_starts(size: int) -> list[int]:
+    if size <= BLOCK * BLOCKS:
+        return list(range(0, size, BLOCK))
+    return [int(start) for start in np.linspace(0, size - BLOCK, BLOCKS)]
+
+
+def checksum(pieces: np.ndarray) -> int:
+    """Of the piece numbers of one sentence, whatever integer type they are kept in."""
+    return zlib.crc32(np.ascontiguousarray(pieces, dtype="<i4"))
+
+
+def damaged(path: Path) -> TreeError:
+    return TreeError(
+        f"{path}: damaged since it was written; make the trees again with preprocess/binarize.py"
+    )
+
+
+def check_size(path: Path, expected: int) -> None:
+    size = path.stat().st_size
+    if size != expected:
+        raise TreeError(f"{path}: {size} bytes instead of {expected}; the file is torn")

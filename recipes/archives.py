@@ -1,0 +1,82 @@
+"""Files out of archives: .tar, packed or not, and .zip."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from lzma import LZMAError
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from fairseq_posattn.files import InputError, replaced_whole
+
+CHUNK = 1 << 20
+# NotImplementedError: a method of packing that Python does not know; RuntimeError: a password
+TORN = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError),
+    *(NotImplementedError, RuntimeError, ValueError),
+)
+
+
+def unpack(archive: str, folder: Path, names: Sequence[str]) -> None:
+    """Write the files of an archive, or those of these names, below a folder; each is whole."""
+    missing = set(names)
+    with torn_archive_named(archive):
+        for name, file in members(archive, names):
+            missing.discard(name)
+            out = folder / inside(archive, name)
+            with replaced_whole(out) as partial, open(partial, "wb") as copy:
+                shutil.copyfileobj(file, copy, CHUNK)
+    if missing:
+        raise InputError(f"{archive}: has no {min(missing)}; another archive, or cut off?")
+
+
+@contextmanager
+def torn_archive_named(archive: str) -> Iterator[None]:
+    """Say of which archive an error of unpacking is."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (*TORN, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise  # of the disk; a place before the file's beginning is of the archive
+        raise InputError(
+            f"{archive}: cannot be unpacked ({str(error)[:80]}): torn or damaged; get it again"
+        ) from error
+
+
+def members(archive: str, names: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
+    """Names and contents of the plain files, in their order; without links and folders."""
+    if zipfile.is_zipfile(archive) or archive.endswith(".zip"):
+        with zipfile.ZipFile(archive) as opened:
+            for info in opened.infolist():
+                if not info.is_dir() and (not names or info.filename in names):
+                    yield info.filename, opened.open(info)
+    else:
+        with tarfile.open(archive) as opened:
+            for info in opened:
+                if info.isfile() and (not names or info.name in names):
+                    yield info.name, opened.extractfile(info)
+            check_end(opened)
+
+
+def check_end(archive: tarfile.TarFile) -> None:
+    """Refuse an archive that was cut off between two files, which tarfile takes for a whole one."""
+    if archive.fileobj.tell() == archive.offset:
+        raise tarfile.ReadError("its end is missing")
+    while archive.fileobj.read(CHUNK):  # the checksum of what is packed stands at the very end
+        pass
+
+
+def inside(archive: str, name: str) -> PurePosixPath:
+    """The path of a file below the folder that it is written to."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\0" in name or not path.parts:
+        raise InputError(f"{archive}: {name[:60]!a} would lie outside its folder; refused")
+    return path

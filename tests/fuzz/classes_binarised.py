@@ -1,0 +1,88 @@
+"""Binary data of translation: fairseq's files, the trees beside them, the dictionaries."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_posattn.trees import store
+
+from .corpora import copy_binarised
+from .mutations import COLUMNS, OFFSETS
+from .registry import add
+from .runner import Command, InputClass
+
+PREFIX = "data/train.de-en"
+
+
+@cache
+def configuration():
+    from in_process import configured
+
+    return configured(Path("unused"), "-s", "de", "-t", "en", "--num-workers", "0").task
+
+
+def read_all(folder: Path) -> None:
+    """What a training reads: every batch of a set, with its trees."""
+    from copy import deepcopy
+
+    from fairseq import tasks
+
+    cfg = deepcopy(configuration())
+    cfg.data = str(folder / "data")
+    task = tasks.setup_task(cfg)
+    task.needs_trees = True
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    found = []
+    for k in range(0, len(dataset), 3):
+        batch = dataset.collater([dataset[j] for j in range(k, min(k + 3, len(dataset)))])
+        found.append(str((batch["net_input"], batch["target"])))
+    (folder / "out").write_text("\n".join(found))
+
+
+def build_version_1(folder: Path) -> None:
+    """As the program wrote it before an index had a checksum."""
+    copy_binarised(folder)
+    for path in (folder / "data").glob("*.tree.idx"):
+        data = path.read_bytes()
+        header = np.frombuffer(data[: store.HEADER.itemsize], store.HEADER)[0]
+        old = np.zeros((), store.HEADER_1)
+        for name in store.HEADER_1.names:
+            old[name] = header[name]
+        old["magic"] = store.MAGIC_1
+        path.write_bytes(old.tobytes() + data[store.HEADER.itemsize :])
+
+
+def result(folder: Path) -> str:
+    return (folder / "out").read_text()
+
+
+def add_binarised(name: str, build=copy_binarised, **options) -> None:
+    options = {"mutations": OFFSETS, "outputs": ["out"], **options}
+    add(InputClass(name, build, lambda folder: Command(lambda: read_all(folder)), **options))
+
+
+add_binarised("tree.idx", damaged=[f"{PREFIX}.de.tree.idx"], result=result)
+add_binarised(
+    "tree.idx, version 1",
+    build_version_1,
+    damaged=[f"{PREFIX}.de.tree.idx"],
+    result=result,
+    also_named=["train.de-en.de.tree.bin"],
+)
+add_binarised("tree.bin", damaged=[f"{PREFIX}.de.tree.bin"], result=result, share=0.5)
+add_binarised(
+    "source .bin and .idx",
+    damaged=[f"{PREFIX}.de.idx", f"{PREFIX}.de.bin"],
+    result=result,  # the trees know what they were made for
+    also_named=[f"train.de-en.de.{kind}" for kind in ("bin", "idx", "tree.idx")],
+)
+add_binarised(
+    "target .bin and .idx",
+    damaged=[f"{PREFIX}.en.idx", f"{PREFIX}.en.bin"],
+    also_named=[f"train.de-en.en.{kind}" for kind in ("bin", "idx")],
+)
+add_binarised("dictionaries of translation", damaged=["data/dict.*.txt"], mutations=COLUMNS)

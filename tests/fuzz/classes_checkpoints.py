@@ -1,0 +1,42 @@
+"""Checkpoints of a training, read by posattn-average."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from .mutations import BYTES
+from .registry import add
+from .runner import Command, InputClass
+
+
+def build(folder: Path) -> None:
+    run = folder / "run"
+    run.mkdir()
+    for number in (1, 2):
+        weights = {"embed": torch.randn(7, 4), "out.bias": torch.randn(9)}
+        configuration = {"common": {"seed": number, "project": "${oc.env:HOME}"}}
+        state = {"model": weights, "cfg": configuration, "last_optimizer_state": dict(weights)}
+        torch.save(state, run / f"checkpoint{number}.pt")
+
+
+def command(folder: Path) -> Command:
+    from fairseq_posattn.checkpoints.average import parse_options, save
+    from fairseq_posattn.checkpoints.safe import register_classes
+
+    register_classes()
+    options = [folder / "run", "--last", "2", "--out", folder / "averaged.pt"]
+    return Command(lambda: save(parse_options()), options)
+
+
+add(
+    InputClass(
+        "checkpoints",
+        build,
+        command,
+        damaged=["run/checkpoint*.pt"],
+        mutations=BYTES,
+        outputs=["averaged.pt"],
+    )
+)

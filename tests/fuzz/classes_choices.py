@@ -1,0 +1,69 @@
+"""prepare.json with its segmenter, tagging.json with its dictionaries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .corpora import learn_merges, must_pass, write_text
+from .mutations import BYTES, COLUMNS, JSON
+from .registry import add, program
+from .runner import Command, InputClass
+
+NEW_TEXT = ["der Hund singt .", "Fußball , „gut“ !", ""]
+
+
+def build_subword_nmt(folder: Path) -> None:
+    from fairseq_posattn.preparation.choices import Choices, Preparation
+
+    write_text(folder)
+    learn_merges(folder)
+    (folder / "codes").rename(folder / "segmenter")
+    Preparation(Choices("de", "en", tokenize="moses"), folder).save(folder)
+
+
+def build_sentencepiece(folder: Path) -> None:
+    from fairseq_posattn.preparation.choices import Choices, Preparation
+
+    write_text(folder)
+    options = ["learn", folder / "train.de", "--sentencepiece", folder / "segmenter"]
+    must_pass(Command(program("preprocess/segment.py"), [*options, "--symbols", 45]))
+    choices = Choices("de", "en", tokenize="spaces", segmenter="sentencepiece")
+    Preparation(choices, folder).save(folder)
+
+
+def segment_new_text(folder: Path) -> None:
+    """What fairseq-interactive does with new lines."""
+    from fairseq_posattn.new_text import PreparedText
+    from fairseq_posattn.preparation.choices import Preparation
+
+    text = PreparedText(Preparation.load(folder))
+    pieces = [text.encode(line) for line in NEW_TEXT]
+    (folder / "out").write_text("\n".join([*pieces, *map(text.decode, pieces)]), "utf-8")
+
+
+def result(folder: Path) -> str:
+    return (folder / "out").read_text("utf-8")
+
+
+def add_choices(name: str, build, **options) -> None:
+    command = lambda folder: Command(lambda: segment_new_text(folder))  # noqa: E731
+    add(InputClass(name, build, command, outputs=["out"], **options))
+
+
+add_choices("prepare.json", build_subword_nmt, damaged=["prepare.json"], mutations=JSON)
+add_choices(
+    "segmenter of prepare.json: merges",
+    build_subword_nmt,
+    damaged=["segmenter"],
+    mutations=COLUMNS,
+    result=result,
+    share=0.5,
+)
+add_choices(
+    "segmenter of prepare.json: sentencepiece",
+    build_sentencepiece,
+    damaged=["segmenter"],
+    mutations=BYTES,
+    result=result,
+    share=0.5,
+)

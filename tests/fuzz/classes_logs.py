@@ -1,0 +1,205 @@
+"""Logs of fairseq-generate and fairseq-train, read by the evaluation and by recipes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .mutations import COLUMNS, JSON
+from .registry import add, program
+from .runner import Command, InputClass
+
+GENERATED = """\
+2026-01-02 03:04:05 | INFO | fairseq.tasks.translation | [src] dictionary: 96 types
+S-1\tEs reg@@ net .
+T-1\tIt rains .
+H-1\t-0.4012\tIt ra@@ ins .
+D-1\t-0.4012\tIt ra@@ ins .
+P-1\t-0.1000 -0.2000 -0.3000 -0.4000 -0.5000
+A-1\t0-0 1-1 2-2
+S-0\tDer Hund be@@ llt .
+T-0\tThe dog barks .
+H-0\t-1.25e-01\tThe dog bar@@ ks .
+D-0\t-1.25e-01\tThe dog bar@@ ks .
+P-0\t-0.1000 -0.2000 -0.3000 -0.4000
+S-2\t
+H-2\t-0.7\t
+NOTE: hypothesis and token scores are output in base 2
+2026-01-02 03:04:09 | INFO | fairseq_cli.generate | Translated 1,003 sentences (86,000 tokens) \
+in 1.5s (668.67 sentences/s, 57333.33 tokens/s)
+"""
+CONFIGURED = """\
+2026-01-02 03:04:05 | INFO | fairseq_cli.train | {'_name': None, 'common': {'seed': 1}, \
+'model': {'_name': 'posattn_transformer', 'dropout': 0.1}, 'task': {'_name': 'x'}}
+2026-01-02 03:04:06 | INFO | fairseq_cli.train | num. shared model params: 65,400,832 \
+(num. trained: 65,400,832)
+2026-01-02 03:04:06 | INFO | fairseq.trainer | No existing checkpoint found run/checkpoint_last.pt
+"""
+SIMPLE = """\
+2026-01-02 03:04:07 | INFO | train_inner | epoch 001:  2 / 6 loss=7.1, nll_loss=7.0, ppl=130.2, \
+wps=1234.5, ups=9.1, wpb=500, bsz=20, num_updates=2, lr=0.0002, gnorm=1.9, wall=3
+2026-01-02 03:04:08 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 6.9 | ppl 119.4 \
+| wps 5000 | wpb 400 | bsz 15 | num_updates 4
+2026-01-02 03:04:08 | INFO | fairseq.checkpoint_utils | Saved checkpoint run/checkpoint_1_4.pt \
+(epoch 1 @ 4 updates, score 6.9) (writing took 0.1 seconds)
+2026-01-02 03:04:09 | INFO | fairseq.trainer | Loaded checkpoint run/checkpoint_1_4.pt \
+(epoch 1 @ 4 updates)
+2026-01-02 03:04:10 | INFO | train | epoch 001 | loss 6.5 | ppl 90.5 | wps 1200 | num_updates 6
+"""
+BY_JSON = """\
+2026-01-02 03:04:07 | INFO | train_inner | {"epoch": 1, "update": 0.333, "loss": "7.1", \
+"wps": "1234.5", "num_updates": "2", "lr": "0.0002"}
+2026-01-02 03:04:08 | INFO | valid | {"epoch": 1, "valid_loss": "6.9", "valid_wps": "5000", \
+"valid_num_updates": "4", "valid_best_loss": "6.9"}
+2026-01-02 03:04:10 | INFO | train | {"epoch": 1, "train_loss": "6.5", "train_wps": "1200", \
+"train_num_updates": "6"}
+"""
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+# fairseq-generate
+
+
+def generated(folder: Path) -> None:
+    write(folder / "generate.log", GENERATED)
+    write(folder / "hyp", "The dog barks.\nIt rains.\n\n")
+    write(folder / "ref", "A dog barks.\nIt rains.\nYes.\n")
+
+
+def extracted(folder: Path) -> Command:
+    options = [folder, folder / "generate.log", "--out", folder / "out"]
+    texts = program("fairseq_posattn/evaluation/texts.py")
+    return Command(texts, [*options, "--sources", folder / "sources"])
+
+
+def scored(option: str, name: str):
+    def command(folder: Path) -> Command:
+        options = [folder / "hyp", "--references", folder / "ref", "--json", folder / "out.json"]
+        score = program("fairseq_posattn/evaluation/score.py")
+        return Command(score, [*options, option, folder / name])
+
+    return command
+
+
+add(
+    InputClass(
+        "generate log: texts",
+        generated,
+        extracted,
+        damaged=["generate.log"],
+        mutations=COLUMNS,
+        outputs=["out", "sources"],
+    )
+)
+for option in ("--generate-log", "--parsing-log"):
+    add(
+        InputClass(
+            f"generate log: speed ({option})",
+            generated,
+            scored(option, "generate.log"),
+            damaged=["generate.log"],
+            mutations=COLUMNS,
+            outputs=["out.json"],
+            share=0.5,
+        )
+    )
+
+
+# fairseq-train
+
+
+def trained(lines: str):
+    def build(folder: Path) -> None:
+        generated(folder)
+        write(folder / "train.log", CONFIGURED + lines)
+
+    return build
+
+
+for name, lines in (("simple", SIMPLE), ("json", BY_JSON)):
+    add(
+        InputClass(
+            f"training log ({name})",
+            trained(lines),
+            scored("--train-log", "train.log"),
+            damaged=["train.log"],
+            mutations=COLUMNS,
+            outputs=["out.json"],
+        )
+    )
+    add(
+        InputClass(
+            f"training log ({name}): learning curves",
+            trained(lines + lines),
+            lambda folder: Command(
+                program("recipes/lm/learning_curves.py"),
+                [f"lstm={folder / 'train.log'}", "--plot", folder / "out.png"]
+                + ["--json", folder / "out.json"],
+            ),
+            damaged=["train.log"],
+            mutations=COLUMNS,
+            outputs=["out.json", "out.png"],
+            share=0.2,
+        )
+    )
+
+
+# the recipe of the lookup tables
+
+
+def looked_up(folder: Path) -> None:
+    work = folder / "work"
+    write(work / "raw/test.src", "000 t1\n111 t2\n001 t1 t2 t3\n010 t1 t1 t1\n")
+    write(work / "raw/test.tgt", "000 101\n111 110\n001 010 011 100\n010 011 100 101\n")
+    write(work / "raw/test.kinds", "held-out compositions\n" * 2 + "longer\n" * 2)
+    for model in ("positional", "content", "none"):
+        write(work / model / "train.log", "num. shared model params: 1,234 (num.)\n")
+        lines = [f"S-{n}\tx\nH-{n}\t-0.5\t000 101\n" for n in (3, 1, 0, 2)]
+        write(work / model / "generate.log", "".join(lines))
+
+
+add(
+    InputClass(
+        "lookup recipe",
+        looked_up,
+        lambda folder: Command(
+            program("recipes/lookup/evaluate.py"), [folder / "work", "--out", folder / "results"]
+        ),
+        damaged=["work/*/*"],
+        mutations=COLUMNS,
+        outputs=["results/*"],
+        also_named=["work"],
+        share=0.2,
+    )
+)
+
+
+# the recipe of the toy treebank
+
+
+def toy(folder: Path) -> None:
+    write(folder / "work/raw/test.tgt", "a b c\nd e\nf\n")
+    write(folder / "work/raw/test.kinds", "ambiguous\ntie\nunambiguous\n")
+    write(folder / "models.tsv", "tree\tsequence + tree_depth\trelative\n")
+    write(folder / "work/tree/generate.log", GENERATED)
+    write(folder / "work/tree/train.log", CONFIGURED + BY_JSON)
+
+
+add(
+    InputClass(
+        "toy recipe",
+        toy,
+        lambda folder: Command(
+            program("recipes/toy/evaluate.py"),
+            [folder / "work", "--models", folder / "models.tsv", "--json", folder / "out.json"],
+        ),
+        damaged=["work/*/*", "models.tsv"],
+        mutations=[*COLUMNS, *JSON[-4:]],
+        outputs=["out.json"],
+        also_named=["work"],
+        share=0.5,
+    )
+)

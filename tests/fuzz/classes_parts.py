@@ -1,0 +1,64 @@
+"""OUT.parts, the folder of an interrupted parse, which the same command goes on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest import mock
+
+from .corpora import write_text
+from .mutations import COLUMNS, JSON
+from .registry import add
+from .runner import Command, InputClass
+
+PARTS = "out.conllu.parts"
+
+
+def shards_done_here(work, *rest) -> bool:
+    """In place of the executors: here, one shard after the other."""
+    from fairseq_posattn.parsing.shard import do_shard
+
+    for k in work.pending():
+        do_shard(work, k)
+    return True
+
+
+def parse(folder: Path, **options) -> None:
+    from fairseq_posattn.parsing import run
+    from fairseq_posattn.parsing.parsers import ParserSettings
+
+    text, out, trees = (str(folder / name) for name in ("train.de", "out.conllu", "train.conllu"))
+    settings = ParserSettings(parser="conllu", lang="de", tokenized=True)
+    with mock.patch.object(run, "run", shards_done_here):
+        run.parse(text, out, settings, None, shard_lines=3, trees=trees, **options)
+
+
+def build(folder: Path) -> None:
+    """Two of three shards are done."""
+    write_text(folder)
+    parse(folder, keep_parts=True)
+    (folder / "out.conllu").unlink()
+    for path in (folder / PARTS / "done").glob("00002.*"):
+        path.unlink()
+
+
+def add_parts(name: str, **options) -> None:
+    add(
+        InputClass(
+            name,
+            build,
+            lambda folder: Command(lambda: parse(folder)),
+            outputs=["out.conllu", "out.conllu.*"],
+            left=[f"{PARTS}/*"],
+            also_named=[PARTS],
+            result=lambda folder: (folder / "out.conllu").read_bytes(),
+            **options,
+        )
+    )
+
+
+add_parts("parts: plan and markers", damaged=[f"{PARTS}/**/*.json"], mutations=JSON)
+add_parts(
+    "parts: input and output",
+    damaged=[f"{PARTS}/input/*", f"{PARTS}/done/*.conllu"],
+    mutations=COLUMNS,
+)

@@ -1,0 +1,208 @@
+"""The JSON of scored systems, read by posattn-report and by the tables of the recipes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+from pathlib import Path
+from random import Random
+from unittest import mock
+
+from .classes_logs import write
+from .mutations import COLUMNS, JSON
+from .registry import ROOT, add, program
+from .runner import Command, InputClass
+
+EXTREMES = ["1e15", "-1e15", "1e16", "1e-320", "-0.0", "1e400", "9" * 400, "123456789012345", "-1"]
+
+
+def extreme_number(data: bytes, random: Random) -> bytes:
+    """Another number, which JSON can spell and a float perhaps cannot hold."""
+    found = [match.span() for match in re.finditer(rb"(?<=: )-?[0-9.]+(?=[,}\n])", data)]
+    begin, end = random.choice(found) if found else (0, 0)
+    return data[:begin] + random.choice(EXTREMES).encode() + data[end:]
+
+
+SYSTEMS = [*JSON, *[extreme_number] * 8]
+
+
+def attention(pieces: int) -> dict:
+    weights = base64.b64encode(bytes(range(2 * 2 * pieces * pieces))).decode()
+    return {"layers": 2, "heads": 2, "queries": pieces, "keys": pieces, "weights": weights}
+
+
+EXAMPLES = [
+    {
+        "number": 17,
+        "words": ["The", "dog", "barks"],
+        "parents": [2, 3, 0],
+        "depths": [2, 1, 0],
+        "relations": ["det", "nsubj", "root"],
+        "pieces": ["The", "do@@", "g", "barks", "</s>"],
+        "translation": "Der Hund bellt",
+        "reference": "Der Hund bellte",
+        "attention": attention(5),
+    },
+    {
+        "number": 3,
+        "words": ["no", "tree"],
+        "parents": None,
+        "pieces": ["no", "tree", "</s>"],
+        "translation": "",
+        "reference": None,
+        "attention": {**attention(3), "largest": 1.5},
+    },
+]
+SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+
+
+def system(name: str, bleu: float, test: str = "test") -> dict:
+    scores = {"BLEU": bleu, "TER": 60.0, "tokenised BLEU": bleu + 1}
+    buckets = [{"from": 1, "to": 10, "sentences": 7, "bleu": bleu}]
+    buckets += [{"from": 11, "to": None, "sentences": 3, "bleu": bleu}]
+    return {
+        "version": 1,
+        "system": name,
+        "test": test,
+        "source": "en",
+        "target": "de",
+        "sentences": 10,
+        "references": 1,
+        "scores": {key: {"score": s, "signature": SIGNATURE} for key, s in scores.items()},
+        "ngrams": [{"n": n, "bleu": bleu, "precision": bleu} for n in range(1, 9)],
+        "buckets": {"length": buckets, "depth": buckets},
+        "baseline": {
+            "system": "sequence",
+            "significance": "bs:1000|ar:1000|seed:12345",
+            "scores": {"BLEU": {"difference": 1.0, "bootstrap_p": 0.004, "mark": "⇑"}},
+            "ngrams": [{"n": n, "bleu": 0.5, "precision": -0.5} for n in range(1, 9)],
+        },
+        "speed": {"translation": {"sentences": 10, "sentences_per_second": 240.5}},
+        "training": {
+            "parameters": 65_400_832,
+            "architecture": "transformer",
+            "words_per_second": 8000.4,
+            "curve": [
+                {"update": 1000, "train_loss": 5.5, "valid_loss": None},
+                {"update": 2000, "train_loss": 5.0, "valid_loss": 5.1},
+            ],
+        },
+    }
+
+
+def reported(folder: Path) -> None:
+    write(folder / "a.json", json.dumps({**system("csan", 27.5), "examples": EXAMPLES}))
+    write(folder / "b.json", json.dumps(system("sequence", 26.5)))
+
+
+add(
+    InputClass(
+        "report",
+        reported,
+        lambda folder: Command(
+            program("fairseq_posattn/evaluation/report.py"),
+            [folder / "a.json", folder / "b.json", "--out", folder / "out.html"],
+        ),
+        damaged=["*.json"],
+        mutations=SYSTEMS,
+        outputs=["out.html"],
+        share=0.5,
+    )
+)
+
+# the tables of the recipes
+
+MODELS = (
+    "# model\tsize\tdev\ttest\tpaper\n"
+    "sequence\tbase\t-\t27.3\tYang et al. 2019\n"
+    "csan_2d\tbase\t26.1\t28.18\tYang et al. 2019\n"
+)
+
+
+def results(folder: Path) -> None:
+    write(folder / "models.tsv", MODELS)
+    for name, bleu in (("sequence", 20.0), ("csan_2d", 21.0), ("window_3", 21.0)):
+        for test in ("dev", "test"):
+            write(folder / f"results/{name}.base.{test}.json", json.dumps(system(name, bleu, test)))
+    for name in ("window_11", "window_11_across_3"):
+        write(folder / f"results/{name}.base.dev.json", json.dumps(system(name, 22.0, "dev")))
+
+
+def table(folder: Path) -> Command:
+    options = [folder / "models.tsv", "--results", folder / "results", "--out", folder / "out.md"]
+    return Command(program("recipes/table.py"), options)
+
+
+add(
+    InputClass(
+        "models.tsv: table",
+        results,
+        table,
+        damaged=["models.tsv"],
+        mutations=COLUMNS,
+        outputs=["out.md"],
+        share=0.5,
+    )
+)
+add(
+    InputClass(
+        "results: table",
+        results,
+        table,
+        damaged=["results/sequence.*", "results/csan_2d.*"],
+        mutations=SYSTEMS,
+        outputs=["out.md"],
+    )
+)
+add(
+    InputClass(
+        "results: sweep",
+        results,
+        lambda folder: Command(
+            program("recipes/sweep.py"),
+            ["--results", folder / "results", "--test", "dev", "--size", "base"]
+            + ["--out", folder / "out"],
+        ),
+        damaged=["results/window*.dev.json", "results/sequence.base.dev.json"],
+        mutations=SYSTEMS,
+        outputs=["out.md", "out.png"],
+        share=0.3,
+    )
+)
+
+
+def perplexities(folder: Path) -> None:
+    figures = {"per_word": 130.2, "as_published": 88.7, "words": 9, "inputs_as_published": 9}
+    result = {"parameters": 12_345_678, "splitter": "rules", "valid": figures, "test": figures}
+    for corpus in ("ptb", "wikitext-2"):
+        for model in ("positional", "attentive", "lstm"):
+            write(folder / f"results/{corpus}.{model}.json", json.dumps(result))
+
+    shutil.copy(ROOT / "recipes/lm/published.tsv", folder)
+
+
+def table_of_perplexities(folder: Path) -> Command:
+    main = program("recipes/lm/table.py")
+
+    def with_its_own_table() -> None:
+        with mock.patch.dict(main.__globals__, PUBLISHED=folder / "published.tsv"):
+            main()
+
+    options = ["--results", folder / "results", "--out", folder / "out.md"]
+    return Command(with_its_own_table, options)
+
+
+for damaged, mutations in (("results/*.json", SYSTEMS), ("published.tsv", COLUMNS)):
+    add(
+        InputClass(
+            f"language models: {damaged}",
+            perplexities,
+            table_of_perplexities,
+            damaged=[damaged],
+            mutations=mutations,
+            outputs=["out.md"],
+            share=0.5,
+        )
+    )

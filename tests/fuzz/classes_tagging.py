@@ -1,0 +1,125 @@
+"""The tagger's inputs: tagged sentences, its data directory, word vectors."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from .corpora import WORDS, conllu, must_pass
+from .mutations import COLUMNS, JSON, OFFSETS
+from .registry import add, program
+from .runner import Command, InputClass
+
+WIDTH = 4
+
+
+def write_tagged(folder: Path) -> None:
+    """tagged.conllu, and the same in two columns."""
+    sentences = [line.split() for line in WORDS if line]
+    text = "".join(map(conllu, sentences))
+    (folder / "tagged.conllu").write_text(text, "utf-8")
+    rows = [line.split("\t") for line in text.split("\n")]
+    columns = [f"{row[1]}\t{row[3]}" if len(row) > 3 else "" for row in rows if row[0][:1] != "#"]
+    (folder / "tagged.columns").write_text("\n".join(columns), "utf-8")
+
+
+def binarizing(folder: Path, name: str) -> Command:
+    sets = [option for kind in ("train", "valid") for option in (f"--{kind}", folder / name)]
+    options = ["--destdir", folder / "data", "--words", "100%"]
+    return Command(program("preprocess/binarize_tagging.py"), [*sets, *options])
+
+
+@cache
+def _data() -> TemporaryDirectory:
+    folder = TemporaryDirectory(prefix="fuzz-tagging-")
+    write_tagged(Path(folder.name))
+    must_pass(binarizing(Path(folder.name), "tagged.conllu"))
+    return folder
+
+
+def build_data(folder: Path) -> None:
+    shutil.copytree(Path(_data().name) / "data", folder / "data")
+
+
+def build_vectors(folder: Path) -> None:
+    build_data(folder)
+    words = sorted({word for line in WORDS for word in line.split()})
+    rows = [
+        " ".join([word, *(f"{k / 7 + j:.3f}" for j in range(WIDTH))])
+        for k, word in enumerate(words)
+    ]
+    header = f"{len(words)} {WIDTH}"
+    (folder / "vectors.vec").write_text("\n".join([header, *rows, ""]), "utf-8")
+
+
+def read_all(folder: Path) -> None:
+    """What a training reads: the dictionaries and every batch."""
+    from fairseq_posattn.tasks.tagging import TaggingConfig, TaggingTask
+
+    task = TaggingTask.setup_task(TaggingConfig(data=str(folder / "data")))
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    for k in range(0, len(dataset), 3):
+        batch = dataset.collater([dataset[j] for j in range(k, min(k + 3, len(dataset)))])
+        for name, dictionary in (
+            ("words", task.vocabulary.words),
+            ("spellings", task.vocabulary.chars),
+        ):
+            assert batch["net_input"][name].min() >= 0
+            assert batch["net_input"][name].max() < len(dictionary)
+
+
+def load_vectors(folder: Path) -> None:
+    import torch
+
+    from fairseq_posattn.tagging.vectors import load_vectors
+    from fairseq_posattn.tagging.vocabulary import Vocabulary
+
+    words = Vocabulary.load(folder / "data").words
+    embedding = torch.zeros(len(words), WIDTH)
+    load_vectors(str(folder / "vectors.vec"), words, embedding)
+    assert embedding.isfinite().all()
+
+
+for name in ("tagged.conllu", "tagged.columns"):
+    add(
+        InputClass(
+            name,
+            write_tagged,
+            lambda folder, name=name: binarizing(folder, name),
+            damaged=[name],
+            mutations=COLUMNS,
+            outputs=["data/*"],
+        )
+    )
+READ = {"build": build_data, "command": lambda folder: Command(lambda: read_all(folder))}
+add(InputClass("tagging.json", damaged=["data/tagging.json"], mutations=JSON, **READ))
+add(
+    InputClass(
+        "dictionaries of the tagger",
+        damaged=["data/dict.*.txt", "data/ambiguous.txt"],
+        mutations=COLUMNS,
+        also_named=["dict.word.txt", "dict.char.txt", "dict.tag.txt", "train.word", "train.char"],
+        **READ,
+    )
+)
+add(
+    InputClass(
+        ".bin and .idx of the tagger",
+        damaged=["data/train.*"],
+        mutations=OFFSETS,
+        also_named=[f"train.{kind}" for kind in ("word", "char", "tag")],
+        **READ,
+    )
+)
+add(
+    InputClass(
+        "word vectors",
+        build_vectors,
+        lambda folder: Command(lambda: load_vectors(folder)),
+        damaged=["vectors.vec"],
+        mutations=COLUMNS,
+    )
+)

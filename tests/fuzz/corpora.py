@@ -1,0 +1,120 @@
+"""Small corpora that several classes damage: text, trees, merges, binary data."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from .registry import program
+from .runner import Command, run
+
+WORDS = [
+    "der alte Hund sieht im Garten einen Ball .",
+    "ein Kind lacht .",
+    "",
+    "die Gärtnerin gießt den kleinen Baum und singt dabei ein Lied .",
+    "Hunde lachen nicht .",
+    "im Garten steht ein Baum .",
+    "der Hund sieht das Kind .",
+    "das Kind singt .",
+]
+TARGET = [
+    "the old dog sees a ball in the garden .",
+    "a child laughs .",
+    "",
+    "the gardener waters the small tree and sings a song .",
+    "dogs do not laugh .",
+    "there is a tree in the garden .",
+    "the dog sees the child .",
+    "the child sings .",
+]
+
+
+def parents_of(words: list[str]) -> list[int]:
+    """The second word is the root; each other hangs from it or from the one before."""
+    if len(words) < 2:
+        return [0] * len(words)
+    return [2, 0, *(2 if k % 2 else k - 1 for k in range(3, len(words) + 1))]
+
+
+def conllu(words: list[str], tags: bool = True) -> str:
+    rows = [f"# text = {' '.join(words)}"]
+    for k, (word, parent) in enumerate(zip(words, parents_of(words), strict=True), start=1):
+        tag = ("PUNCT" if word == "." else "NOUN" if word[0].isupper() else "X") if tags else "_"
+        relation = "dep" if parent else "root"
+        rows.append(f"{k}\t{word}\t_\t{tag}\t_\t_\t{parent}\t{relation}\t_\t_")
+    return "\n".join(rows) + "\n\n"
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def write_text(folder: Path, prefix: str = "train") -> None:
+    """PREFIX.de, PREFIX.en, PREFIX.conllu, PREFIX.words, PREFIX.parents."""
+    sentences = [line.split() for line in WORDS]
+    write_lines(folder / f"{prefix}.de", WORDS)
+    write_lines(folder / f"{prefix}.en", TARGET)
+    write_lines(folder / f"{prefix}.words", WORDS)
+    parents = [" ".join(map(str, parents_of(words))) for words in sentences]
+    write_lines(folder / f"{prefix}.parents", parents)
+    text = "".join(conllu(words) for words in sentences)
+    (folder / f"{prefix}.conllu").write_text(text, encoding="utf-8")
+
+
+def must_pass(command: Command) -> None:
+    ended = run(command)
+    if ended.code != 0:
+        raise AssertionError(ended)
+
+
+def learn_merges(folder: Path) -> None:
+    """codes, of the text of `write_text`."""
+    texts = [folder / "train.de", folder / "train.en"]
+    options = ["learn", *texts, "--codes", folder / "codes", "--symbols", 30]
+    must_pass(Command(program("preprocess/segment.py"), options))
+
+
+def segmented(folder: Path, text: Path, out: Path) -> None:
+    options = ["apply", text, "--codes", folder / "codes", "--out", out]
+    must_pass(Command(program("preprocess/segment.py"), options))
+
+
+def write_pieces(folder: Path) -> None:
+    """text/, and pieces.de, pieces.en, pieces.de.trees made of it."""
+    text = folder / "text"
+    text.mkdir()
+    write_text(text)
+    learn_merges(text)
+    for language in ("de", "en"):
+        segmented(text, text / f"train.{language}", folder / f"pieces.{language}")
+    files = ["--words", text / "train.words", "--parents", text / "train.parents"]
+    options = [*files, "--pieces", folder / "pieces.de"]
+    must_pass(Command(program("preprocess/project.py"), options))
+
+
+def binarizing(pieces: Path, destination: Path) -> Command:
+    """Of the files that `write_pieces` makes."""
+    options = ["--source-lang", "de", "--target-lang", "en", "--destdir", destination]
+    files = ["--trainpref", pieces / "pieces", "--validpref", pieces / "pieces"]
+    return Command(program("preprocess/binarize.py"), [*options, *files])
+
+
+@cache
+def _binarised() -> TemporaryDirectory:
+    folder = TemporaryDirectory(prefix="fuzz-data-")
+    pieces = Path(folder.name) / "pieces"
+    pieces.mkdir()
+    with contextlib.redirect_stdout(io.StringIO()):
+        write_pieces(pieces)
+        must_pass(binarizing(pieces, Path(folder.name) / "data"))
+    return folder
+
+
+def copy_binarised(folder: Path) -> None:
+    """data/ with trees: the sets train and valid, made once."""
+    shutil.copytree(Path(_binarised().name) / "data", folder / "data")

@@ -1,0 +1,213 @@
+"""One damaged input: a command runs on it in this process, and what it did is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+from unittest import mock
+
+from fairseq_posattn import command_line
+
+from .mutations import Mutation
+
+LONGEST_MESSAGE = 300
+SECONDS = 300  # for an input: one that is waited for hangs, even where the machine is busy
+UNEXPECTED = getattr(command_line, "UNEXPECTED", "unexpected error")
+MOST_MUTATIONS = 3
+
+
+class Command(NamedTuple):
+    """What a program's entry point is given; stdin: the name of a file."""
+
+    main: Callable[[], None]
+    arguments: Sequence[object] = ()
+    stdin: Path | None = None
+
+
+@dataclass(frozen=True)
+class InputClass:
+    """A kind of input, and a command that reads it. See the package's docstring."""
+
+    name: str
+    build: Callable[[Path], None]
+    command: Callable[[Path], Command]
+    damaged: Sequence[str]
+    mutations: Sequence[Mutation]
+    outputs: Sequence[str] = ()
+    left: Sequence[str] = ()
+    also_named: Sequence[str] = ()
+    result: Callable[[Path], Any] | None = None
+    share: float = 1.0
+
+
+class Ended(NamedTuple):
+    """What a command ended with, and what it printed."""
+
+    code: object
+    stdout: str
+    stderr: str
+
+
+class Failure(NamedTuple):
+    """An input that was not treated as it should be."""
+
+    number: int
+    damage: str
+    reason: str
+
+
+class Hangs(BaseException):
+    """Not an Exception, so that no program catches it."""
+
+
+@dataclass
+class Fuzzed:
+    """A class at work in a folder, with a seed; inputs are numbered, and each can be repeated."""
+
+    kind: InputClass
+    folder: Path
+    seed: int
+
+    def __post_init__(self):
+        self.sound = self.folder / "sound"
+        self.copy.mkdir(parents=True)
+        self.kind.build(self.copy)  # where it will lie: some files hold their own paths
+        self.copy.rename(self.sound)
+        ended = self.run_on_copy(lambda folder: None)
+        if ended.code != 0:
+            raise AssertionError(f"{self.kind.name}: the undamaged input ends with {ended}")
+        self.expected = self.kind.result and self.kind.result(self.copy)
+
+    @property
+    def copy(self) -> Path:
+        return self.folder / "copy"
+
+    def run_on_copy(self, damage: Callable[[Path], None]) -> Ended:
+        shutil.rmtree(self.copy, ignore_errors=True)
+        shutil.copytree(self.sound, self.copy, symlinks=True)
+        damage(self.copy)
+        self.before = listing(self.copy)
+        return run(self.kind.command(self.copy))
+
+    def failure(self, number: int) -> Failure | None:
+        """Damage input `number`, run the command on it; what was wrong with its end, or None."""
+        random = Random(f"{self.kind.name} {self.seed} {number}")
+        done: list[str] = []
+
+        def damage(folder: Path) -> None:
+            path = random.choice(damageable(self.kind, folder))
+            data = path.read_bytes()
+            for _ in range(random.randint(1, MOST_MUTATIONS)):
+                mutation = random.choice(self.kind.mutations)
+                data = mutation(data, random)
+                done.append(mutation.__name__)
+            path.write_bytes(data)
+            done.insert(0, str(path.relative_to(folder)))
+
+        ended = self.run_on_copy(damage)
+        reason = self.fault(ended, done[0])
+        return reason and Failure(number, " ".join(done), reason)
+
+    def fault(self, ended: Ended, damaged: str) -> str | None:
+        new = sorted(listing(self.copy) - self.before)
+        if ended.code == 0:
+            return self.fault_of_success(new)
+        if ended.code not in (1, 2):
+            return f"ended with {ended.code}: {ended.stderr[-300:]}"
+        if unfinished := [n for n in new if not any(fnmatch(n, p) for p in self.kind.left)]:
+            return f"left {', '.join(unfinished)} behind: {ended.stderr[-300:]}"
+        names = [Path(damaged).name, *self.kind.also_named]
+        return fault_of_message(ended.stderr, names)
+
+    def fault_of_success(self, new: list[str]) -> str | None:
+        allowed = [*self.kind.outputs, *self.kind.left]
+        if unfinished := [n for n in new if not any(fnmatch(n, p) for p in allowed)]:
+            return f"ended well, and left {', '.join(unfinished)} behind"
+        if self.kind.result and self.kind.result(self.copy) != self.expected:
+            return "ended well with another result"
+        return None
+
+
+def fault_of_message(stderr: str, names: Sequence[str]) -> str | None:
+    """What is wrong with the line that an error ends with."""
+    lines = [line for line in stderr.split("\n") if line.strip()]
+    errors = [line for line in lines if re.match(r"(\S+: )?error: ", line)]
+    if "Traceback" in stderr:
+        return f"a traceback: {stderr[-2000:]}"
+    if len(errors) != 1 or lines[-1] != errors[0]:
+        return f"not one line 'error: ...' at the end: {stderr[-1000:]}"
+    if len(errors[0]) > LONGEST_MESSAGE:
+        return f"a line of {len(errors[0])} characters: {errors[0][:300]}"
+    if UNEXPECTED in errors[0]:
+        return f"not foreseen: {errors[0]}"
+    if not any(name in errors[0] for name in names):
+        return f"does not name {' or '.join(names)}: {errors[0]}"
+    return None
+
+
+def damageable(kind: InputClass, folder: Path) -> list[Path]:
+    found = sorted({path for pattern in kind.damaged for path in folder.glob(pattern)})
+    if not found:
+        raise AssertionError(f"{kind.name}: no file of {kind.damaged}")
+    return found
+
+
+def listing(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+
+
+def run(command: Command) -> Ended:
+    """Run a program's entry point as the program itself would run."""
+    stdout, stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace") for _ in "12")
+    given = command.stdin.read_bytes() if command.stdin else b""
+    stdin = io.TextIOWrapper(io.BytesIO(given), "utf-8", "surrogateescape")
+    argv = ["program", *map(str, command.arguments)]
+    code: object = 0
+    with (
+        mock.patch.multiple(sys, argv=argv, stdin=stdin, stdout=stdout, stderr=stderr),
+        hanging_after(SECONDS),
+    ):
+        try:
+            command_line.run(command.main)
+        except SystemExit as end:
+            code = end.code or 0
+        except Hangs:
+            code = f"no end within {SECONDS} s"
+        except BaseException as error:
+            code = f"a traceback: {place_of(error)}: {type(error).__name__}: {str(error)[:200]}"
+    return Ended(code, text_of(stdout), text_of(stderr))
+
+
+def place_of(error: BaseException) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{last.filename}:{last.lineno}"
+
+
+def text_of(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    return stream.buffer.getvalue().decode("utf-8")
+
+
+@contextlib.contextmanager
+def hanging_after(seconds: float) -> Iterator[None]:
+    def stop(number, frame):
+        raise Hangs
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

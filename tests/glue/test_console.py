@@ -1,0 +1,59 @@
+"""posattn-generate and its kin keep in their log what the next command of the README reads."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import PLUGIN, ROOT
+
+
+def script(name: str, *arguments, out: Path | None = None) -> str:
+    """The installed command, whose stdout goes to a file; its stdout."""
+    command = shutil.which(f"posattn-{name}", path=os.path.dirname(sys.executable))
+    if command is None:
+        pytest.skip("the package is not installed")
+    return run(command, *arguments, out=out)
+
+
+def run(*command, out: Path | None = None) -> str:
+    env = {**os.environ, "PYTHONPATH": str(PLUGIN.parent), "OMP_NUM_THREADS": "1"}
+    parts = [str(part) for part in command]
+    result = subprocess.run(parts, capture_output=True, text=True, env=env, cwd=ROOT)
+    assert result.returncode == 0, result.stderr[-3000:]
+    if out is not None:
+        out.write_text(result.stdout)
+    return result.stdout
+
+
+OPTIONS = ["--task", "structured_translation", "-s", "src", "-t", "tgt", "--cpu"]
+OPTIONS += ["--batch-size", "16", "--beam", "2"]
+
+
+@pytest.mark.long
+def test_from_generate_to_a_score_as_in_the_readme(tree_model, toy_data, tmp_path):
+    log, text, found = (tmp_path / name for name in ("generate.log", "hyp.tgt", "scores.json"))
+    script("generate", toy_data, "--path", tree_model, *OPTIONS, "--gen-subset", "test", out=log)
+    assert log.read_text().count("Translated 60 sentences") == 1
+    run(sys.executable, "-m", "fairseq_posattn.evaluation.texts", toy_data, log, "--out", text)
+    options = ["--references", toy_data.parent / "raw/test.tgt", "--target-lang", "tgt"]
+    options += ["--name", "tree", "--test", "toy", "--generate-log", log, "--json", found]
+    script("score", text, *options)
+    assert json.loads(found.read_text())["speed"]["translation"]["sentences"] == 60
+
+
+@pytest.mark.long
+def test_a_file_of_results_has_the_line_too(tree_model, toy_data, tmp_path):
+    options = [toy_data, "--path", tree_model, *OPTIONS, "--results-path", tmp_path / "results"]
+    assert "Translated" not in script("generate", *options)
+    written = (tmp_path / "results/generate-test.txt").read_text()
+    assert written.count("Translated 60 sentences") == 1 and written.count("\nH-") == 60
+
+
+@pytest.mark.long
+def test_a_validation_prints_its_result(tree_model, toy_data):
+    assert "| loss " in script("validate", toy_data, "--path", tree_model, *OPTIONS[:-2])

@@ -1,0 +1,148 @@
+"""What fairseq answers with a traceback or an assertion ends in one line that says what to do."""
+
+import os
+import re
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+from trainings import train
+
+import in_process
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.lists import refuse_split_path
+from fairseq_posattn.preparation.binarize import binarize, parser
+from fairseq_posattn.preparation.prepare import prepare
+from in_process import generate, interactive
+
+
+def refusal(result) -> str:
+    """The message that a program ends with, which becomes one line: see test_one_line.py."""
+    assert isinstance(result.error, InputError), result.error
+    assert len(str(result.error)) <= 300
+    return str(result.error)
+
+
+# lengths
+
+
+@pytest.fixture(scope="module")
+def short_model(corpora, tmp_path_factory) -> Path:
+    """It takes twelve pieces."""
+    folder = tmp_path_factory.mktemp("short")
+    options = ["--max-source-positions", "12", "--max-target-positions", "12"]
+    options += ["--skip-invalid-size-inputs-valid-test", "--max-update", "1"]
+    train("stock", corpora, folder, *options)
+    return folder / "checkpoint_last.pt"
+
+
+STOCK = ["--task", "translation"]
+
+
+@pytest.mark.parametrize("task", [STOCK, []], ids=["stock", "tree"])
+def test_a_line_longer_than_the_model_takes(task, short_model, corpora):
+    """Its number counts all lines, not those of a buffer."""
+    text = "tse tse\n" * 3 + "tse " * 20 + "\ntse\n"
+    options = [*task, "--buffer-size", "2", "--batch-size", "2"]
+    result = interactive(corpora / "translation", short_model, text, *options, check=False)
+    assert result.output.count("H-") == 2
+    assert refusal(result) == (
+        "line 4 of the input: 21 pieces, but at most 12 and 12 pieces are taken; shorten it, or "
+        "leave such sentences out with --skip-invalid-size-inputs-valid-test"
+    )
+
+
+def test_a_sentence_of_the_data_longer_than_the_model_takes(short_model, corpora, toy_data):
+    data = corpora / "translation"
+    message = refusal(generate(data, short_model, *STOCK, check=False))
+    found = re.match(r"sentence (\d+) of the data \(counted from 0\): (\d+) and (\d+) p", message)
+    texts = [(toy_data.parent / f"test.{side}").read_text() for side in ("src", "tgt")]
+    lengths = [len(text.split("\n")[int(found[1])].split()) + 1 for text in texts]
+    assert lengths == [int(found[2]), int(found[3])] and max(lengths) > 12
+    skipping = ["--skip-invalid-size-inputs-valid-test"]
+    assert "H-" in generate(data, short_model, *STOCK, *skipping).output
+
+
+@pytest.mark.parametrize("kind", ["stock", "tree"])
+def test_fewer_tokens_than_a_sentence(kind, models, toy_data):
+    """The message says how many are enough."""
+    task = ["--task", "translation"] if kind == "stock" else []
+    model = models / kind / "checkpoint_last.pt"
+    options = [*task, "--batch-size", "9", "--max-tokens"]
+    message = refusal(generate(toy_data, model, *options, "5", check=False))
+    longest = re.fullmatch(
+        r"--max-tokens 5: the longest sentence has (\d+) pieces; give at least --max-tokens \1, or "
+        "--batch-size instead",
+        message,
+    )[1]
+    generate(toy_data, model, *options, longest)
+    assert refusal(generate(toy_data, model, *options, int(longest) - 1, check=False))
+
+
+def test_fewer_tokens_than_a_line(stock_model, toy_data):
+    options = [*STOCK, "--max-tokens", "5", "--buffer-size", "9"]
+    result = interactive(toy_data, stock_model, "tse\n" + "tse " * 9, *options, check=False)
+    assert "--max-tokens 5: the longest sentence has 10 pieces" in refusal(result)
+
+
+# characters at which fairseq splits
+
+
+def test_paths_that_are_several():
+    refuse_split_path("a:b", ":")  # neither is there: fairseq says so
+    refuse_split_path("/tmp:/tmp", ":")
+
+
+@pytest.mark.parametrize("listed", ["{0}/x:y", "{0}/x:y:{0}/z", "{0}/z:{0}/x:y", "{0}/u:v:w"])
+def test_a_path_that_would_be_split(listed, tmp_path):
+    for name in ("x:y", "z", "u:v:w"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match="fairseq would split this path at ':'; rename"):
+        refuse_split_path(listed.format(tmp_path), ":")
+    refuse_split_path(f"{tmp_path}/z:{tmp_path}/z", ":")
+
+
+@pytest.mark.parametrize("task", [STOCK, []], ids=["stock", "tree"])
+def test_a_colon_in_the_folder_of_data(task, toy_data, tmp_path):
+    data = tmp_path / "a:b"
+    data.symlink_to(toy_data)
+    result = training(data, tmp_path / "run", *task)
+    assert refusal(result).startswith(f"{data}: fairseq would split this path at ':'")
+    assert not (tmp_path / "run").exists() or not list((tmp_path / "run").glob("*.pt"))
+
+
+def test_a_colon_in_the_name_of_a_checkpoint(stock_model, toy_data, tmp_path):
+    model = tmp_path / "a:b.pt"
+    model.symlink_to(stock_model)
+    for program in (generate, lambda *args, **kwargs: interactive(*args[:2], "tse", **kwargs)):
+        result = program(toy_data, model, *STOCK, check=False)
+        assert refusal(result).startswith(f"{model}: fairseq would split this path at ':'")
+    generate(toy_data, f"{stock_model}:{stock_model}", *STOCK)  # an ensemble
+
+
+@pytest.mark.parametrize("option", ["--validpref", "--testpref"])
+def test_a_comma_in_a_prefix(option, toy_data, tmp_path):
+    folder = tmp_path / "a,b"
+    folder.symlink_to(toy_data.parent)
+    options = ["--source-lang", "src", "--target-lang", "tgt", "--trainpref", folder / "train"]
+    with pytest.raises(InputError, match=r"a,b/dev: fairseq would split this path at ','"):
+        binarized(*options, option, folder / "dev", "--destdir", tmp_path / "out")
+    with pytest.raises(InputError, match=r"--destdir .*: fairseq splits such paths at ':'"):
+        binarized(*options, "--destdir", tmp_path / "a:b")
+    assert sorted(os.listdir(tmp_path)) == ["a,b"]
+
+
+@pytest.mark.parametrize(("out", "work"), [("a:b", "work"), ("data", "a,b.work")])
+def test_folders_of_a_preparation(out, work, tmp_path):
+    """Refused before the long work starts."""
+    with pytest.raises(InputError, match=r"fairseq splits such paths at '[:,]'; name a folder"):
+        prepare(Namespace(out=tmp_path / out, work=tmp_path / work))
+    assert not list(tmp_path.iterdir())
+
+
+def training(data: Path, save_dir: Path, *options):
+    return in_process.train(data, save_dir, *options, check=False)
+
+
+def binarized(*options) -> None:
+    binarize(parser().parse_args([str(option) for option in options]))

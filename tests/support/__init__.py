@@ -1,0 +1,1 @@
+"""Real daemons for the tests: Slurm and Ray on this machine."""
