@@ -71,8 +71,7 @@ class Job:
     def goes_on(self) -> None:
         """It waits in the queue again; let it run to its end."""
         self.slurm.begin_soon(self.number)
-        self.slurm.wait_until(lambda: self.slurm.state(self.number) not in ("PENDING", "RUNNING"))
-        assert self.slurm.state(self.number) == "COMPLETED", self.log.read_text()[-2000:]
+        assert self.slurm.state_at_the_end(self.number) == "COMPLETED", self.log.read_text()[-2000:]
         assert "Loaded checkpoint" in self.log.read_text()
 
 
@@ -102,7 +101,7 @@ def test_queued_again_before_the_time_is_up(slurm, small, tmp_path):
     options = ("--time=1", "--signal=B:USR1@45")
     job = Job(slurm, small, tmp_path / "job", *options, updates=100000).submit()
     slurm.wait_until(lambda: slurm.show(job.number)["Restarts"] == "1")
-    assert slurm.state(job.number) == "PENDING"
+    slurm.wait_until(lambda: slurm.state(job.number) == "PENDING")
 
 
 def test_a_training_that_fails_is_not_queued_again(slurm, small, tmp_path):
@@ -112,8 +111,7 @@ def test_a_training_that_fails_is_not_queued_again(slurm, small, tmp_path):
     slurm.take_nodes("-w", "n1")
     slurm.begin_soon(job.number)
     (job.experiment.work / "data").unlink()
-    slurm.wait_until(lambda: slurm.state(job.number) not in ("PENDING", "RUNNING"))
-    assert slurm.state(job.number) == "FAILED"
+    assert slurm.state_at_the_end(job.number) == "FAILED"
     assert slurm.show(job.number)["Restarts"] == "1"
 
 
@@ -131,8 +129,7 @@ def test_two_nodes(slurm, small, tmp_path):
             job.wait_until_it_trains()
             slurm.run("scancel", "--signal=USR1", job.number)  # to the training, not the script
             job.goes_on()
-        slurm.wait_until(lambda job=job: slurm.state(job.number) not in ("PENDING", "RUNNING"))
-        assert slurm.state(job.number) == "COMPLETED", job.log.read_text()[-2000:]
+        assert slurm.state_at_the_end(job.number) == "COMPLETED", job.log.read_text()[-2000:]
         folder = job.experiment.work / "runs/sequence.demo"
         logs = {path.name: path.read_text() for path in folder.glob("*.log")}
         assert sorted(logs) == ["train.log", "train.n2.log"]
@@ -144,8 +141,7 @@ def test_two_nodes(slurm, small, tmp_path):
 def test_a_job_without_what_it_needs(slurm, tmp_path, arguments):
     log = tmp_path / "log"
     job = slurm.sbatch("--output", log, ROOT / SCRIPT, *arguments, cwd=tmp_path)
-    slurm.wait_until(lambda: slurm.state(job) not in ("PENDING", "RUNNING"))
-    assert slurm.state(job) == "FAILED"
+    assert slurm.state_at_the_end(job) == "FAILED"
     [line] = log.read_text().splitlines()
     assert line.startswith(f"train.sbatch: '{' '.join(arguments)}': name a recipe and a model")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import re
 import shutil
@@ -177,6 +178,7 @@ def run(command: Command) -> Ended:
     with (
         mock.patch.multiple(sys, argv=argv, stdin=stdin, stdout=stdout, stderr=stderr),
         hanging_after(SECONDS),
+        no_collection_of_garbage(),
     ):
         try:
             command_line.run(command.main)
@@ -197,6 +199,17 @@ def place_of(error: BaseException) -> str:
 def text_of(stream: io.TextIOWrapper) -> str:
     stream.flush()
     return stream.buffer.getvalue().decode("utf-8")
+
+
+@contextlib.contextmanager
+def no_collection_of_garbage() -> Iterator[None]:
+    """What other tests have left would be destroyed in the middle of this program. At the limit of
+    recursion their destructors fail, and Python prints that where the program's own line is due."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextlib.contextmanager

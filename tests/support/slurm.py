@@ -17,6 +17,7 @@ from support.loopback import Loopback
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol")
 NODES = ("n1", "n2")
 CPUS, MEGABYTES = 2, 12000
+UNDER_WAY = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED")
 CONFIGURATION = """\
 ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
@@ -151,6 +152,11 @@ class Slurm:
 
     def state(self, job: str) -> str:
         return self.show(job)["JobState"]
+
+    def state_at_the_end(self, job: str) -> str:
+        """The state of a job, once it neither waits, nor runs, nor is being tidied up."""
+        self.wait_until(lambda: self.state(job) not in UNDER_WAY)
+        return self.state(job)
 
     def begin_soon(self, job: str) -> None:
         """Take from a job that was queued again the two minutes that Slurm lets it wait, but for
