@@ -1,20 +1,7 @@
 #!/usr/bin/env python3
-r"""Pieces and trees -> a folder for fairseq-train: dictionaries, binary text and tree files.
+"""Run posattn-binarize from a checkout."""
 
-    python preprocess/binarize.py --source-lang en --target-lang de \
-        --trainpref work/train --validpref work/valid --destdir data-bin
+from fairseq_posattn.cli.binarize import command
 
-Takes the options of fairseq-preprocess; PREFIX.SRC.trees must lie beside each PREFIX.SRC.
-"""
-
-from fairseq_posattn import command_line
-
-
-def main() -> None:
-    from fairseq_posattn.preparation.binarize import binarize, parser
-
-    binarize(parser().parse_args())
-
-
-if __name__ == "__main__":
-    command_line.run(main)
+if __name__ == "__main__":  # worker processes import this file
+    command()

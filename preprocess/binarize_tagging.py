@@ -1,21 +1,7 @@
 #!/usr/bin/env python3
-r"""Tagged sentences -> a folder for fairseq-train --task tagging.
+"""Run posattn-binarize-tagging from a checkout."""
 
-    python preprocess/binarize_tagging.py --train af-train.conllu --valid af-dev.conllu \
-        --test af-test.conllu --destdir data-bin
+from fairseq_posattn.cli.binarize_tagging import command
 
-Files are CoNLL-U (--column upos or xpos) or have two columns, word and tag; .gz, .xz and .zst too.
-"""
-
-from fairseq_posattn import command_line
-
-
-def main() -> None:
-    from fairseq_posattn.preparation.binarize_tagging import binarize, describe, parser
-
-    args = parser().parse_args()
-    print(f"{args.destdir}: {describe(binarize(args))}")
-
-
-if __name__ == "__main__":
-    command_line.run(main)
+if __name__ == "__main__":  # worker processes import this file
+    command()

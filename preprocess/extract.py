@@ -1,49 +1,7 @@
 #!/usr/bin/env python3
-"""CoNLL-U -> OUT.words and OUT.parents, one sentence a line.
+"""Run posattn-extract from a checkout."""
 
-python preprocess/extract.py train.conllu.xz --out work/train
-"""
+from fairseq_posattn.cli.extract import command
 
-import argparse
-
-from fairseq_posattn import command_line
-from fairseq_posattn.preparation.extract import extract
-from fairseq_posattn.trees.checks import SEVERAL_ROOTS
-
-
-def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "treebanks",
-        nargs="+",
-        metavar="CONLLU",
-        help="CoNLL-U, plain, .gz, .xz or .zst; several are joined",
-    )
-    parser.add_argument("--out", required=True, help="where to write: OUT.words and OUT.parents")
-    parser.add_argument(
-        "--tokens",
-        action="store_true",
-        help="write words as the text has them: multiword tokens (im), not their words (in dem)",
-    )
-    parser.add_argument(
-        "--several-roots",
-        choices=SEVERAL_ROOTS,
-        default="error",
-        help="several roots: an error (default), or the first stays and the others hang from it",
-    )
-    return parser.parse_args()
-
-
-def main() -> None:
-    options = parse_options()
-    found = extract(options.treebanks, options.out, options.several_roots, options.tokens)
-    print(
-        f"{options.out}: {found.sentences} sentences, {found.words} words, "
-        f"{found.without_tree} sentences without a tree"
-    )
-
-
-if __name__ == "__main__":
-    command_line.run(main)
+if __name__ == "__main__":  # worker processes import this file
+    command()

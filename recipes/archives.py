@@ -13,7 +13,8 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from fairseq_posattn.files import InputError, replaced_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole
 
 CHUNK = 1 << 20
 # NotImplementedError: a method of packing that Python does not know; RuntimeError: a password

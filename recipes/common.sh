@@ -99,14 +99,14 @@ has_pip() {
     "$environment/bin/python" -m pip --version >>"$log" 2>&1
 }
 
-# Sets python to the first that will do.
+# Sets python to the first that will do: for 3.12 fairseq-fixed has a wheel, for the others it is built.
 find_python() {
     local candidate version found='' without_venv=''
     if [[ -n ${PYTHON:-} ]]; then
         command -v "$PYTHON" >/dev/null || give_up "PYTHON=$PYTHON is no program"
         check_python_version "$PYTHON" 'set PYTHON to such a Python'
     fi
-    for candidate in ${PYTHON:+"$PYTHON"} python3.11 python3.12 python3.10 python3; do
+    for candidate in ${PYTHON:+"$PYTHON"} python3.12 python3.11 python3.13 python3.10 python3; do
         version=$(python_version "$candidate") || continue
         found+=", $version ($candidate)"
         right_version "$version" || continue
@@ -122,7 +122,7 @@ find_python() {
         give_up "$without_venv has no venv module: install it (Debian, Ubuntu: apt install python$version-venv)"
     fi
     found=${found:+Python ${found#, }}
-    give_up "found ${found:-no python3}, need Python 3.10 to 3.12: install one (Debian, Ubuntu: apt install python3.11 python3.11-venv) or set PYTHON=/path/to/python"
+    give_up "found ${found:-no python3}, need Python 3.10 to 3.13: install one (Debian, Ubuntu: apt install python3.12 python3.12-venv) or set PYTHON=/path/to/python"
 }
 
 python_version() {
@@ -130,13 +130,13 @@ python_version() {
 }
 
 right_version() {
-    [[ $1 == 3.10 || $1 == 3.11 || $1 == 3.12 ]]
+    [[ $1 == 3.10 || $1 == 3.11 || $1 == 3.12 || $1 == 3.13 ]]
 }
 
 check_python_version() { # PYTHON REMEDY
     local version
     version=$(python_version "$1") || give_up "$1 does not run"
-    right_version "$version" || give_up "found Python $version ($1), need Python 3.10 to 3.12: $2"
+    right_version "$version" || give_up "found Python $version ($1), need Python 3.10 to 3.13: $2"
 }
 
 check_space() { # LACKING REQUIREMENTS

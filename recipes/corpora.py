@@ -19,8 +19,10 @@ from pathlib import Path
 from archives import unpack
 from downloads import fetch
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, count_lines, read_lines, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import count_lines, read_lines
 
 PACKED = ("", ".gz", ".xz", ".zst")
 

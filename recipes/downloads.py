@@ -20,7 +20,9 @@ from typing import BinaryIO
 
 from sources import SIZE, Source, sources
 
-from fairseq_posattn.files import PACKING_ERRORS, InputError, full_disk_named
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import full_disk_named
+from fairseq_posattn.io.files import PACKING_ERRORS
 from fairseq_posattn.io.lock import locked
 
 CHUNK = 1 << 20

@@ -101,7 +101,7 @@ prepare() {
     [[ -n $dry_run ]] || mkdir -p "$raw"
     collect "$from"
     local test_prefixes=("${tests[@]/#/$raw/}")
-    do_or_show python "$checkout/preprocess/prepare.py" --source "$source" --target "$target" \
+    do_or_show python -m fairseq_posattn.cli.prepare --source "$source" --target "$target" \
         --train "$raw/train" --valid "$raw/$valid" --test "${test_prefixes[@]}" --out "$data" \
         "${prepare_options[@]}" "${rest[@]}"
     expect "$data.work/train.clean.$source" "${kept[@]}"
@@ -390,7 +390,7 @@ average_last() { # NUMBER
     if is_fresh "$folder/averaged" "$folder/finished" && [[ $(<"$folder/averaged") == "$1" ]]; then
         return
     fi
-    do_or_show python -m fairseq_posattn.checkpoints.average "$folder" --last "$1" \
+    do_or_show python -m fairseq_posattn.cli.average "$folder" --last "$1" \
         --out "$folder/averaged.pt"
     write_line "$folder/averaged" "$1"
 }
@@ -415,7 +415,7 @@ evaluate_one() { # TEST SUBSET
         options+=(--baseline "$work/runs/$baseline/$test.hyp" --baseline-name "$baseline")
     fi
     mapfile -t -O "${#options[@]}" options < <(references "$test")
-    do_or_show python -m fairseq_posattn.evaluation.score "$start.hyp" --json "$result" \
+    do_or_show python -m fairseq_posattn.cli.score "$start.hyp" --json "$result" \
         "${options[@]}" "${score_options[@]}"
 }
 
@@ -423,7 +423,7 @@ evaluate_one() { # TEST SUBSET
 make_examples() { # SUBSET OUT
     local numbers
     mapfile -t numbers < <(seq 0 $((examples - 1)))
-    do_or_show python -m fairseq_posattn.evaluation.examples "$data" --path "$folder/averaged.pt" \
+    do_or_show python -m fairseq_posattn.cli.examples "$data" --path "$folder/averaged.pt" \
         --gen-subset "$1" --sentences "${numbers[@]}" --trees "$work/data.work/$1.conllu.xz" \
         --beam "$beam" --lenpen "$lenpen" --out "$2"
 }
@@ -467,7 +467,7 @@ translate() { # DATA SUBSET START
         [[ -n $dry_run ]] || wait "$shard" || fail "translating failed; see $3.shard*"
     done
     trap - EXIT
-    do_or_show python -m fairseq_posattn.evaluation.texts "$data" "$3".shard* --sources "$3.src" \
+    do_or_show python -m fairseq_posattn.cli.translations "$data" "$3".shard* --sources "$3.src" \
         --out "$3.hyp"
 }
 
@@ -506,7 +506,7 @@ train_and_evaluate() { # MODEL SIZE RUN BASELINE [OPTION OF fairseq-train ...]
 
 report() { # RESULTS-FOLDER
     local results=("$1"/*.json)
-    do_or_show python -m fairseq_posattn.evaluation.report "${results[@]}" --title "$recipe" \
+    do_or_show python -m fairseq_posattn.cli.report "${results[@]}" --title "$recipe" \
         --out "$work/report.html"
 }
 

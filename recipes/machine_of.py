@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from fairseq_posattn import command_line
+from fairseq_posattn.io import command_line
 
 
 def main() -> None:

@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, read_json, written_whole
-from fairseq_posattn.parsing.work import fingerprint
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import read_json
 
 LONGEST_VALUE = 60  # of an option, in a message
 MOST_DIFFERENCES = 3  # in a message

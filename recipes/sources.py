@@ -10,7 +10,8 @@ import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from fairseq_posattn.files import InputError, read_lines
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_lines
 
 MOST_OF_UNKNOWN = 1 << 30  # bytes of a file whose size is not stated
 SCHEMES = ("http", "https", "ftp")

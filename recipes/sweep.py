@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn import command_line
-from fairseq_posattn.evaluation.report_shape import SCORE, read_shaped
-from fairseq_posattn.files import InputError, replaced_whole, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.score_record import Score
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.records import Open, read_record
 
 WINDOW = re.compile(r"window_([0-9]{1,4})(?:_across_([0-9]{1,4}))?\.")
 PUBLISHED_WINDOW = 11
+AGAIN = "delete it and start sweep.sh again"
+
+
+@dataclass(frozen=True)
+class Result(Open):
+    """What the sweep takes from the JSON of posattn-score."""
+
+    scores: dict[str, Score]
 
 
 def scores(folder: Path, size: str, test: str) -> dict[tuple[int, int], float]:
@@ -35,9 +46,10 @@ def baseline(folder: Path, size: str, test: str) -> float:
 
 
 def bleu_of(path: Path) -> float:
-    shape = {"scores": {"BLEU": SCORE}}
-    found = read_shaped(path, shape, "delete it and start sweep.sh again")
-    return found["scores"]["BLEU"]["score"]
+    scores = read_record(Result, path, AGAIN).scores
+    if "BLEU" not in scores:
+        raise InputError(f"{path}: has no BLEU; {AGAIN}")
+    return scores["BLEU"].score
 
 
 def markdown(found: dict[tuple[int, int], float], base: float) -> str:

@@ -11,30 +11,40 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_posattn import command_line
-from fairseq_posattn.evaluation.report_shape import (
-    NUMBER,
-    SCORE,
-    TEXT,
-    WHOLE,
-    Maybe,
-    Named,
-    read_shaped,
-)
-from fairseq_posattn.files import InputError, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.json_values import Text
+from fairseq_posattn.evaluation.score_record import Score, Training
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.records import ABSENT, Open, read_record
 from fairseq_posattn.io.tables import read_rows
 
 NONE = "–"
 AGAIN = "delete it and evaluate this model again"
 NAME = re.compile(r"[\w][\w.-]{0,99}")
-RESULT = {  # what the table takes from the JSON of posattn-score
-    "scores": Named(SCORE),
-    "baseline?": {"scores?": Named({"mark?": TEXT})},
-    "training?": {"parameters?": Maybe(WHOLE), "words_per_second?": Maybe(NUMBER)},
-}
+
+
+@dataclass(frozen=True)
+class Compared(Open):
+    mark: Text = ""
+
+
+@dataclass(frozen=True)
+class Baseline(Open):
+    scores: dict[str, Compared] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result(Open):
+    """What the table takes from the JSON of posattn-score."""
+
+    scores: dict[str, Score]
+    baseline: Baseline = field(default_factory=Baseline)
+    training: Training = ABSENT
 
 
 class Row(NamedTuple):
@@ -64,28 +74,28 @@ def rows(table: str) -> list[Row]:
     ]
 
 
-def result(folder: Path, row: Row, test: str) -> dict | None:
+def result(folder: Path, row: Row, test: str) -> Result | None:
     path = folder / f"{row.model}.{row.size}.{test}.json"
     if not path.exists():
         return None
-    found = read_shaped(path, RESULT, AGAIN)
-    if not {"BLEU", "NIST BLEU"} & set(found["scores"]):
+    found = read_record(Result, path, AGAIN)
+    if not {"BLEU", "NIST BLEU"} & set(found.scores):
         raise InputError(f"{path}: has no BLEU; {AGAIN}")
     return found
 
 
-def score(found: dict | None) -> str:
+def score(found: Result | None) -> str:
     """The one to compare: of several references NIST's, else sacrebleu's."""
     if found is None:
         return NONE
-    metric = "NIST BLEU" if "NIST BLEU" in found["scores"] else "BLEU"
-    compared = found.get("baseline", {}).get("scores", {}).get(metric, {})
-    return f"{found['scores'][metric]['score']:.2f}{compared.get('mark', '')}"
+    metric = "NIST BLEU" if "NIST BLEU" in found.scores else "BLEU"
+    compared = found.baseline.scores.get(metric, Compared())
+    return f"{found.scores[metric].score:.2f}{compared.mark}"
 
 
-def tokenised(found: dict | None) -> str:
-    scores = found["scores"] if found else {}
-    return f"{scores['tokenised BLEU']['score']:.2f}" if "tokenised BLEU" in scores else NONE
+def tokenised(found: Result | None) -> str:
+    scores = found.scores if found else {}
+    return f"{scores['tokenised BLEU'].score:.2f}" if "tokenised BLEU" in scores else NONE
 
 
 def million(parameters: float | None) -> str:
@@ -110,10 +120,11 @@ def markdown(table: list[Row], folder: Path) -> Iterator[str]:
     yield from signatures(table, folder)
 
 
-def trained(found: dict[str, dict | None]) -> list[str]:
-    training = next((f["training"] for f in found.values() if f and "training" in f), {})
-    speed = training.get("words_per_second")
-    return [million(training.get("parameters")), f"{speed:,.0f}" if speed else NONE]
+def trained(found: dict[str, Result | None]) -> list[str]:
+    told = (f.training for f in found.values() if f and f.training is not ABSENT)
+    training = next(told, Training())
+    speed = training.words_per_second
+    return [million(training.parameters), f"{speed:,.0f}" if speed else NONE]
 
 
 def signatures(table: list[Row], folder: Path) -> Iterator[str]:
@@ -121,10 +132,10 @@ def signatures(table: list[Row], folder: Path) -> Iterator[str]:
     seen: dict[str, None] = {}
     for row in table:
         for test in row.published:
-            scores = (result(folder, row, test) or {"scores": {}})["scores"]
+            scores = (result(folder, row, test) or Result({})).scores
             for metric in ("NIST BLEU", "BLEU", "tokenised BLEU"):
                 if metric in scores:
-                    seen[f"{metric}: `{scores[metric]['signature']}`"] = None
+                    seen[f"{metric}: `{scores[metric].signature}`"] = None
     if seen:
         yield ""
         yield "; ".join(seen) + "; ↑ ⇑: better than the first row of the size, p < 0.05, 0.01"

@@ -17,8 +17,8 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
-from commands import PLUGIN, ROOT, script, training_options
-from fairseq_posattn import command_line
+from commands import PLUGIN, training_options
+from fairseq_posattn.io import command_line
 
 OLD_FAIRSEQ = fairseq.__version__ == "0.12.2"
 
@@ -65,12 +65,12 @@ def call(program: str, *arguments, check: bool = True, input: str = "") -> Resul
 
 
 def end_of(program: str, *arguments) -> str:
-    """The line on stderr that a program of the project ends with, its path given from the root."""
+    """The line on stderr that a command of the project ends with."""
     stderr = io.StringIO()
     argv = [program, *map(str, arguments)]
     with mock.patch.object(sys, "argv", argv), contextlib.redirect_stderr(stderr):
         try:
-            command_line.run(script(ROOT / program).main)
+            command_line.run(import_module(f"fairseq_posattn.cli.{program}").main)
         except SystemExit as end:
             assert end.code in (0, 1, 2), stderr.getvalue()
     return stderr.getvalue().rstrip("\n").rpartition("\n")[2]

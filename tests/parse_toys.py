@@ -13,10 +13,10 @@ from pathlib import Path
 
 from commands import ROOT, run
 from fairseq_posattn.parsing.join import join
-from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.parsing.plan import plan
-from fairseq_posattn.parsing.shard import do_shard
-from fairseq_posattn.parsing.work import remove
+from fairseq_posattn.parsing.sharded_parse import remove
+from fairseq_posattn.parsing.worker import do_shard
+from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.trees.conllu import read_blocks
 
 NOUNS = ["Hund", "Wald", "Haus", "Mann", "Kind", "Garten", "Ball", "Berg", "Turm", "Fluss"]

@@ -5,7 +5,6 @@ in + dem. In the raw text there is also what normalisation takes away (curly quo
 commas, stray spaces), and training has pairs that the limits leave out.
 """
 
-import importlib.util
 import os
 import random
 import re
@@ -19,7 +18,8 @@ from filelock import FileLock
 
 import in_process
 import parse_toys
-from commands import FULL_TREE, ROOT
+from commands import FULL_TREE
+from fairseq_posattn.cli import prepare as prepare_command
 from parse_toys import CONTRACTIONS, NOUNS, VERBS, conllu_row
 
 SIZES = {"train": 160, "valid": 12, "test": 24}
@@ -138,26 +138,18 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
-def prepare_script():
-    """preprocess/prepare.py as a module."""
-    spec = importlib.util.spec_from_file_location("prepare_script", ROOT / "preprocess/prepare.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def parse_here(text, out, settings, cluster, shard_lines, trees, wait) -> None:
     """As prepare.py parses, but without worker processes, which take seconds to start."""
     parse_toys.parse_here(text, out, settings, shard_lines, trees)
 
 
 def prepare(*options) -> None:
-    """preprocess/prepare.py in this process."""
+    """posattn-prepare in this process."""
     with (
-        mock.patch.object(sys, "argv", ["prepare.py", *map(str, options)]),
+        mock.patch.object(sys, "argv", ["posattn-prepare", *map(str, options)]),
         mock.patch("fairseq_posattn.preparation.prepare.parse", parse_here),
     ):
-        prepare_script().main()
+        prepare_command.main()
 
 
 class Corpus:

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from commands import FULL_TREE, ROOT, run
-from fairseq_posattn.checkpoints import safe
-from fairseq_posattn.checkpoints.average import average, main, newest
-from fairseq_posattn.files import InputError
+from fairseq_posattn.cli.average import average, command, newest
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.patches import safe
 from in_process import generate, train
 
 EACH_UPDATE = ("--save-interval-updates", "1", "--disable-validation", "--no-epoch-checkpoints")
@@ -32,7 +32,7 @@ def parameters(path) -> dict:
 def test_the_mean_of_the_last(trained, toy_data, tmp_path):
 
     out = tmp_path / "averaged.pt"
-    script = (sys.executable, "-m", "fairseq_posattn.checkpoints.average")
+    script = (sys.executable, "-m", "fairseq_posattn.cli.average")
     printed = run(*script, trained, "--last", 3, "--out", out).stdout
     names = [path.name for path in newest(trained, 3)]
     assert names == sorted(names, key=lambda name: int(re.findall(r"\d+", name)[-1]))
@@ -69,12 +69,12 @@ def test_a_number_above_zero(last, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         averaged(tmp_path, "--last", last, "--out", tmp_path / "out.pt")
     assert ended.value.code == 2
-    assert f"argument --last: '{last}' is not a number above 0" in capsys.readouterr().err
+    assert f"argument --last: expected a number above 0, found '{last}'" in capsys.readouterr().err
 
 
 def averaged(*arguments) -> None:
     with mock.patch.object(sys, "argv", ["posattn-average", *map(str, arguments)]):
-        main()
+        command()
 
 
 def refused(*arguments, capsys) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.preparation.choices import CHECKSUM, Choices, Preparation
-from fairseq_posattn.preparation.steps import Steps
+from fairseq_posattn.io.steps import Steps
+from fairseq_posattn.text.pipeline import CHECKSUM, TextConfig, TextPipeline
 from in_process import end_of
 
 MERGES = "#version: 0.2\nH u\nHu nd</w>\n"
@@ -17,7 +17,7 @@ MERGES = "#version: 0.2\nH u\nHu nd</w>\n"
 def folder(tmp_path) -> Path:
     """A folder of data as far as new text is concerned."""
     (tmp_path / "segmenter").write_text(MERGES)
-    Preparation(Choices("de", "en", tokenize="spaces"), tmp_path).save(tmp_path)
+    TextPipeline(TextConfig("de", "en", tokenize="spaces"), tmp_path).save(tmp_path)
     return tmp_path
 
 
@@ -29,7 +29,7 @@ def change(folder: Path, **changes) -> None:
 
 
 def pieces(folder: Path) -> list[str]:
-    return Preparation.load(folder).segmenter.segment("Hund")
+    return TextPipeline.load(folder).segmenter.segment("Hund")
 
 
 def refused(folder: Path) -> str:
@@ -39,7 +39,7 @@ def refused(folder: Path) -> str:
 
 
 def test_what_is_saved_is_loaded(folder):
-    assert Preparation.load(folder).choices == Choices("de", "en", tokenize="spaces")
+    assert TextPipeline.load(folder).config == TextConfig("de", "en", tokenize="spaces")
     assert pieces(folder) == ["Hu@@", "n@@", "d"]
 
 
@@ -52,7 +52,6 @@ def test_another_segmenter_is_refused(folder):
     (folder / "segmenter").write_text(MERGES.replace("H u", "n d"))
     message = refused(folder)
     assert message.startswith(f"{folder}/segmenter: not the segmenter of which prepare.json")
-    assert Preparation.load(folder).with_parser(lang="fr").checksum is not None
 
 
 def test_a_missing_segmenter(folder):
@@ -118,7 +117,7 @@ def test_damaged_merges_are_named(tmp_path, text, line, message):
     codes.write_text(text)
     (tmp_path / "text").write_text("Hund\n")
     options = ["apply", tmp_path / "text", "--codes", codes, "--out", tmp_path / "out"]
-    result = end_of("preprocess/segment.py", *options)
+    result = end_of("segment", *options)
     where = f"{codes}:{line}" if line else str(codes)
     assert result.startswith(f"error: {where}: {message}")
     assert not (tmp_path / "out").exists()

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from commands import ROOT, run
-from fairseq_posattn import command_line
-from fairseq_posattn.checkpoints.errors import CheckpointError
-from fairseq_posattn.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
+from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.specification import SpecificationError
+from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
 from fairseq_posattn.trees.checks import TreeError
 
 
@@ -139,7 +139,6 @@ def test_an_error_of_a_training_process_is_one_line(capsys):
 
 
 PROGRAMS = [
-    *sorted((ROOT / "preprocess").glob("*.py")),
     *sorted(
         p for p in (ROOT / "recipes").rglob("*.py") if 'if __name__ == "__main__"' in p.read_text()
     ),
@@ -151,6 +150,23 @@ WITHOUT_PACKAGE = {"environment.py"}  # runs before the package is installed
 def test_every_program_ends_in_one_line(path):
     if path.name not in WITHOUT_PACKAGE:
         assert path.read_text().rstrip().endswith("command_line.run(main)")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "fairseq_posattn/cli").glob("*.py")), ids=str)
+def test_every_command_ends_in_one_line(path):
+    """fairseq's programs are started by another function of command_line."""
+    if path.stem not in ("__init__", "fairseq_programs"):
+        command = 'def command() -> None:\n    """Run the command and exit."""\n    run(main)\n'
+        assert command in path.read_text()
+
+
+def test_steps_in_a_checkout():
+    """Each file of preprocess/ runs the command of its name."""
+    steps = {path.stem: path.read_text() for path in (ROOT / "preprocess").glob("*.py")}
+    assert len(steps) == 7
+    for name, text in steps.items():
+        assert f"from fairseq_posattn.cli.{name} import command" in text
+        assert 'if __name__ == "__main__":' in text  # worker processes import it
 
 
 def test_fairseqs_programs_end_in_one_line(tmp_path):

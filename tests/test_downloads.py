@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from commands import ROOT, run
-from fairseq_posattn import command_line
-from fairseq_posattn.command_line import describe
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.command_line import describe
 from hostile_server import CONTENT, HALF, OTHER, WAYS, serving
 
 sys.path.insert(0, str(ROOT / "recipes"))

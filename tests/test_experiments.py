@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from commands import ROOT, run
-from fairseq_posattn.evaluation import report
-from fairseq_posattn.evaluation.report_systems import read_systems
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.report import report
+from fairseq_posattn.evaluation.report.systems import read_systems
 from raw_corpus import lines_of, shared_corpus, write_lines
 
 pytest.importorskip("stanza")
@@ -475,9 +475,12 @@ def test_a_damaged_table_of_models(tmp_path, lines, message):
         ("[]", "expected an object"),
         ("[" * 100_000, "damaged"),
         ('{"scores": {}}', "has no BLEU"),
-        ('{"scores": {"BLEU": {"score": 1}}}', "the key 'signature' is missing"),
-        ('{"scores": {"BLEU": {"score": "1", "signature": ""}}}', "expected a number, found '1'"),
-        ('{"scores": {"BLEU": {"score": 1e999, "signature": ""}}}', "expected a number, found inf"),
+        ('{"scores": {"BLEU": {"score": 1}}}', "scores.BLEU.signature is missing"),
+        ('{"scores": {"BLEU": {"score": "1", "signature": ""}}}', 'is "1", expected a number'),
+        (
+            '{"scores": {"BLEU": {"score": 1e999, "signature": ""}}}',
+            "is Infinity, expected a number",
+        ),
     ],
 )
 def test_damaged_results(tmp_path, text, message):
@@ -487,9 +490,7 @@ def test_damaged_results(tmp_path, text, message):
     path = tmp_path / "x.base.a.json"
     path.write_text(text)
     for read in (lambda: result(tmp_path, Row("x", "base", {}, ""), "a"), lambda: bleu_of(path)):
-        with pytest.raises(
-            InputError, match=rf"x.base.a.json: .*({message}|key 'BLEU' is missing)"
-        ):
+        with pytest.raises(InputError, match=rf"x.base.a.json: .*{message}"):
             read()
 
 

@@ -9,18 +9,18 @@ import threading
 
 import pytest
 
-from fairseq_posattn.command_line import describe, run
-from fairseq_posattn.files import (
-    InputError,
-    count_lines,
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import (
     folder_written_whole,
-    read_lines,
+    new_file,
+    replaced_name,
     replaced_whole,
-    same_number_of_lines,
+    temp_name,
     written_together,
     written_whole,
 )
-from fairseq_posattn.io.atomic import new_file, replaced_name, temp_name
+from fairseq_posattn.io.command_line import describe, run
+from fairseq_posattn.io.files import count_lines, read_lines, same_number_of_lines
 from fairseq_posattn.io.lock import locked
 from killed import killed_at
 
@@ -263,7 +263,7 @@ def test_one_file_for_two_outputs_is_refused(tmp_path):
 def test_what_the_shell_redirects_is_not_replaced(tmp_path):
     """The lines of the other programs, which write into the same log, stay."""
     write = (
-        "from fairseq_posattn.files import written_whole\n"
+        "from fairseq_posattn.io.files import written_whole\n"
         "with written_whole('/dev/stdout') as file:\n    file.write('x\\n')\n"
     )
     script = f'(echo before; {sys.executable} -c "$0"; echo after) >> log'

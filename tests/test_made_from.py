@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from commands import ROOT, run, script
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 
 PROGRAM = ROOT / "recipes/made_from.py"
 made_from = script(PROGRAM)

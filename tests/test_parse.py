@@ -12,13 +12,14 @@ import pytest
 import zstandard
 
 from commands import run, step
-from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing import shard
-from fairseq_posattn.parsing.parsed import ParsedLine, Word
-from fairseq_posattn.parsing.parsers import ParserSettings, parse_safely
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.parsing import worker
+from fairseq_posattn.parsing.parsers import parse_safely
 from fairseq_posattn.parsing.stanza_parser import at_spaces, load_pipeline, one_line
+from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.conllu import Sentence, read_blocks, read_conllu
+from fairseq_posattn.trees.conllu import read_blocks, read_conllu
+from fairseq_posattn.trees.sentence import Sentence
 from parse_toys import conllu_row, make_toy_treebank, parse_here
 
 SHAPES = [True, False]  # tokenized, raw
@@ -180,11 +181,12 @@ def test_random_lines(contracted, tmp_path, tokenized):
 
 def test_threads_of_the_parser(toy):
     """One, because several workers share a machine; on a cluster, as many as a worker has CPUs."""
-    from fairseq_posattn.parsing.parsers import PARSER_THREADS
+    from fairseq_posattn.text.parser_settings import PARSER_THREADS
 
     program = (
         "import sys, torch\n"
-        "from fairseq_posattn.parsing.parsers import ParserSettings, load_parser\n"
+        "from fairseq_posattn.parsing.loading import load_parser\n"
+        "from fairseq_posattn.text.parser_settings import ParserSettings\n"
         "load_parser(ParserSettings(model_dir=sys.argv[1], tokenized=True))\n"
         "print(torch.get_num_threads())\n"
     )
@@ -195,7 +197,7 @@ def test_threads_of_the_parser(toy):
 
 def test_raw_lines_may_have_tokens_with_spaces(toy, monkeypatch):
     """Some languages of stanza do (French numbers); the toy's tokeniser must be made to."""
-    from fairseq_posattn.parsing.parsers import load_parser
+    from fairseq_posattn.parsing.loading import load_parser
 
     parser = load_parser(having(toy, tokenized=False))
 
@@ -210,7 +212,7 @@ def test_raw_lines_may_have_tokens_with_spaces(toy, monkeypatch):
     [line] = parser.tokenize(["10 000 kat"])
     monkeypatch.undo()
     [line] = parser.trees([line])
-    assert [word.form for word in line.words] == ["10 000", "kat"]
+    assert line.words == ["10 000", "kat"]
     assert is_tree(line.parents)
 
 
@@ -629,10 +631,10 @@ class Stub:
     def __init__(self, fault: str = "raises"):
         self.fault, self.calls = fault, []
 
-    def words(self, line: str) -> ParsedLine:
+    def words(self, line: str) -> Sentence:
         return at_spaces(line)
 
-    def parse(self, lines: list[str]) -> list[ParsedLine]:
+    def parse(self, lines: list[str]) -> list[Sentence]:
         self.calls.append(len(lines))
         parsed = [self.tree(line) for line in lines]
         if self.fault == "drops":
@@ -641,16 +643,15 @@ class Stub:
             return parsed[1:] + parsed[:1]
         return parsed
 
-    def tree(self, line: str) -> ParsedLine:
-        heads = list(range(len(line.split())))
+    def tree(self, line: str) -> Sentence:
+        parents = list(range(len(line.split())))
         if "BAD" in line:
             if self.fault == "raises":
                 raise RuntimeError("too hard\nreally")
-            heads = {"cycle": [2, 1], "roots": [0, 0], "outside": [0, 7]}.get(self.fault, heads)
+            parents = {"cycle": [2, 1], "roots": [0, 0], "outside": [0, 7]}.get(self.fault, parents)
             if self.fault == "words":
                 line = line.replace("BAD", "GOOD")
-        words = [Word(form, head) for form, head in zip(line.split(), heads, strict=True)]
-        return ParsedLine(words)
+        return Sentence(line.split(), parents)
 
 
 FAULTS = ["raises", "drops", "cycle", "roots", "outside", "words"]
@@ -701,8 +702,8 @@ def test_failing_lines_that_are_tokenised_already():
 def test_failing_line_in_a_shard(tmp_path, monkeypatch, at_once):
     """What is done stays; the message tells the line of the source, and its advice works."""
     stub = Stub()
-    monkeypatch.setattr(shard, "load_parser", lambda settings: stub)
-    monkeypatch.setattr(shard, "LINES_AT_ONCE", at_once)
+    monkeypatch.setattr(worker, "load_parser", lambda settings: stub)
+    monkeypatch.setattr(worker, "LINES_AT_ONCE", at_once)
     lines = [line.replace("BAD", "line") if k < 30 else line for k, line in enumerate(MIXED_LINES)]
     text, out, settings = write(tmp_path / "text", lines), tmp_path / "out.conllu", ParserSettings()
     with pytest.raises(InputError, match=rf"^{text}:31: .*failed \(RuntimeError: too hard\)"):

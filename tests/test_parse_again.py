@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.parsing import run as whole_run
-from fairseq_posattn.parsing import shard
+from fairseq_posattn.parsing import worker
 from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.parsing.slurm_jobs import Jobs, Submitted
+from fairseq_posattn.text.parser_settings import ParserSettings
 from parse_toys import toy_texts
 
 GIVEN = ParserSettings("conllu")
@@ -37,7 +37,7 @@ class Files:
 
     def work(self, work, cluster, on_done) -> bool:
         for k in work.pending():
-            shard.do_shard(work, k)
+            worker.do_shard(work, k)
             self.shards_done += 1
         return True
 
@@ -48,9 +48,11 @@ class Files:
 @pytest.fixture
 def files(tmp_path, monkeypatch) -> Files:
     """Each line gets a note, as a long one does."""
-    files, of_block = Files(tmp_path), shard.of_block
+    files, parse_block = Files(tmp_path), worker.parse_all_columns
     monkeypatch.setattr(whole_run, "run", files.work)
-    monkeypatch.setattr(shard, "of_block", lambda *given: replace(of_block(*given), note=NOTE))
+    monkeypatch.setattr(
+        worker, "parse_all_columns", lambda *given: replace(parse_block(*given), note=NOTE)
+    )
     return files
 
 
@@ -127,7 +129,7 @@ def test_parts_of_another_parse_are_left_alone(files):
 
 def parse_half(files: Files, settings: ParserSettings) -> None:
     plan = whole_run.plan(str(files.text), str(files.out), settings, 2, str(files.trees))
-    shard.do_shard(plan, 1)
+    worker.do_shard(plan, 1)
 
 
 def test_what_slurm_joined_is_told_of(files, capsys):
@@ -158,7 +160,7 @@ def failed(files: Files, logs: dict[int, str], per_task: int = 1) -> list[str]:
 
 
 LOG = """\
-0: fairseq_posattn.files.InputError: text:5: the parser failed
+0: fairseq_posattn.io.files.InputError: text:5: the parser failed
 srun: error: n1: task 0: Exited with exit code 1
 srun: launch/slurm: _step_signal: Terminating StepId=5.0
 """
@@ -168,7 +170,7 @@ def test_what_failed(files):
     assert failed(files, {0: LOG}) == [
         f"2 of 3 tasks of Slurm job 12 failed; the last lines of their logs in "
         f"{files.parts}/logs/slurm_logs:",
-        "12_0.out: fairseq_posattn.files.InputError: text:5: the parser failed",
+        "12_0.out: fairseq_posattn.io.files.InputError: text:5: the parser failed",
         "12_2.out: not there, the task did not begin",
     ]
 

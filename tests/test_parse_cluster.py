@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from commands import step
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from parse_toys import toy_texts
 
 SHARD = 20

@@ -12,17 +12,17 @@ from typing import NamedTuple
 import pytest
 
 from commands import ROOT, step
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import leftovers
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.parsing import run as whole_run
-from fairseq_posattn.parsing import shard as shards
+from fairseq_posattn.parsing import worker
 from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.parsing.join import join
-from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.parsing.plan import plan
-from fairseq_posattn.parsing.shard import do_shard
-from fairseq_posattn.parsing.work import Work
+from fairseq_posattn.parsing.sharded_parse import ShardedParse
+from fairseq_posattn.parsing.worker import do_shard
+from fairseq_posattn.text.parser_settings import ParserSettings
 from killed import killed_at, killed_at_random_moments
 from parse_toys import Parse, ignores, parse_here, toy_texts
 
@@ -45,7 +45,7 @@ class Corpus(NamedTuple):
         """As the command with these options would."""
         parse_here(self.text, out, settings, SHARD, self.trees)
 
-    def plan(self, out: Path, settings: ParserSettings = GIVEN) -> Work:
+    def plan(self, out: Path, settings: ParserSettings = GIVEN) -> ShardedParse:
         return plan(str(self.text), str(out), settings, SHARD, str(self.trees))
 
 
@@ -433,7 +433,7 @@ def test_a_damaged_copy_of_the_source_is_noticed(half_done):
 def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
     """A shard counts only if the trees in its file are those of its lines."""
     corpus, out = half_done
-    write = shards.block
+    write = worker.block
 
     def faulty(line, parsed, number):
         if number == SHARD + 7:
@@ -442,7 +442,7 @@ def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
                 return ""
         return write(line, parsed, number) * (2 if fault == "more" else 1)
 
-    monkeypatch.setattr(shards, "block", faulty)
+    monkeypatch.setattr(worker, "block", faulty)
     with pytest.raises(InputError, match=r"not those of its 125 lines \(126 to 250 of the source"):
         corpus.parse_rest(out)
     monkeypatch.undo()
@@ -457,7 +457,7 @@ def test_a_full_disk_is_named(half_done, monkeypatch):
     def full(line, parsed, number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shards, "block", full)
+    monkeypatch.setattr(worker, "block", full)
     with pytest.raises(OSError) as error:
         corpus.parse_rest(out)
     assert error.value.filename == str(folder_of(out) / "done")

@@ -7,17 +7,17 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.parsing.join import join
-from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.parsing.plan import plan
-from fairseq_posattn.parsing.shard import do_shard
-from fairseq_posattn.parsing.work import Work
+from fairseq_posattn.parsing.sharded_parse import ShardedParse
+from fairseq_posattn.parsing.worker import do_shard
+from fairseq_posattn.text.parser_settings import ParserSettings
 
 SETTINGS = ParserSettings(parser="conllu", lang="de", tokenized=True)
 LINES = 5
 
 
 @pytest.fixture
-def work(tmp_path) -> Work:
+def work(tmp_path) -> ShardedParse:
     """A parse of five lines in three shards, all done, not joined."""
     text, trees = tmp_path / "text", tmp_path / "given.conllu"
     text.write_text("".join(f"w{k}\n" for k in range(LINES)))
@@ -28,12 +28,12 @@ def work(tmp_path) -> Work:
     return work
 
 
-def planned(folder: Path) -> Work:
+def planned(folder: Path) -> ShardedParse:
     text, out, trees = (str(folder / name) for name in ("text", "out.conllu", "given.conllu"))
     return plan(text, out, SETTINGS, 2, trees)
 
 
-def change_plan(work: Work, change) -> Path:
+def change_plan(work: ShardedParse, change) -> Path:
     path = work.folder / "plan.json"
     about = json.loads(path.read_text())
     change(about)

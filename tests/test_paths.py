@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from commands import ROOT
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.paths import refuse_file, refuse_stream
 from fuzz.corpora import write_pieces, write_text
@@ -17,9 +16,8 @@ from fuzz.registry import program
 from fuzz.runner import Command, run
 from in_process import end_of
 
-SEGMENT, EXTRACT, PROJECT = (f"preprocess/{name}.py" for name in ("segment", "extract", "project"))
-PARSE, BINARIZE, PREPARE = (f"preprocess/{name}.py" for name in ("parse", "binarize", "prepare"))
-TAGGING = "preprocess/binarize_tagging.py"
+SEGMENT, EXTRACT, PROJECT = "segment", "extract", "project"
+PARSE, BINARIZE, PREPARE, TAGGING = "parse", "binarize", "prepare", "binarize_tagging"
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +59,13 @@ def test_what_reads_once_takes_a_pipe(sound, tmp_path):
 
 
 def test_the_shells_own_pipes(sound, tmp_path):
-    command = f"exec {sys.executable} {ROOT / EXTRACT} <(cat text/train.conllu) --out {tmp_path}/t"
+    extract = f"exec {sys.executable} -m fairseq_posattn.cli.extract"
+    command = f"{extract} <(cat text/train.conllu) --out {tmp_path}/t"
     subprocess.run(["bash", "-c", command], check=True, cwd=sound)
     words = (sound / "text/train.words").read_text()
     assert (tmp_path / "t.words").read_text() == words
     command = (
-        f"exec {sys.executable} {ROOT / PROJECT} --words <(cat text/train.words) "
+        f"exec {sys.executable} -m fairseq_posattn.cli.project --words <(cat text/train.words) "
         f"--parents text/train.parents --pieces pieces.de --out {tmp_path}/out"
     )
     result = subprocess.run(["bash", "-c", command], cwd=sound, capture_output=True, text=True)

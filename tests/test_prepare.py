@@ -23,13 +23,15 @@ from subword_nmt.learn_bpe import learn_bpe
 
 import reference_projection as reference
 from commands import FULL_TREE, ROOT, fairseq, losses, step, training_options
-from fairseq_posattn import command_line
-from fairseq_posattn.data.tree_files import load_tree_file
-from fairseq_posattn.files import InputError
+from fairseq_posattn.cli import prepare as prepare_command
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.data.tree_files import load_tree_file
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.preparation.binarize import LOG
-from fairseq_posattn.preparation.choices import Preparation, sha256
+from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.pipeline import TextPipeline
 from killed import killed_at, killed_at_random_moments
 from raw_corpus import (
     KINDS,
@@ -42,7 +44,6 @@ from raw_corpus import (
     Corpus,
     lines_of,
     prepare,
-    prepare_script,
     shared_corpus,
     write_lines,
 )
@@ -714,7 +715,7 @@ def test_the_command(corpus, tmp_path):
 
 def test_settings_of_the_parser(corpus):
     """Options that no data here are made with."""
-    script = prepare_script()
+    script = prepare_command
     more = ("--lang", "gsw", "--package", "hdt", "--on-failure", "flat", "--long-lines", "skip")
     options = corpus.options(*more, "--tokenize", "spaces", "--max-words", 77, "--out", "data")
     options += ["--model-dir", "models", "--several-roots", "first"]  # the folder as seen from here
@@ -842,7 +843,7 @@ def test_damaged_choices(done, tmp_path):
     out = copy_of(done, tmp_path)
     (out / "prepare.json").write_text("{")
     with pytest.raises(InputError, match=r"prepare\.json: damaged .*prepare the data again"):
-        Preparation.load(out)
+        TextPipeline.load(out)
 
 
 def test_a_damaged_stamp_counts_for_nothing(corpus, done, tmp_path, capsys):
@@ -856,4 +857,4 @@ def test_data_of_another_version(done, tmp_path):
     about = json.loads((out / "prepare.json").read_text())
     (out / "prepare.json").write_text(json.dumps({**about, "version": 2}))
     with pytest.raises(InputError, match="of another version; prepare the data again"):
-        Preparation.load(out)
+        TextPipeline.load(out)

@@ -21,8 +21,8 @@ from filelock import FileLock
 from subword_nmt.learn_bpe import learn_bpe
 
 import reference_projection as reference
-from fairseq_posattn.positions import SourceTree
-from fairseq_posattn.segmenters import load_segmenter
+from fairseq_posattn.core.positions import SourceTree
+from fairseq_posattn.text.segmenters import Segmentation, SentencePiece, SubwordNmt
 from fairseq_posattn.trees.alignment import match, project_spans, word_spans
 from fairseq_posattn.trees.batch import collate, pack
 
@@ -121,10 +121,10 @@ class Segmenter:
     def __init__(self, name: str, models: Path):
         self.name = name
         if name in ("tokens", "text"):
-            self.fast = load_segmenter(codes=str(models / name))
+            self.fast = SubwordNmt(Segmentation(str(models / name)))
         else:
             path = str(models / f"{name}.model")
-            self.fast = load_segmenter(sentencepiece=path)
+            self.fast = SentencePiece(path)
             self.processor = sentencepiece.SentencePieceProcessor(model_file=path)
 
     def line(self, sentence: Sentence) -> str:

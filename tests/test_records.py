@@ -2,15 +2,27 @@
 
 import json
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files import read_json
+from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.numbers import first_odd, plain_numbers
-from fairseq_posattn.io.records import as_record, at_least, one_of, plain_name
+from fairseq_posattn.io.record_tables import tables
+from fairseq_posattn.io.records import (
+    ABSENT,
+    Limit,
+    Open,
+    about,
+    as_document,
+    as_record,
+    at_least,
+    one_of,
+    plain_name,
+)
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,73 @@ def test_another_document(document):
 def test_a_missing_key(missing):
     with pytest.raises(InputError, match=f"{missing} is missing"):
         record({key: value for key, value in LEAST.items() if key != missing})
+
+
+Small = Annotated[int, Limit(lambda value: value in (1, 2), "1 or 2")]
+
+
+@dataclass(frozen=True)
+class Part(Open):
+    """A part."""
+
+    first: Small | None = field(metadata=about("where it begins", key="from"))
+    sizes: list[Small] = field(default=ABSENT, metadata=about("its sizes"))
+
+    def __post_init__(self):
+        if self.sizes == [1, 2]:
+            raise InputError("sizes that cannot be")
+
+
+@dataclass(frozen=True)
+class Whole(Open):
+    parts: dict[str, Part] = field(metadata=about("parts by their names"))
+    best: Part = ABSENT
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"parts": {}},
+        {"parts": {"a": {"from": None}, "b": {"from": 1, "sizes": []}}},
+        {"parts": {"a": {"from": 2, "sizes": [2, 1]}}, "best": {"from": 1}},
+    ],
+)
+def test_a_record_is_written_as_it_was_read(document):
+    assert as_document(as_record(Whole, document, "", "")) == document
+
+
+def test_an_open_record_passes_over_other_keys():
+    document = {"more": 1, "parts": {"a": {"from": 1, "first": 2}}}
+    found = as_record(Whole, document, "", "")
+    assert found.best is ABSENT and not found.best
+    assert as_document(found) == {"parts": {"a": {"from": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], r"parts is \[\], expected an object"),
+        ({"a": 1}, "parts.a is 1, expected an object"),
+        ({"a": {}}, "parts.a.from is missing"),
+        ({"a": {"from": 3}}, "parts.a.from is 3, expected 1 or 2"),
+        ({"a": {"from": "1"}}, 'parts.a.from is "1", expected 1 or 2'),
+        ({"a": {"from": 1, "sizes": None}}, "parts.a.sizes is null, expected a list"),
+        ({"a": {"from": 1, "sizes": [1, 7]}}, r"parts.a.sizes\[1\] is 7, expected 1 or 2"),
+        ({"a": {"from": 1, "sizes": [1, 2]}}, "parts.a: sizes that cannot be"),
+    ],
+)
+def test_what_does_not_fit_within_is_named(parts, message):
+    with pytest.raises(InputError, match=f"^file.json: {message}; make it again$"):
+        as_record(Whole, {"parts": parts}, "file.json", "make it again")
+
+
+def test_tables_of_records():
+    lines = list(tables(Whole))
+    assert lines.count("## Part") == 1
+    assert "| `parts` | an object, each value [Part](#part) | parts by their names |" in lines
+    assert "| `from` | null, or 1 or 2 | where it begins |" in lines
+    assert "| `sizes` (may be missing) | a list, each item 1 or 2 | its sizes |" in lines
+    assert "A part." in lines
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 And the steps that take text, pieces and model, which must belong together.
 """
 
-import importlib.util
+import importlib
 import io
 import sys
 from contextlib import redirect_stderr
@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from subword_nmt.learn_bpe import learn_bpe
 
 import reference_projection as reference
-from commands import ROOT
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.preparation.project import ProjectionInputs, project
 from fairseq_posattn.preparation.segment import apply, learn_sentencepiece
-from fairseq_posattn.segmenters import SentencePiece, load_segmenter
+from fairseq_posattn.text.segmenters import Segmentation, SentencePiece, SubwordNmt
 from fairseq_posattn.trees.checks import flat_tree
 from fairseq_posattn.trees.lines import read_trees
 
@@ -99,8 +98,8 @@ def models(tmp_path_factory) -> Path:
 @pytest.fixture(params=[*RULES, "merges"], scope="module")
 def segmenter(request, models):
     if request.param == "merges":
-        return load_segmenter(codes=str(models / "merges"))
-    return load_segmenter(sentencepiece=str(models / f"{request.param}.model"))
+        return SubwordNmt(Segmentation(str(models / "merges")))
+    return SentencePiece(str(models / f"{request.param}.model"))
 
 
 # Spans.
@@ -150,7 +149,7 @@ def test_spans_of_any_line(segmenter, line):
 
 def test_normalisation_changes_lengths(models):
     """By hand: characters of the line, not of what the model makes of them."""
-    segmenter = load_segmenter(sentencepiece=str(models / "unigram.model"))
+    segmenter = SentencePiece(str(models / "unigram.model"))
     line = "x ﬁ　½y"
     assert reference.dense(line) == "xﬁ½y"
     pieces, spans = segmenter.segment(line), segmenter.spans(line)
@@ -161,7 +160,7 @@ def test_normalisation_changes_lengths(models):
 
 def test_whitespace_within_pieces(models):
     """A model may keep it; the line of pieces may not."""
-    segmenter = load_segmenter(sentencepiece=str(models / "identity.model"))
+    segmenter = SentencePiece(str(models / "identity.model"))
     line = "a\u00a0b\u3000\u2028c"
     raw = segmenter.processor.encode(line, out_type=str)
     assert any(character.isspace() for piece in raw for character in piece)
@@ -173,7 +172,7 @@ def test_whitespace_within_pieces(models):
 def test_a_word_that_ends_in_the_separator(tmp_path):
     """A merge must have made a piece of it, to be taken for another one."""
     (tmp_path / "merges").write_text("#version: 0.2\n@ @</w>\nx @@</w>\n")
-    segmenter = load_segmenter(codes=str(tmp_path / "merges"))
+    segmenter = SubwordNmt(Segmentation(str(tmp_path / "merges")))
     assert segmenter.segment("y@@ x@@y") == ["y@@", "@@", "x@@", "@@@", "@@@", "y"]
     for line in ("x@@ y", "y x@@", "@@"):
         with pytest.raises(InputError, match=f"'{line}': a word ends in @@, which marks pieces"):
@@ -191,12 +190,6 @@ def test_join(segmenter, k):
             assert joined == expected
     elif "@@" not in line:
         assert joined == " ".join(line.split())
-
-
-def test_both_or_none(models):
-    for names in ({}, {"codes": "a", "sentencepiece": "b"}):
-        with pytest.raises(InputError, match="name either merges"):
-            load_segmenter(**names)
 
 
 # Trees on the pieces of a text.
@@ -220,7 +213,7 @@ class Files:
         given = self.write("words", [" ".join(of_line) for of_line in words])
         heads = self.write("parents", [" ".join(map(str, tree)) for tree in trees])
         path = str(self.models / f"{model}.model")
-        apply(load_segmenter(sentencepiece=path), text, str(self.folder / "pieces"))
+        apply(SentencePiece(path), text, str(self.folder / "pieces"))
         return ProjectionInputs(given, heads, str(self.folder / "pieces"), text, path)
 
 
@@ -268,7 +261,7 @@ def test_random_trees_on_pieces(models, tmp_path_factory, data, tree):
     plain = ["".join("␣" if c.isspace() else c for c in word) for word in words]
     line = line.rstrip("\r")
     for model in ("unigram", "bpe"):
-        segmenter = load_segmenter(sentencepiece=str(models / f"{model}.model"))
+        segmenter = SentencePiece(str(models / f"{model}.model"))
         project(files.make([line], [plain], [tree], model), files.out)
         counts = reference.project(tree, reference.word_spans(plain), segmenter.spans(line))
         assert [(list(a), list(b)) for a, b in read_trees(files.out)] == [(tree, counts)]
@@ -338,9 +331,7 @@ def test_not_a_model(files):
 
 
 def script(name: str):
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"preprocess/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module(f"fairseq_posattn.cli.{name}")
     return lambda *arguments: call(module, name, arguments)
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_posattn.io.version import __version__
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 TOOLS = "awk bash cat cp df dirname flock grep mktemp rm sha256sum sleep tail"
 NOTHING_LISTENS = "http://127.0.0.1:9/simple"
@@ -130,30 +132,30 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def test_no_python(checkout):
     line = checkout.failure()
-    assert "found no python3, need Python 3.10 to 3.12: install one" in line
+    assert "found no python3, need Python 3.10 to 3.13: install one" in line
 
 
 def test_python_too_old(checkout):
     checkout.command("python3", "echo 3.9")
     line = checkout.failure()
-    assert "found Python 3.9 (python3), need Python 3.10 to 3.12: install one" in line
+    assert "found Python 3.9 (python3), need Python 3.10 to 3.13: install one" in line
     assert not (checkout.folder / ".venv").exists()
 
 
-@pytest.mark.parametrize("version", ["3.9", "3.13"])
+@pytest.mark.parametrize("version", ["3.9", "3.14"])
 def test_wrong_python_that_is_asked_for(checkout, version):
     path = checkout.command("other", f"echo {version}")
     line = checkout.failure(PYTHON=str(path))
-    assert f"found Python {version} ({path}), need Python 3.10 to 3.12: set PYTHON" in line
+    assert f"found Python {version} ({path}), need Python 3.10 to 3.13: set PYTHON" in line
 
 
 def test_a_real_python_of_the_wrong_version(checkout):
     pythons = Path.home().glob(".pyenv/versions/3.[6-9].*/bin/python3")
-    pythons = [p for p in [*pythons, shutil.which("python3.9"), shutil.which("python3.13")] if p]
+    pythons = [p for p in [*pythons, shutil.which("python3.9"), shutil.which("python3.14")] if p]
     if not pythons:
         pytest.skip("no Python but the supported ones here")
     line = checkout.failure(PYTHON=str(pythons[0]))
-    assert "need Python 3.10 to 3.12" in line
+    assert "need Python 3.10 to 3.13" in line
 
 
 def test_a_python_that_is_not_there(checkout):
@@ -347,3 +349,9 @@ def test_continuous_integration_runs_all_tests(tmp_path):
         path.chmod(0o755)
     done = subprocess.run([tmp_path / ".ci/run"], capture_output=True, text=True, cwd="/")
     assert done.stdout == "ran --all\n"
+
+
+def test_the_version_is_the_same_everywhere():
+    """setup.py has it as a literal, the package in a leaf."""
+    assert f'version="{__version__}"' in (CHECKOUT / "setup.py").read_text()
+    assert f"## {__version__}" in (CHECKOUT / "CHANGELOG.md").read_text()

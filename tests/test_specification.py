@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_posattn.attention import AttentionShape, AttentionSpecification
-from fairseq_posattn.attention.registry import describe
-from fairseq_posattn.positions.registry import PositionSpecification
-from fairseq_posattn.specification import SpecificationError, format_numbers, parse_numbers
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
+from fairseq_posattn.core.attention.registry import describe
+from fairseq_posattn.core.positions.registry import PositionSpecification
+from fairseq_posattn.core.specification import SpecificationError, format_numbers, parse_numbers
 
 FULL = "max=16, shared_heads=true"
 
@@ -25,8 +25,8 @@ FULL = "max=16, shared_heads=true"
         ("window(across=3)@0-2", "window(size=11, across=3)@0-2"),
         ("temperature", "temperature"),
         ("relative(heads=all)", f"relative({FULL})"),
-        ("direct_relative", "direct_relative(t=0, start=zeros, symmetric=false)@0"),  # as published
-        ("direct_relative@0-5", "direct_relative(t=0, start=zeros, symmetric=false)@0-5"),
+        ("direct_relative", "direct_relative(t=0, init=zeros, symmetric=false)@0"),  # as published
+        ("direct_relative@0-5", "direct_relative(t=0, init=zeros, symmetric=false)@0-5"),
         ("parent_scaled", "parent_scaled(heads=0-4)@0"),
         ("parent_scaled(heads=all)@1", "parent_scaled(heads=all)@1"),
         ("relative(shared_heads=False)", "relative(max=16, shared_heads=false)"),

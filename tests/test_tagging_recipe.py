@@ -8,7 +8,7 @@ from statistics import mean
 import pytest
 
 from commands import ROOT, run, script
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 
 RECIPE = ROOT / "recipes/ud_tagging"
 SMALL = ["--", "--encoder-embed-dim", "16", "--char-filters", "16", "--encoder-layers", "1"]

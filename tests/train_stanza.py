@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import folder_written_whole
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.trees.conllu import read_blocks
 
 ID, FORM, LEMMA, XPOS, FEATS = 0, 1, 2, 4, 5

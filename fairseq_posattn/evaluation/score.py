@@ -8,53 +8,52 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from fairseq_posattn.command_line import run
-from fairseq_posattn.evaluation import buckets, logs, ngrams, table, training_log
-from fairseq_posattn.evaluation.report_systems import read_examples
-from fairseq_posattn.evaluation.score_options import parse_arguments
-from fairseq_posattn.evaluation.score_texts import (
+from fairseq_posattn.evaluation.example_record import read_examples
+from fairseq_posattn.evaluation.fairseq_logs import logs, training_log
+from fairseq_posattn.evaluation.metrics import buckets, ngrams
+from fairseq_posattn.evaluation.metrics.score_texts import (
     check_count,
     read_references,
     read_texts,
     warn_of_spacing,
 )
-from fairseq_posattn.evaluation.scores import Scoring, Settings
-from fairseq_posattn.evaluation.significance import Samples, compared
-from fairseq_posattn.evaluation.spacing import Text
-from fairseq_posattn.files import write_json
+from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
+from fairseq_posattn.evaluation.metrics.significance import Samples, compared
+from fairseq_posattn.evaluation.metrics.spacing import Text
+from fairseq_posattn.evaluation.score_record import VERSION, Baseline, Ngrams, ScoredSystem, Speed
+from fairseq_posattn.io.records import ABSENT
 
-VERSION = 1
 
-
-def scored_system(args: argparse.Namespace) -> dict:
-    """All that is asked for, as it stands in the JSON."""
-    extras = {**optional_speed(args), **optional_training(args), **optional_examples(args)}
+def scored_system(args: argparse.Namespace) -> ScoredSystem:
+    """Return all that is asked for, as it stands in the JSON."""
+    extras = read_extras(args)
     texts = read_texts(args)
-    references = read_references(args, texts)
-    warn_of_spacing(texts, references)
-    hypotheses, references = texts["hypotheses"].lines, [text.lines for text in references]
+    given = read_references(args, texts)
+    warn_of_spacing(texts, given)
+    hypotheses, references = texts["hypotheses"].lines, [text.lines for text in given]
     settings = Settings(args.target_lang, args.tokenize, args.lowercase, args.nist)
     measures = read_measures(args, texts)
     scoring = Scoring(references, settings)
-    result = {
-        "version": VERSION,
-        "system": writable(args.name or Path(args.hypotheses).name),
-        "test": writable(args.test),
-        "source": writable(args.source_lang),
-        "target": writable(args.target_lang),
-        "sentences": len(hypotheses),
-        "references": len(references),
-        "scores": scoring.scores(hypotheses),
-        "ngrams": ngrams.by_order(hypotheses, references, settings),
-        "buckets": {
+    orders = ngrams.by_order(hypotheses, references, settings)
+    return ScoredSystem(
+        version=VERSION,
+        system=writable(args.name or Path(args.hypotheses).name),
+        test=writable(args.test),
+        source=writable(args.source_lang),
+        target=writable(args.target_lang),
+        sentences=len(hypotheses),
+        references=len(references),
+        scores=scoring.scores(hypotheses),
+        ngrams=orders,
+        buckets={
             name: buckets.bleu_by(values, ranges, hypotheses, references, settings)
             for name, (values, ranges) in measures.items()
         },
-    }
-    if args.baseline:
-        result["baseline"] = against_baseline(args, scoring, texts, result["ngrams"])
-    return {**result, **extras}
+        baseline=against_baseline(args, scoring, texts, orders) if args.baseline else ABSENT,
+        **extras,
+    )
 
 
 def writable(name: str) -> str:
@@ -64,7 +63,7 @@ def writable(name: str) -> str:
 
 def read_measures(args: argparse.Namespace, texts: dict[str, Text]) -> dict[str, tuple]:
     """Name -> the measure of each source sentence, and the ranges of its buckets."""
-    found = {}
+    found: dict[str, tuple] = {}
     if args.source:
         found["length"] = buckets.lengths(texts["source"].lines), buckets.LENGTHS
     if args.trees:
@@ -78,49 +77,31 @@ def read_measures(args: argparse.Namespace, texts: dict[str, Text]) -> dict[str,
 
 
 def against_baseline(
-    args: argparse.Namespace, scoring: Scoring, texts: dict[str, Text], ours: Sequence[dict]
-) -> dict:
+    args: argparse.Namespace, scoring: Scoring, texts: dict[str, Text], ours: Sequence[Ngrams]
+) -> Baseline:
     hypotheses, baseline = texts["hypotheses"].lines, texts["baseline"].lines
     theirs = ngrams.by_order(baseline, scoring.references, scoring.settings)
     samples = Samples(args.samples, args.samples) if args.samples else Samples()
-    return {
-        "system": writable(args.baseline_name or Path(args.baseline).name),
-        "significance": str(samples),
-        "scores": compared(scoring.metrics, baseline, hypotheses, samples),
-        "ngrams": ngrams.gaps(ours, theirs),
-    }
+    return Baseline(
+        system=writable(args.baseline_name or Path(args.baseline).name),
+        significance=str(samples),
+        scores=compared(scoring.metrics, baseline, hypotheses, samples),
+        ngrams=ngrams.gaps(ours, theirs),
+    )
 
 
-# what is taken over from other files
+def read_extras(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what is taken over from other files, where they are named."""
+    found: dict[str, Any] = {}
+    if args.generate_log or args.parsing_log:
+        found["speed"] = speed(args)
+    if args.train_log:
+        found["training"] = training_log.training(args.train_log)
+    if args.examples:
+        found["examples"] = read_examples(args.examples)
+    return found
 
 
-def optional_speed(args: argparse.Namespace) -> dict:
+def speed(args: argparse.Namespace) -> Speed:
     named = {"translation": args.generate_log, "with_parsing": args.parsing_log}
-    found = {name: logs.speed(paths) for name, paths in named.items() if paths}
-    return {"speed": found} if found else {}
-
-
-def optional_training(args: argparse.Namespace) -> dict:
-    return {"training": training_log.training(args.train_log)} if args.train_log else {}
-
-
-def optional_examples(args: argparse.Namespace) -> dict:
-    if not args.examples:
-        return {}
-    return {"examples": read_examples(args.examples)}
-
-
-def score() -> None:
-    args = parse_arguments()
-    result = scored_system(args)
-    if args.json:
-        write_json(args.json, result, ensure_ascii=False, indent=1, allow_nan=False)
-    print("\n".join(table.lines(result)))
-
-
-def main() -> None:
-    run(score)
-
-
-if __name__ == "__main__":
-    main()
+    return Speed(**{name: logs.speed(paths) for name, paths in named.items() if paths})

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from sacrebleu.metrics import BLEU
 
+from fairseq_posattn.io.argument_types import positive
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Score a translation of a test set, alone and against a baseline."
+        prog="posattn-score",
+        description="Score a translation of a test set, alone and against a baseline.",
     )
     parser.add_argument("hypotheses", help="the translation, detokenised, one sentence a line")
     references = parser.add_mutually_exclusive_group(required=True)
@@ -72,9 +74,3 @@ def add_logs(group) -> None:
         "--train-log", nargs="+", metavar="FILE", help="of fairseq-train, on all its machines"
     )
     group.add_argument("--examples", metavar="FILE", help="of posattn-examples")
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"expected a number above 0, found '{text}'")
-    return int(text)

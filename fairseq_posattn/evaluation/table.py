@@ -4,61 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fairseq_posattn.evaluation.score_record import Bucket, Difference, ScoredSystem
 from fairseq_posattn.io.visible import visible
 
 
-def lines(result: dict) -> Iterator[str]:
+def lines(result: ScoredSystem) -> Iterator[str]:
     """Scores, n-grams, buckets; with a baseline, the differences."""
     yield heading(result)
     yield from score_lines(result)
     yield from ngram_lines(result)
-    for name, buckets in result["buckets"].items():
+    for name, buckets in result.buckets.items():
         yield ""
         yield from bucket_lines(name.replace("_", " "), buckets)
 
 
-def heading(result: dict) -> str:
-    test = f" on {visible(result['test'])}" if result["test"] else ""
-    counts = f"{result['sentences']:,} sentences, references: {result['references']}"
-    return f"{visible(result['system'])}{test}: {counts}"
+def heading(result: ScoredSystem) -> str:
+    test = f" on {visible(result.test)}" if result.test else ""
+    counts = f"{result.sentences:,} sentences, references: {result.references}"
+    return f"{visible(result.system)}{test}: {counts}"
 
 
-def score_lines(result: dict) -> Iterator[str]:
-    baseline = result.get("baseline")
-    for name, score in result["scores"].items():
-        compared = baseline["scores"].get(name) if baseline else None
+def score_lines(result: ScoredSystem) -> Iterator[str]:
+    baseline = result.baseline
+    for name, score in result.scores.items():
+        compared = baseline.scores.get(name) if baseline else None
         differs = f"  {difference(compared):44}" if baseline else ""
-        yield f"{name:15} {score['score']:6.2f}{differs}  {score['signature']}".rstrip()
+        yield f"{name:15} {score.score:6.2f}{differs}  {score.signature}".rstrip()
     if baseline:
-        yield f"differences to {visible(baseline['system'])}: {baseline['significance']}"
+        yield f"differences to {visible(baseline.system)}: {baseline.significance}"
         yield "⇑ ⇓ p < 0.01, ↑ ↓ p < 0.05, bootstrap"
 
 
-def difference(compared: dict | None) -> str:
+def difference(compared: Difference | None) -> str:
     if compared is None:
         return ""
-    p = f"p {compared['bootstrap_p']:.4f}, randomisation {compared['randomisation_p']:.4f}"
-    return f"{compared['difference']:+6.2f} {compared['mark']:1} ({p})"
+    p = f"p {compared.bootstrap_p:.4f}, randomisation {compared.randomisation_p:.4f}"
+    return f"{compared.difference:+6.2f} {compared.mark:1} ({p})"
 
 
-def ngram_lines(result: dict) -> Iterator[str]:
-    gaps = result["baseline"]["ngrams"] if "baseline" in result else None
+def ngram_lines(result: ScoredSystem) -> Iterator[str]:
+    gaps = result.baseline.ngrams if result.baseline else None
     yield ""
     yield "n  BLEU up to n  precision of n" + ("   gaps" if gaps else "")
-    for k, order in enumerate(result["ngrams"]):
-        row = f"{order['n']}  {order['bleu']:12.2f}  {order['precision']:14.2f}"
-        gap = f"  {gaps[k]['bleu']:+7.2f} {gaps[k]['precision']:+7.2f}" if gaps else ""
+    for k, order in enumerate(result.ngrams):
+        row = f"{order.n}  {order.bleu:12.2f}  {order.precision:14.2f}"
+        gap = f"  {gaps[k].bleu:+7.2f} {gaps[k].precision:+7.2f}" if gaps else ""
         yield row + gap
 
 
-def bucket_lines(name: str, buckets: list[dict]) -> Iterator[str]:
+def bucket_lines(name: str, buckets: list[Bucket]) -> Iterator[str]:
     yield f"{name:12} sentences    BLEU"
     for bucket in buckets:
-        yield f"{span(bucket):12} {bucket['sentences']:9,}  {bucket['bleu']:6.2f}"
+        yield f"{span(bucket):12} {bucket.sentences:9,}  {bucket.bleu:6.2f}"
 
 
-def span(bucket: dict) -> str:
-    first, last = bucket["from"], bucket["to"]
+def span(bucket: Bucket) -> str:
+    first, last = bucket.first, bucket.last
     if last is None:
         return f"{first}+"
     return str(first) if first == last else f"{first}-{last}"

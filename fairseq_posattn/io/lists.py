@@ -25,7 +25,7 @@ def refuse_split_path(
             )
 
 
-def refuse_separator(option: str, path: str | os.PathLike, separator: str) -> None:
+def refuse_separator(option: str, path: str | os.PathLike[str], separator: str) -> None:
     """Refuse a folder to be made that fairseq could not be given later."""
     if separator in str(path):
         raise InputError(

@@ -10,16 +10,22 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from fairseq_posattn.errors import InputError
 
 # What a file system says that has no locks; the work then goes on without one.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 SECONDS_BETWEEN_TRIES = 0.2
+held: dict[Path, TextIO] = {}  # open files: a record lock ends when its file is closed
+
+
+class NoLocks(OSError):
+    """The file system has no locks."""
 
 
 @contextlib.contextmanager
-def locked(target: str | os.PathLike, wait: bool = False) -> Iterator[None]:
+def locked(target: str | os.PathLike[str], wait: bool = False) -> Iterator[None]:
     """Hold the lock TARGET.lock while the block runs, so that one run at a time works on TARGET.
 
     If another run holds it, this one waits for it (`wait`) or ends with an error. The lock is
@@ -41,6 +47,28 @@ def locked(target: str | os.PathLike, wait: bool = False) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(file)
+
+
+def hold_until_the_end(path: Path, note: str) -> str | None:
+    """Lock a file until this process ends; return the note of the process that holds it, if any.
+
+    Unlike `locked`, it is a record lock: the processes that this one starts do not inherit it, so
+    that it ends with this process even if data loaders live on. The file stays.
+    """
+    file = held.get(path) or open(path, "a+")  # noqa: SIM115
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise NoLocks(*error.args) from None
+        file.seek(0)
+        return file.read().strip()
+    if path not in held:
+        file.truncate(0)
+        file.write(note)
+        file.flush()
+        held[path] = file
+    return None
 
 
 def _take(path: Path) -> int | None:

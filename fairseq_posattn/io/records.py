@@ -1,9 +1,13 @@
 """JSON documents that must be what a dataclass says: its fields, their types and limits.
 
 A field without a default must be there. The annotations may be bool, int, float, str, list[...],
-dict, other dataclasses, and any of these or None. Limits stand in the field's metadata:
+dict, dict[str, ...], other dataclasses, and any of these or None. Limits stand in the field's
+metadata, or, in the place of the check of the type, in the annotation:
 
     column: str = field(default="upos", metadata=one_of("upos", "xpos"))
+    loss: Annotated[float, Limit(is_small, "a small number")]
+
+A field whose default is ABSENT shows that its key is missing, and `as_document` leaves it out.
 """
 
 from __future__ import annotations
@@ -12,12 +16,27 @@ import dataclasses
 import json
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_json_value
 
-Record = TypeVar("Record")
-LIMIT = "limit"
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
+LIMIT, KEY, HELP = "limit", "key", "help"
 KINDS = {
     bool: "true or false",
     int: "a whole number",
@@ -32,6 +51,40 @@ SHOWN = 40  # characters of a value in a message
 
 class Misfit(Exception):
     """What does not fit, without the name of the file."""
+
+
+class Limit(NamedTuple):
+    """Which values are admitted, and what a message says was expected."""
+
+    admits: Callable[[Any], bool]
+    expected: str
+
+
+class Absent:
+    """The value of a field whose key a document lacks; null is another value."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Any = Absent()
+
+
+class Open:
+    """A record whose documents may have keys that are not known; they are passed over."""
+
+
+def about(help: str, key: str | None = None) -> Mapping[str, Any]:
+    """Return what a document says of a field; its key is the field's name unless given."""
+    return {HELP: help, **({KEY: key} if key else {})}
+
+
+def key_of(field: dataclasses.Field[Any]) -> str:
+    """Return the key that a field has in the document."""
+    return str(field.metadata.get(KEY, field.name))
 
 
 def one_of(*choices: str) -> Mapping[str, Any]:
@@ -50,7 +103,12 @@ def plain_name() -> Mapping[str, Any]:
 
 
 def limit(admits: Callable[[Any], bool], expected: str) -> Mapping[str, Any]:
-    return {LIMIT: (admits, expected)}
+    return {LIMIT: Limit(admits, expected)}
+
+
+def read_record(kind: type[Record], path: str | Path, remedy: str) -> Record:
+    """Return the dataclass that a JSON file describes."""
+    return as_record(kind, read_json_value(path, remedy), str(path), remedy)
 
 
 def as_record(kind: type[Record], document: object, where: str, remedy: str) -> Record:
@@ -61,37 +119,73 @@ def as_record(kind: type[Record], document: object, where: str, remedy: str) -> 
         raise InputError(f"{where}: {misfit}; {remedy}") from None
 
 
-def _record(kind: type, document: object, name: str) -> Any:
+def as_document(value: Any) -> Any:
+    """Return the JSON document that a record describes; what is ABSENT is left out."""
+    if dataclasses.is_dataclass(value):
+        pairs = [(key_of(field), getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return {key: as_document(part) for key, part in pairs if part is not ABSENT}
+    if isinstance(value, dict):
+        return {key: as_document(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_document(part) for part in value]
+    return value
+
+
+def _record(kind: type[Record], document: object, name: str) -> Record:
     if not isinstance(document, dict):
         raise misfit(name, document, "an object")
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    types_of = get_type_hints(kind)
+    fields = {key_of(field): field for field in dataclasses.fields(kind)}
     inside = f"{name}." if name else ""
-    for unknown in sorted(document.keys() - fields.keys()):
-        raise Misfit(f"{inside}{shown(unknown)} is not known to this version")
-    for missing in sorted(fields.keys() - document.keys()):
-        if not has_default(fields[missing]):
-            raise Misfit(f"{inside}{missing} is missing")
-    values = {key: _value(types_of[key], value, inside + key) for key, value in document.items()}
-    for key, value in values.items():
-        check_limit(fields[key], value, inside + key)
+    _check_keys(kind, fields, document, inside)
+    types_of, values = get_type_hints(kind, include_extras=True), {}
+    for key, field in fields.items():
+        if key in document:
+            value = _value(types_of[field.name], document[key], inside + key)
+            check_limit(field, value, inside + key)
+            values[field.name] = value
     try:
         return kind(**values)
     except InputError as error:  # of the dataclass itself
-        raise Misfit(str(error)) from None
+        raise Misfit(f"{name}: {error}" if name else str(error)) from None
+
+
+def _check_keys(
+    kind: type, fields: Mapping[str, dataclasses.Field[Any]], document: dict[str, Any], inside: str
+) -> None:
+    """Refuse a document that has a key too many or too few."""
+    if not issubclass(kind, Open):
+        for unknown in sorted(document.keys() - fields.keys()):
+            raise Misfit(f"{inside}{shown(unknown)} is not known to this version")
+    for key, field in fields.items():
+        if key not in document and not has_default(field):
+            raise Misfit(f"{inside}{key} is missing")
 
 
 def _value(kind: Any, value: object, name: str) -> Any:
     if get_origin(kind) in (Union, types.UnionType):
         return _any_of(get_args(kind), value, name)
-    if dataclasses.is_dataclass(kind):
+    if get_origin(kind) is Annotated:
+        return _limited(get_args(kind)[1], value, name)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _record(kind, value, name)
     plain = get_origin(kind) or kind
     if not is_of(plain, value):
         raise misfit(name, value, KINDS[plain])
-    if plain is list and get_args(kind):
-        (item,) = get_args(kind)
-        return [_value(item, part, f"{name}[{k}]") for k, part in enumerate(value)]
+    return _parts(plain, get_args(kind), value, name)
+
+
+def _parts(plain: type, kinds: tuple[Any, ...], value: Any, name: str) -> Any:
+    """Check what a list or an object holds, where its annotation says so."""
+    if plain is list and kinds:
+        return [_value(kinds[0], part, f"{name}[{k}]") for k, part in enumerate(value)]
+    if plain is dict and kinds:
+        return {key: _value(kinds[1], part, f"{name}.{key}") for key, part in value.items()}
+    return value
+
+
+def _limited(limit: Limit, value: object, name: str) -> Any:
+    if not limit.admits(value):
+        raise misfit(name, value, limit.expected)
     return value
 
 
@@ -101,7 +195,7 @@ def _any_of(kinds: Iterable[Any], value: object, name: str) -> Any:
     return None if value is None else _value(kind, value, name)
 
 
-def is_of(kind: type, value: object) -> bool:
+def is_of(kind: type, value: Any) -> bool:
     """Whether a value of JSON is of this kind; true is no number, and NaN is none."""
     if kind is float:
         return type(value) in (int, float) and abs(value) < float("inf")
@@ -118,12 +212,12 @@ def is_text(value: str) -> bool:
         return False
 
 
-def has_default(field: dataclasses.Field) -> bool:
+def has_default(field: dataclasses.Field[Any]) -> bool:
     missing = dataclasses.MISSING
     return field.default is not missing or field.default_factory is not missing
 
 
-def check_limit(field: dataclasses.Field, value: Any, name: str) -> None:
+def check_limit(field: dataclasses.Field[Any], value: Any, name: str) -> None:
     admits, expected = field.metadata.get(LIMIT, (None, ""))
     if admits is not None and value is not None and not admits(value):
         raise misfit(name, value, expected)

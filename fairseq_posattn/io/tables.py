@@ -9,7 +9,7 @@ from fairseq_posattn.errors import InputError
 
 def read_rows(path: str | Path, columns: int | None = None) -> list[list[str]]:
     """The lines of a table, split at tabs. Without `columns`, the first line says how many."""
-    from fairseq_posattn.files import read_lines
+    from fairseq_posattn.io.files import read_lines
 
     rows = [line.split("\t") for line in read_lines(path)]
     if not rows:

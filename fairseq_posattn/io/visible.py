@@ -6,6 +6,7 @@ than it has; they and other invisible ones are shown as \\u202e.
 
 from __future__ import annotations
 
+from typing import Any
 from unicodedata import category
 
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, formats, half characters, ends of lines
@@ -33,7 +34,7 @@ def hides(char: str) -> bool:
     return category(char) in HIDDEN and char not in WITH_SHAPE
 
 
-def visible_strings(value):
+def visible_strings(value: Any) -> Any:
     """A JSON document, all of whose strings are visible."""
     if isinstance(value, str):
         return visible(value)

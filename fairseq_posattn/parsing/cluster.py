@@ -1,11 +1,11 @@
-"""Where the shards of a parse are worked on, as the options of parse.py and prepare.py say it."""
+"""Where the shards of a parse are worked on, as the options of the commands say it."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass, field
 
-from fairseq_posattn.parsing.options import not_negative, positive
+from fairseq_posattn.io.argument_types import not_negative, positive
 
 EXECUTORS = ("local", "slurm", "ray")
 

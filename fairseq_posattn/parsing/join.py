@@ -8,14 +8,17 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from fairseq_posattn.files import InputError, read_lines, replaced_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.parsing import records
-from fairseq_posattn.parsing.records import Digest
+from fairseq_posattn.parsing.records import Digest, checksum
 from fairseq_posattn.parsing.results import Result, made_from
-from fairseq_posattn.parsing.work import PLAN, Work, checksum, fingerprint, read_plan
+from fairseq_posattn.parsing.sharded_parse import PLAN, ShardedParse, read_plan
 
 
-def join(work: Work) -> Result:
+def join(work: ShardedParse) -> Result:
     """Write the result from all shards, each checked, and what it was made from beside it."""
     plan = read_plan(work.folder)
     if fingerprint(work.source) != plan["source"]:
@@ -42,7 +45,7 @@ def copy(paths: Sequence[Path], joined: BinaryIO) -> Digest:
     return Digest(size, digest.hexdigest())
 
 
-def check_cut(work: Work) -> None:
+def check_cut(work: ShardedParse) -> None:
     """Refuse a plan whose shards are not all the lines of the source, in their order."""
     lines = read_lines(work.source)
     for k, shard in enumerate(work.shards):
@@ -58,7 +61,7 @@ def check_cut(work: Work) -> None:
         )
 
 
-def notes_of_shards(work: Work) -> list:
+def notes_of_shards(work: ShardedParse) -> list:
     """The notes of all shards, which must be as they were written; others count as not done."""
     notes, damaged = [], []
     for k in range(len(work.shards)):
@@ -77,7 +80,7 @@ def notes_of_shards(work: Work) -> list:
     return notes
 
 
-def notes_of_shard(work: Work, k: int) -> list:
+def notes_of_shard(work: ShardedParse, k: int) -> list:
     done = records.read_marker(work.marker(k))
     written = {"bytes": done.bytes, "sha256": done.sha256}
     if fingerprint(str(work.output(k))) != written or done.lines != work.shards[k].lines:

@@ -1,23 +1,10 @@
-"""The options of a parser, on the command lines of parse.py and prepare.py."""
+"""The options of a parser, on the command lines of posattn-parse and posattn-prepare."""
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
-
-from fairseq_posattn.parsing.parsers import LONG_LINES, ON_FAILURE, PARSERS
+from fairseq_posattn.io.argument_types import positive
+from fairseq_posattn.text.parser_settings import LONG_LINES, ON_FAILURE, PARSERS
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
-
-
-def positive(text: str) -> int:
-    if int(text) < 1:
-        raise ArgumentTypeError(f"{text}: must be at least 1")
-    return int(text)
-
-
-def not_negative(text: str) -> int:
-    if int(text) < 0:
-        raise ArgumentTypeError(f"{text}: must not be negative")
-    return int(text)
 
 
 def add_parser_options(group, lang: str | None = None) -> None:

@@ -8,21 +8,21 @@ from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
-from fairseq_posattn.files import InputError, folder_written_whole, read_lines
-from fairseq_posattn.io.atomic import is_used
-from fairseq_posattn.parsing.parsers import ParserSettings
-from fairseq_posattn.parsing.records import Shard
-from fairseq_posattn.parsing.work import (
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import folder_written_whole, is_used
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.parsing.records import Shard, checksum
+from fairseq_posattn.parsing.sharded_parse import (
     PLAN,
-    Work,
-    checksum,
-    fingerprint,
+    ShardedParse,
     load,
     parts_folder,
     read_plan,
     remove,
     suffix,
 )
+from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.trees.conllu import read_blocks
 
 SUBMITTED = "executor.pik"  # datatrove's, for Slurm
@@ -30,7 +30,7 @@ SUBMITTED = "executor.pik"  # datatrove's, for Slurm
 
 def plan(
     source: str, out: str, settings: ParserSettings, shard_lines: int, trees: str | None = None
-) -> Work:
+) -> ShardedParse:
     """The work as it was planned before, or a new plan."""
     folder = parts_folder(out)
     suffix(out)
@@ -77,7 +77,7 @@ def differs(folder: Path, choices: dict) -> str | None:
     )
 
 
-def is_begun(work: Work) -> bool:
+def is_begun(work: ShardedParse) -> bool:
     """Whether something is done, or Slurm may be doing it."""
     return len(work.pending()) < len(work.shards) or (work.folder / "logs" / SUBMITTED).exists()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files import read_json
+from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.records import as_record, at_least
+from fairseq_posattn.trees.conllu_writer import plain_line
 
 
 @dataclass(frozen=True)
@@ -74,3 +77,11 @@ def read_marker(path: Path) -> Done:
 
 def is_note(note: object) -> bool:
     return isinstance(note, list) and [type(part) for part in note] == [int, str]
+
+
+def checksum(lines: Iterable[str]) -> str:
+    """Return the checksum of lines as the comments of a CoNLL-U file can hold them."""
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(plain_line(line).encode() + b"\n")
+    return digest.hexdigest()

@@ -7,11 +7,14 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from fairseq_posattn.files import InputError, read_json, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.records import as_record, at_least
-from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.parsing.records import Digest
-from fairseq_posattn.parsing.work import fingerprint, read_plan
+from fairseq_posattn.parsing.sharded_parse import read_plan
+from fairseq_posattn.text.parser_settings import ParserSettings
 
 
 @dataclass(frozen=True)

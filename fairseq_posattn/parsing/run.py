@@ -6,17 +6,18 @@ import sys
 import time
 from pathlib import Path
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.paths import refuse_unwritable
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.parsing.executors import run
 from fairseq_posattn.parsing.join import join
-from fairseq_posattn.parsing.parsers import ParserSettings
 from fairseq_posattn.parsing.plan import plan
 from fairseq_posattn.parsing.results import Result, finished, is_made_by, place
+from fairseq_posattn.parsing.sharded_parse import ShardedParse, parts_folder, remove, remove_rest
 from fairseq_posattn.parsing.slurm_jobs import Jobs
-from fairseq_posattn.parsing.work import Work, parts_folder, remove, remove_rest
+from fairseq_posattn.text.parser_settings import ParserSettings
 
 SHOWN_NOTES = 20
 SECONDS_BETWEEN_LINES = 10
@@ -38,7 +39,7 @@ def parse(
 
     refuse_unwritable(Path(out))
 
-    def attempt() -> Work | None:
+    def attempt() -> ShardedParse | None:
         """The work that Slurm is at, or None when the result is there."""
         with locked(out, wait=wait):
             remove_rest(parts_folder(out))
@@ -61,7 +62,7 @@ def parse(
         attempt()
 
 
-def do(work: Work, cluster: Cluster, wait: bool) -> bool:
+def do(work: ShardedParse, cluster: Cluster, wait: bool) -> bool:
     """Work on the shards that are not done; False: Slurm is at work."""
     progress, jobs = Progress(work), Jobs.of(work.logs)
     if wait and jobs.queued():
@@ -85,7 +86,7 @@ def do(work: Work, cluster: Cluster, wait: bool) -> bool:
     return False
 
 
-def wait_for_slurm(work: Work) -> None:
+def wait_for_slurm(work: ShardedParse) -> None:
     """Return when Slurm has none of the jobs any more and all shards are done."""
     progress, jobs, began = Progress(work), Jobs.of(work.logs), time.monotonic()
     while is_queued(jobs):
@@ -122,7 +123,7 @@ def discard(out: str) -> None:
 class Progress:
     """A line with sentences per second and time left, on a terminal or in a log."""
 
-    def __init__(self, work: Work):
+    def __init__(self, work: ShardedParse):
         self.work = work
         self.before = self.done = self.lines_done()
         self.began = self.said = time.monotonic()
@@ -180,7 +181,3 @@ def report(notes: list, text: str) -> None:
         say(f"{Path(text)}:{number}: {note}")
     if len(notes) > SHOWN_NOTES:
         say(f"and {len(notes) - SHOWN_NOTES} more such lines, marked by '# note = ' in the result")
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

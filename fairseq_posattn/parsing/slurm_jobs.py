@@ -10,9 +10,11 @@ import subprocess
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from fairseq_posattn.files import InputError, read_json, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.records import as_record, at_least
-from fairseq_posattn.parsing.work import Work
+from fairseq_posattn.parsing.sharded_parse import ShardedParse
 
 FILE = "jobs.json"
 LOGS = "slurm_logs"
@@ -96,7 +98,7 @@ class Jobs:
         if self.last.join and shutil.which("scancel"):
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 
-    def failures(self, work: Work) -> list[str]:
+    def failures(self, work: ShardedParse) -> list[str]:
         """A line for each task that ended before its shards were done, the first tasks only."""
         pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
         tasks = [shards[k : k + size] for k in range(0, len(shards), size)]

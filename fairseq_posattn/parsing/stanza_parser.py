@@ -8,10 +8,11 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from fairseq_posattn.files import InputError
-from fairseq_posattn.parsing.parsed import ParsedLine, Word, joined
-from fairseq_posattn.parsing.parsers import PARSER_THREADS, ParserFailure, ParserSettings
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.parsing.parsers import ParserFailure
+from fairseq_posattn.text.parser_settings import PARSER_THREADS, ParserSettings
 from fairseq_posattn.trees.alignment import match
+from fairseq_posattn.trees.sentence import Sentence, Tags, join_parts
 
 PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt where the language has it
 AFTER_TOKENIZATION = "pos,lemma,depparse"
@@ -26,10 +27,10 @@ class StanzaParser:
         self.settings = settings
         self.pipeline = load_pipeline(settings)
 
-    def parse(self, lines: Sequence[str]) -> list[ParsedLine]:
+    def parse(self, lines: Sequence[str]) -> list[Sentence]:
         return self.parse_words(self.tokenize(lines))
 
-    def parse_words(self, lines_of_words: Sequence[ParsedLine]) -> list[ParsedLine]:
+    def parse_words(self, lines_of_words: Sequence[Sentence]) -> list[Sentence]:
         parts = [self.parts(words) for words in lines_of_words]
         trees = iter(self.trees([part for of_line in parts for part in of_line]))
         return [
@@ -37,24 +38,22 @@ class StanzaParser:
             for words, of_line in zip(lines_of_words, parts, strict=True)
         ]
 
-    def words(self, line: str) -> ParsedLine:
+    def words(self, line: str) -> Sentence:
         try:
             return self.tokenize([line])[0]
         except Exception:  # its tokeniser failed: at spaces, then
             return at_spaces(line)
 
-    def tokenize(self, lines: Sequence[str]) -> list[ParsedLine]:
+    def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
         if self.settings.tokenized:
             return [at_spaces(line) for line in lines]
         from stanza.models.common.doc import Document
 
         texts = [Document([], text=line) for line in lines if line.strip()]
         documents = iter(self.pipeline.process(texts, processors="tokenize,mwt"))
-        return [
-            one_line(line, next(documents)) if line.strip() else ParsedLine([]) for line in lines
-        ]
+        return [one_line(line, next(documents)) if line.strip() else Sentence([]) for line in lines]
 
-    def parts(self, line: ParsedLine) -> list[ParsedLine]:
+    def parts(self, line: Sentence) -> list[Sentence]:
         """What is parsed at once: the line, or parts of it if it is too long, or nothing."""
         if len(line.words) <= self.settings.max_words:
             return [line] if line.words else []
@@ -62,7 +61,7 @@ class StanzaParser:
             return []
         return list(cut(line, self.settings.max_words))
 
-    def trees(self, parts: Sequence[ParsedLine]) -> list[ParsedLine]:
+    def trees(self, parts: Sequence[Sentence]) -> list[Sentence]:
         if not parts:
             return []
         from stanza.models.common.doc import Document
@@ -76,43 +75,43 @@ class StanzaParser:
             for part, sentence in zip(parts, document.sentences, strict=True)
         ]
 
-    def tree_of_line(self, line: ParsedLine, parts: Sequence[ParsedLine]) -> ParsedLine:
+    def tree_of_line(self, line: Sentence, parts: Sequence[Sentence]) -> Sentence:
         count = len(line.words)
         if not parts and count:
             return line.without_tree(f"{count} words, above --max-words: skipped, no tree")
         note = f"{count} words, above --max-words: parsed in {len(parts)} parts"
-        return joined(parts, note if len(parts) > 1 else None)
+        return join_parts(parts, note if len(parts) > 1 else None)
 
 
-def at_spaces(line: str) -> ParsedLine:
+def at_spaces(line: str) -> Sentence:
     """Words separated by spaces or tabs; other whitespace stays inside its word."""
-    return ParsedLine([Word(form, None) for form in line.replace("\t", " ").split(" ") if form])
+    return Sentence([word for word in line.replace("\t", " ").split(" ") if word])
 
 
-def one_line(line: str, document) -> ParsedLine:
+def one_line(line: str, document) -> Sentence:
     """stanza's words of a line, even if it saw several sentences, or none."""
-    parsed = ParsedLine([])
+    parsed = Sentence([])
     for token in (token for sentence in document.sentences for token in sentence.tokens):
         form = line[token.start_char : token.end_char]  # its own text may be <UNK>
         if len(token.words) > 1:
             parsed.multiword.append((len(parsed.words), len(token.words), form))
-            parsed.words += [Word(word.text, None) for word in token.words]
+            parsed.words += [word.text for word in token.words]
         else:
-            parsed.words.append(Word(form, None))
+            parsed.words.append(form)
     if not parsed.words:
         return at_spaces(line)
     match(line, parsed.tokens, "stanza's tokeniser")
     return parsed
 
 
-def cut(line: ParsedLine, longest: int) -> Iterator[ParsedLine]:
+def cut(line: Sentence, longest: int) -> Iterator[Sentence]:
     """Parts of a line between tokens."""
-    part = ParsedLine([])
+    part = Sentence([])
     k = 0
     for form, count in line.counted_tokens():
         if part.words and len(part.words) + count > longest:
             yield part
-            part = ParsedLine([])
+            part = Sentence([])
         if count > 1:
             part.multiword.append((len(part.words), count, form))
         part.words += line.words[k : k + count]
@@ -120,7 +119,7 @@ def cut(line: ParsedLine, longest: int) -> Iterator[ParsedLine]:
     yield part
 
 
-def as_stanza(line: ParsedLine) -> list[dict]:
+def as_stanza(line: Sentence) -> list[dict]:
     """A sentence as stanza's Document takes it."""
     tokens = {first: (count, form) for first, count, form in line.multiword}
     rows = []
@@ -128,26 +127,22 @@ def as_stanza(line: ParsedLine) -> list[dict]:
         if k in tokens:
             count, form = tokens[k]
             rows.append({"id": (k + 1, k + count), "text": form})
-        rows.append({"id": (k + 1,), "text": word.form})
+        rows.append({"id": (k + 1,), "text": word})
     return rows
 
 
-def with_tree(line: ParsedLine, sentence) -> ParsedLine:
+def with_tree(line: Sentence, sentence) -> Sentence:
+    """The words of a line with what stanza found of them."""
     if len(sentence.words) != len(line.words):
         raise ParserFailure(f"{len(sentence.words)} words in the tree of {len(line.words)}")
-    words = [
-        Word(
-            given.form,
-            int(found.head),
-            found.deprel,
-            found.lemma or "_",
-            found.upos or "_",
-            found.xpos or "_",
-            found.feats or "_",
-        )
-        for given, found in zip(line.words, sentence.words, strict=True)
+    found = sentence.words
+    parents = [int(word.head) for word in found]
+    relations = [word.deprel for word in found]
+    tags = [
+        Tags(*(value or "_" for value in (word.lemma, word.upos, word.xpos, word.feats)))
+        for word in found
     ]
-    return joined([ParsedLine(words, line.multiword)])
+    return join_parts([Sentence(line.words, parents, line.multiword, relations, tags)])
 
 
 def load_pipeline(settings: ParserSettings):
@@ -184,7 +179,9 @@ def stanza_messages() -> Iterator[list[str]]:
     """What stanza logs, instead of printing it: of a torn file it tells the name there alone."""
     logger, messages = logging.getLogger("stanza"), []
     handlers, logger.handlers = logger.handlers, [logging.Handler()]
-    logger.handlers[0].emit = lambda record: messages.append(record.getMessage())
+    keep = logger.handlers[0]
+    # this one handler, which no other logger has, keeps messages instead of writing them
+    keep.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
     try:
         yield messages
     finally:

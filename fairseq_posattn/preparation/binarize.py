@@ -15,16 +15,14 @@ from fairseq import options
 from fairseq.data import indexed_dataset
 from fairseq_cli import preprocess
 
-from fairseq_posattn.command_line import progress
-from fairseq_posattn.data.tree_files import write_tree_file
-from fairseq_posattn.files import (
-    InputError,
-    folder_written_whole,
-    read_lines,
-    same_number_of_lines,
-)
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.data.tree_files import write_tree_file
+from fairseq_posattn.glue.patches import checked_data
+from fairseq_posattn.io.atomic import folder_written_whole
+from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.lists import refuse_separator, refuse_split_path
 from fairseq_posattn.io.paths import refuse_file
+from fairseq_posattn.io.progress import progress
 from fairseq_posattn.trees.lines import read_trees
 
 LOG = "preprocess.log"
@@ -40,7 +38,7 @@ class Split(NamedTuple):
 def parser() -> ArgumentParser:
     """fairseq's options of `fairseq-preprocess`, and ours."""
     parser = options.get_preprocessing_parser()
-    parser.description = __doc__
+    parser.prog, parser.description = "posattn-binarize", __doc__
     parser.add_argument(
         "--overwrite", action="store_true", help="replace DESTDIR if it is there already"
     )
@@ -50,6 +48,7 @@ def parser() -> ArgumentParser:
 def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None) -> None:
     """Make the folder `args.destdir`; nothing appears under its name before it is complete, with
     what `add` puts into it."""
+    checked_data.install()
     check_options(args)
     for split in splits(args):
         check_files(split, args)

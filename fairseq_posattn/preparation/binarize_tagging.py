@@ -9,14 +9,16 @@ from pathlib import Path
 import torch
 from fairseq.data import indexed_dataset
 
-from fairseq_posattn.files import InputError, folder_written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.patches import checked_data
+from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.paths import refuse_file
 from fairseq_posattn.tagging.sentences import TAG_COLUMNS, TaggedSentence, read_tagged
 from fairseq_posattn.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabulary, learn
 
 
 def parser() -> ArgumentParser:
-    parser = ArgumentParser(description=__doc__)
+    parser = ArgumentParser(prog="posattn-binarize-tagging", description=__doc__)
     parser.add_argument("--train", required=True, metavar="FILE", help="CoNLL-U or two columns")
     parser.add_argument("--valid", required=True, metavar="FILE")
     parser.add_argument(
@@ -48,6 +50,7 @@ def parser() -> ArgumentParser:
 
 def binarize(args: Namespace) -> Vocabulary:
     """Make the folder `args.destdir`; nothing appears under its name before it is complete."""
+    checked_data.install()
     check(args)
     sets = {name: read_set(path, args.column) for name, path in named_files(args)}
     train = sets["train"]

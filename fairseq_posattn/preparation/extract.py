@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from fairseq_posattn.command_line import progress
-from fairseq_posattn.files import written_together
+from fairseq_posattn.io.atomic import written_together
+from fairseq_posattn.io.progress import progress
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.lines import parents_line, words_line
 

@@ -4,20 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn.command_line import progress
-from fairseq_posattn.files import (
-    InputError,
-    read_lines,
-    same_number_of_lines,
-    written_whole,
-)
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.paths import refuse_unwritable
-from fairseq_posattn.segmenters import SentencePiece
+from fairseq_posattn.io.progress import progress
+from fairseq_posattn.text.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
 from fairseq_posattn.trees.checks import TreeError, flat_tree
-from fairseq_posattn.trees.forms import shortened
 from fairseq_posattn.trees.lines import Tree, read_parents, read_words, tree_line
-from fairseq_posattn.trees.projection import Parsed
+from fairseq_posattn.trees.sentence import Sentence, of_tokens
+from fairseq_posattn.trees.whitespace import shortened
 
 MISSING_TREE = ("error", "flat")
 
@@ -60,25 +57,33 @@ def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
     """The trees with their pieces, one after the other."""
     pieces = read_words(inputs.pieces)
     if inputs.sentencepiece is None:
-        for number, (parsed, line) in enumerate(zip(trees(inputs), pieces, strict=True), start=1):
+        for number, (sentence, line) in enumerate(zip(trees(inputs), pieces, strict=True), start=1):
             where = f"{inputs.pieces}:{number}"
-            yield parsed.parents, projection.project(parsed, line, where, inputs.separator)
+            counts = projection.project(sentence, line, where, inputs.separator)
+            yield parents_of(sentence), counts
         return
+    assert inputs.text is not None  # as __post_init__ has seen
     segmenter = SentencePiece(inputs.sentencepiece)
     lines = zip(trees(inputs), pieces, read_lines(inputs.text), strict=True)
-    for number, (parsed, line, text) in enumerate(lines, start=1):
+    for number, (sentence, line, text) in enumerate(lines, start=1):
         spans = spans_of(segmenter, text, line, f"{inputs.pieces}:{number}")
         where = f"{inputs.text}:{number}"
-        yield parsed.parents, projection.project_line(parsed, text, spans, where)
+        yield parents_of(sentence), projection.project_line(sentence, text, spans, where)
 
 
-def trees(inputs: ProjectionInputs) -> Iterator[Parsed]:
+def parents_of(sentence: Sentence) -> Sequence[int]:
+    """The parents of a sentence that `trees` gave, which therefore has a tree."""
+    assert sentence.parents is not None
+    return sentence.parents
+
+
+def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
     """The trees of the sentences, flat ones where that is wished."""
     files = read_words(inputs.words), read_parents(inputs.parents, inputs.several_roots)
     for number, (tokens, (parents, counts)) in enumerate(zip(*files, strict=True), start=1):
         if parents is None:
             parents = stand_in_tree(tokens, f"{inputs.parents}:{number}", inputs.missing_tree)
-        yield Parsed(tokens, parents, counts)
+        yield of_tokens(tokens, parents, counts)
 
 
 def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: str) -> list:

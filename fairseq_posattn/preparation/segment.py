@@ -9,16 +9,12 @@ from pathlib import Path
 
 from subword_nmt import learn_bpe
 
-from fairseq_posattn.command_line import progress
-from fairseq_posattn.files import (
-    InputError,
-    count_lines,
-    read_lines,
-    replaced_whole,
-    written_whole,
-)
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.io.paths import is_stream, refuse_unwritable
-from fairseq_posattn.segmenters import Segmenter
+from fairseq_posattn.io.progress import progress
+from fairseq_posattn.text.segmenters import Segmenter
 
 SENTENCEPIECE_MODELS = ("unigram", "bpe")
 

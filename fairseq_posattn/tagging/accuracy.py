@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.files import read_lines
+from fairseq_posattn.io.files import read_lines
 
 GROUPS = {"": "accuracy", "oov_": "oov_accuracy", "ambiguous_": "ambiguous_accuracy"}
 

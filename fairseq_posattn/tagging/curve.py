@@ -9,7 +9,7 @@ import torch
 from fairseq import utils
 from torch import distributed as dist
 
-from fairseq_posattn.files import written_whole
+from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.tagging.accuracy import mean_loss, percentages, read_curve, totals
 
 SPLIT = "valid"

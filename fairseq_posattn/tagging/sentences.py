@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn.files import InputError
-from fairseq_posattn.trees.conllu import COLUMNS, FORM, Block, is_word, read_blocks
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.trees.conllu import COLUMNS, FORM, ConlluBlock, is_word, read_blocks
 
 TAG_COLUMNS = {"upos": 3, "xpos": 4}
 NO_TAG = "_"
@@ -40,7 +40,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> Iterator[TaggedSenten
             yield sentence
 
 
-def is_conllu(head: list[Block]) -> bool:
+def is_conllu(head: list[ConlluBlock]) -> bool:
     """By the first sentences, up to one with a line that is no comment. Two columns have no
     comments: there '# #' is a word and its tag."""
     lines = [line for block in head for line in block.lines]
@@ -49,9 +49,10 @@ def is_conllu(head: list[Block]) -> bool:
     )
 
 
-def conllu_sentence(block: Block, column: str) -> TaggedSentence:
+def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
     """Comments, multiword lines (3-4) and empty nodes (8.1) are stepped over."""
-    words, tags = [], []
+    words: list[str] = []
+    tags: list[str | None] = []
     for number, line in enumerate(block.lines, start=block.line):
         if line[0] == "#":
             continue
@@ -63,7 +64,7 @@ def conllu_sentence(block: Block, column: str) -> TaggedSentence:
     return TaggedSentence(words, tags, block.path, block.line)
 
 
-def two_columns(block: Block, column: str) -> TaggedSentence:
+def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
     """Separated by a tab, or by spaces."""
     words, tags = [], []
     for number, line in enumerate(block.lines, start=block.line):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.tagging.sentences import TAG_COLUMNS
 from fairseq_posattn.trees.conllu import FORM, is_word
 

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_posattn.files import InputError, read_lines
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_lines
 
 PLAIN = re.compile(r"[-+.0-9eE ]*")  # float() also takes 1_0, nan and digits of other scripts
 logger = logging.getLogger(__name__)

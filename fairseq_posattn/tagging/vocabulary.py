@@ -14,12 +14,10 @@ from pathlib import Path
 import numpy as np
 from fairseq.data import Dictionary
 
-from fairseq_posattn.data import checked
-from fairseq_posattn.files import InputError, read_json, read_lines
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_json, read_lines
 from fairseq_posattn.io.records import as_record, at_least, one_of
 from fairseq_posattn.tagging.sentences import TAG_COLUMNS, TaggedSentence
-
-checked.install()
 
 SETTINGS = "tagging.json"
 AMBIGUOUS = "ambiguous.txt"
@@ -68,13 +66,13 @@ class Vocabulary:
         folder = Path(folder)
         if not (folder / SETTINGS).exists():
             raise InputError(
-                f"{folder}: has no {SETTINGS}; make the data with preprocess/binarize_tagging.py"
+                f"{folder}: has no {SETTINGS}; make the data with posattn-binarize-tagging"
             )
-        remedy = "make the data again with preprocess/binarize_tagging.py"
+        remedy = "make the data again with posattn-binarize-tagging"
         about = read_json(folder / SETTINGS, remedy)
         settings = as_record(Settings, about, str(folder / SETTINGS), remedy)
-        dictionaries = [PlainDictionary.load(str(dictionary_path(folder, k))) for k in KINDS]
-        return cls(settings, *dictionaries, read_lines(folder / AMBIGUOUS))
+        words, chars, tags = (PlainDictionary.load(str(dictionary_path(folder, k))) for k in KINDS)
+        return cls(settings, words, chars, tags, read_lines(folder / AMBIGUOUS))
 
     def save(self, folder: Path) -> None:
         (folder / SETTINGS).write_text(json.dumps(asdict(self.settings), indent=1) + "\n")

@@ -4,16 +4,18 @@ A tree is a list of parents, one for each word, counted from 1 as in CoNLL-U; th
 """
 
 from fairseq_posattn.trees.checks import TreeError, flat_tree, tree_fault, with_one_root
-from fairseq_posattn.trees.conllu import Sentence, read_conllu
-from fairseq_posattn.trees.forms import plain_form
-from fairseq_posattn.trees.projection import Parsed, project, words_of_pieces
+from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.projection import project, words_of_pieces
+from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.trees.sentence import of_tokens as Parsed  # the name that users know
+from fairseq_posattn.trees.whitespace import escape_whitespace
 
 __all__ = [
     "Parsed",
     "Sentence",
     "TreeError",
+    "escape_whitespace",
     "flat_tree",
-    "plain_form",
     "project",
     "read_conllu",
     "tree_fault",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.forms import OPEN_BOX, shortened
+from fairseq_posattn.trees.whitespace import OPEN_BOX, shortened
 
 Span = tuple[int, int]
 
@@ -85,7 +85,7 @@ def project_spans(
         while first < len(words) - 1 and words[first][1] <= begin:
             first += 1
         covered = _covered(words, first, begin, max(end, begin + 1))
-        chosen = max(chosen, covered[0] if len(covered) == 1 else _head(parents, covered))
+        chosen = max(chosen, covered[0] if len(covered) == 1 else _parent_of_all(parents, covered))
         counts[chosen] += 1
     return counts
 
@@ -100,9 +100,9 @@ def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[in
     return found or [k for k in range(len(words)) if words[k] == words[-1]]
 
 
-def _head(parents: Sequence[int], covered: Sequence[int]) -> int:
+def _parent_of_all(parents: Sequence[int], covered: Sequence[int]) -> int:
     """The one of several words that is the parent of all others, else the first of them."""
-    for head in covered:
-        if all(parents[word] == head + 1 for word in covered if word != head):
-            return head
+    for parent in covered:
+        if all(parents[word] == parent + 1 for word in covered if word != parent):
+            return parent
     return covered[0]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.store import WORD
+from fairseq_posattn.trees.store_format import WORD
 
 
-def pack(trees: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[np.ndarray, np.ndarray]:
+def pack(
+    trees: Sequence[tuple[Sequence[int], Sequence[int]]],
+) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """(parents, pieces) of each sentence -> records of all words, and words per sentence."""
     lengths = np.array([len(parents) for parents, _ in trees], np.int64)
     records = np.empty(lengths.sum(), WORD)
@@ -19,7 +22,9 @@ def pack(trees: Sequence[tuple[Sequence[int], Sequence[int]]]) -> tuple[np.ndarr
     return records, lengths
 
 
-def collate(records: np.ndarray, lengths: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+def collate(
+    records: NDArray[np.void], lengths: NDArray[np.int64], pieces: NDArray[np.int64]
+) -> NDArray[np.int32]:
     """Records as `pack` returns them -> 2 B W: parent and pieces of each word, zeros beyond.
 
     pieces: how many of each sentence are in the batch, without end of sentence. Where a sentence

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 
 SEVERAL_ROOTS = ("error", "first")
 

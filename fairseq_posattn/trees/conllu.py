@@ -1,9 +1,9 @@
 """Dependency trees from CoNLL-U (https://universaldependencies.org/format.html).
 
-Only ID, FORM and HEAD are read. Comments and empty nodes (8.1) are stepped over; of multiword lines
-(3-4) the form is kept as the token that its words share. A block of comments without words is an
-empty sentence, which keeps its place among the others. A sentence whose heads are all `_` has words
-and no tree.
+Only ID, FORM and HEAD are read, unless `parse_all_columns` is asked. Comments and empty nodes (8.1)
+are stepped over; of multiword lines (3-4) the form is kept as the token that its words share. A
+block of comments without words is an empty sentence, which keeps its place among the others. A
+sentence whose heads are all `_` has words and no tree.
 """
 
 import re
@@ -11,53 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_posattn.files import read_lines
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, tree_fault, with_one_root
-from fairseq_posattn.trees.forms import plain_form
+from fairseq_posattn.trees.sentence import Multiword, Sentence, Tags, mended
+from fairseq_posattn.trees.whitespace import escape_whitespace
 
-COLUMNS, FORM, HEAD = 10, 1, 6
-NO_HEAD = "_"
+COLUMNS, FORM, HEAD, DEPREL = 10, 1, 6, 7
+TAGS = slice(2, 6)  # lemma, upos, xpos, feats
+NO_PARENT = "_"
 EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}")
 MULTIWORD = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
 
 @dataclass(slots=True)
-class Sentence:
-    """Words (see `plain_form`), their tree if there is one, and where the sentence starts.
-
-    multiword: first word (from 0), number of words and form of each token of several words.
-    """
-
-    words: list[str]
-    parents: list[int] | None
-    path: str
-    line: int
-    multiword: list[tuple[int, int, str]]
-
-    @property
-    def tokens(self) -> list[str]:
-        """The words as the text has them: im, not in and dem."""
-        if not self.multiword:
-            return self.words
-        tokens = list(self.words)
-        for first, count, form in reversed(self.multiword):
-            tokens[first : first + count] = [form]
-        return tokens
-
-    @property
-    def words_of_token(self) -> list[int] | None:
-        """How many words each token has; None: one each."""
-        if not self.multiword:
-            return None
-        counts = [1] * len(self.words)
-        for first, count, _ in reversed(self.multiword):
-            counts[first : first + count] = [count]
-        return counts
-
-
-@dataclass(slots=True)
-class Block:
+class ConlluBlock:
     """The lines of one sentence; `line` is the number of the first."""
 
     path: str
@@ -71,7 +39,7 @@ def read_conllu(path: str | Path, several_roots: str = "error") -> Iterator[Sent
         yield parse_block(block, several_roots)
 
 
-def read_blocks(path: str) -> Iterator[Block]:
+def read_blocks(path: str) -> Iterator[ConlluBlock]:
     """The runs of lines between blank lines."""
     lines = []
     number = 0
@@ -79,23 +47,26 @@ def read_blocks(path: str) -> Iterator[Block]:
         if line:
             lines.append(line)
         elif lines:
-            yield Block(path, number - len(lines), lines)
+            yield ConlluBlock(path, number - len(lines), lines)
             lines = []
     if lines:
-        yield Block(path, number + 1 - len(lines), lines)
+        yield ConlluBlock(path, number + 1 - len(lines), lines)
 
 
-def parse_block(block: Block, several_roots: str = "error") -> Sentence:
-    """The sentence of a block, checked."""
-    words, heads, numbers, multiword = [], [], [], []
+def parse_block(block: ConlluBlock, several_roots: str = "error") -> Sentence:
+    """The sentence of a block, checked, without relations and tags: few readers need them."""
+    words: list[str] = []
+    head_column: list[str] = []
+    numbers: list[int] = []
+    multiword: list[Multiword] = []
     for number, line in enumerate(block.lines, start=block.line):
         if line[0] == "#":
             continue
         columns = line.split("\t")
         where = f"{block.path}:{number}"
         if is_word(columns, len(words) + 1, where):
-            words.append(plain_form(columns[FORM]))
-            heads.append(columns[HEAD])
+            words.append(escape_whitespace(columns[FORM]))
+            head_column.append(columns[HEAD])
             numbers.append(number)
         elif token := MULTIWORD.fullmatch(columns[0]):
             multiword.append(_multiword(token, columns[FORM], len(words), multiword, where))
@@ -103,14 +74,27 @@ def parse_block(block: Block, several_roots: str = "error") -> Sentence:
         raise TreeError(
             f"{block.path}:{block.line}: the sentence ends within the token '{multiword[-1][2]}'"
         )
-    parents = _parents(heads, numbers, block.path, several_roots)
-    return Sentence(words, parents, block.path, block.line, multiword)
+    parents = _parents(head_column, numbers, block.path, several_roots)
+    return Sentence(words, parents, multiword, None, None, None, block.path, block.line)
+
+
+def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sentence:
+    """The sentence of a block, checked, with its relations and tags as they are."""
+    sentence = parse_block(block, several_roots)
+    rows = [line.split("\t") for line in block.lines if line[0] != "#"]
+    words = [row for row in rows if row[0].isdigit()]
+    sentence.tags = [Tags(*row[TAGS]) for row in words]
+    sentence.relations = [row[DEPREL] for row in words]
+    if sentence.parents is not None:
+        before = [int(row[HEAD]) for row in words]
+        sentence.relations = mended(sentence.relations, before, sentence.parents)
+    return sentence
 
 
 def _multiword(
-    token: re.Match, form: str, words: int, before: list, where: str
-) -> tuple[int, int, str]:
-    """First word (from 0), number of words, form; it must stand right before its words."""
+    token: re.Match[str], form: str, words: int, before: list[Multiword], where: str
+) -> Multiword:
+    """The token of several words; it must stand right before its words."""
     first, last = int(token[1]), int(token[2])
     if first != words + 1 or last < first or (before and sum(before[-1][:2]) >= first):
         raise TreeError(
@@ -119,7 +103,7 @@ def _multiword(
         )
     if not form:
         raise TreeError(f"{where}: the multiword token {token[0]} is empty; write its form")
-    return words, last - first + 1, plain_form(form)
+    return words, last - first + 1, escape_whitespace(form)
 
 
 def is_word(columns: list[str], expected: int, where: str) -> bool:
@@ -143,13 +127,14 @@ def is_word(columns: list[str], expected: int, where: str) -> bool:
 
 
 def _parents(
-    heads: list[str], numbers: list[int], path: str, several_roots: str
+    head_column: list[str], numbers: list[int], path: str, several_roots: str
 ) -> list[int] | None:
-    if NO_HEAD in heads:
-        return _no_parents(heads, numbers, path)
-    parents = plain_numbers(heads)
+    if NO_PARENT in head_column:
+        _no_parents(head_column, numbers, path)
+        return None
+    parents = plain_numbers(head_column)
     if parents is None:
-        raise _fault_of_heads(heads, numbers, path)
+        raise _fault_of_column(head_column, numbers, path)
     if several_roots == "first":
         parents = with_one_root(parents)
     if fault := tree_fault(parents):
@@ -157,19 +142,19 @@ def _parents(
     return parents
 
 
-def _no_parents(heads: list[str], numbers: list[int], path: str) -> None:
-    for head, number in zip(heads, numbers, strict=True):
-        if head != NO_HEAD:
-            missing = numbers[heads.index(NO_HEAD)]
+def _no_parents(head_column: list[str], numbers: list[int], path: str) -> None:
+    for parent, number in zip(head_column, numbers, strict=True):
+        if parent != NO_PARENT:
+            missing = numbers[head_column.index(NO_PARENT)]
             raise TreeError(
                 f"{path}:{missing}: the head is missing, "
                 f"but line {number} of the same sentence has one; fill in all or none"
             )
 
 
-def _fault_of_heads(heads: list[str], numbers: list[int], path: str) -> TreeError:
-    word = first_odd(heads)
+def _fault_of_column(head_column: list[str], numbers: list[int], path: str) -> TreeError:
+    word = first_odd(head_column)
     return TreeError(
         f"{path}:{numbers[word]}: expected a word number as head (column {HEAD + 1}), "
-        f"found '{heads[word]}'"
+        f"found '{head_column[word]}'"
     )

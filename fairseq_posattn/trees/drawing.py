@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from fairseq_posattn.io.visible import visible
+from fairseq_posattn.trees.sentence import numbered
 
 
 def depths(parents: Sequence[int]) -> list[int]:
@@ -31,11 +32,8 @@ def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -
     """A name for each word; those of a multiword token are told apart by numbers: im/1, im/2."""
     if words_of_token is None:
         return list(tokens)
-    return [
-        token if count == 1 else f"{token}/{k + 1}"
-        for token, count in zip(tokens, words_of_token, strict=True)
-        for k in range(count)
-    ]
+    pairs = zip(tokens, words_of_token, strict=True)
+    return [name for token, count in pairs for name in numbered(token, count)]
 
 
 def words_by_counts(pieces: Sequence[str], counts: Sequence[int], marks: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The text files between the steps of the preparation, one line a sentence.
 
-- words: plain words (`plain_form`), joined by one space; an empty line is an empty sentence;
+- words: plain words (`escape_whitespace`), joined by one space; an empty line is an empty sentence;
 - parents: of each word, counted from 1, 0 for the root: `2 0 2`; a line `-`: no tree; where the
   words are tokens of the text, the words of one token are joined: `3+3 0` (im Haus);
 - trees: for each word its parent and the number of its pieces: `2:1 0:3 2:1`.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from fairseq_posattn.files import read_lines
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, checked_tree
 

@@ -1,21 +1,12 @@
 """From words to pieces: how many pieces each word of a tree was split into."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from fairseq_posattn.trees.alignment import Span, match, project_spans, spans, word_spans
 from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.sentence import Sentence
 
 SEPARATOR = "@@"
-
-
-class Parsed(NamedTuple):
-    """The tree of a line: its tokens, the parents of its words, and how many words each token has
-    (None: one each), as 2 for the German im = in + dem."""
-
-    tokens: Sequence[str]
-    parents: Sequence[int]
-    words_of_token: Sequence[int] | None = None
 
 
 def words_of_pieces(
@@ -44,32 +35,37 @@ def without_separators(pieces: Sequence[str], separator: str = SEPARATOR) -> lis
 
 
 def project(
-    parsed: Parsed, pieces: Sequence[str], where: str, separator: str = SEPARATOR
+    sentence: Sentence, pieces: Sequence[str], where: str, separator: str = SEPARATOR
 ) -> list[int]:
     """The number of pieces of each word, of pieces of subword-nmt, which spell their line."""
     try:
         spelled, counts = words_of_pieces(pieces, separator)
     except TreeError as error:
         raise TreeError(f"{where}: {error}") from error
-    if parsed.words_of_token is None and spelled == list(parsed.tokens):
-        _check_lengths(parsed, where)
+    if not sentence.multiword and spelled == sentence.words:
+        checked_parents(sentence, where)
         return counts
     return project_line(
-        parsed, " ".join(spelled), spans(without_separators(pieces, separator)), where
+        sentence, " ".join(spelled), spans(without_separators(pieces, separator)), where
     )
 
 
-def project_line(parsed: Parsed, line: str, pieces: Sequence[Span], where: str) -> list[int]:
+def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: str) -> list[int]:
     """The number of pieces of each word, of pieces that lie anywhere in the line."""
-    _check_lengths(parsed, where)
-    match(line, parsed.tokens, where)
-    return project_spans(parsed.parents, word_spans(parsed.tokens, parsed.words_of_token), pieces)
+    parents = checked_parents(sentence, where)
+    tokens = sentence.tokens
+    match(line, tokens, where)
+    return project_spans(parents, word_spans(tokens, sentence.words_of_token), pieces)
 
 
-def _check_lengths(parsed: Parsed, where: str) -> None:
-    words = len(parsed.tokens) if parsed.words_of_token is None else sum(parsed.words_of_token)
-    if len(parsed.parents) != words:
+def checked_parents(sentence: Sentence, where: str) -> Sequence[int]:
+    """The parents of the words, or an error if there is not one for each word."""
+    parents = sentence.parents
+    if parents is None:
+        raise TreeError(f"{where}: the sentence has no tree")
+    if len(parents) != len(sentence.words):
         raise TreeError(
-            f"{where}: the sentence has {words} words and its tree {len(parsed.parents)}; "
+            f"{where}: the sentence has {len(sentence.words)} words and its tree {len(parents)}; "
             "make both from the same CoNLL-U file"
         )
+    return parents

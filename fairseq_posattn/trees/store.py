@@ -11,13 +11,15 @@ import tempfile
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from types import TracebackType
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_posattn.io.atomic import replaced_together
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.store_format import (  # noqa: F401  (the reader is imported from here)
+from fairseq_posattn.trees.store_format import (
     BLOCK,
     HEADER,
     HEADER_1,
@@ -35,6 +37,24 @@ from fairseq_posattn.trees.store_format import (  # noqa: F401  (the reader is i
     idx_path,
     index_fingerprint,
 )
+
+__all__ = [  # with the layout, of which other modules need parts
+    "BLOCK",
+    "HEADER",
+    "HEADER_1",
+    "MAGIC_1",
+    "WORD",
+    "TreeFile",
+    "TreeWriter",
+    "bin_path",
+    "block_starts",
+    "exists",
+    "fingerprint",
+    "idx_path",
+    "ranges",
+]
+
+Integers = NDArray[np.integer[Any]]
 
 
 class TreeWriter:
@@ -56,12 +76,17 @@ class TreeWriter:
             self.opened = opened.pop_all()
         return self
 
-    def __exit__(self, kind, error, traceback) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         if kind is None and not self.finished:
             kind, error = TreeError, TreeError(f"{self.prefix}: the trees were not finished")
         self.opened.__exit__(kind, error, traceback)
 
-    def add(self, parents: Sequence[int], pieces: Sequence[int], source: np.ndarray) -> None:
+    def add(self, parents: Sequence[int], pieces: Sequence[int], source: Integers) -> None:
         """One sentence: parents 1-based with 0 for the root, pieces of each word, source pieces."""
         if len(parents) > LARGEST or max(pieces, default=0) > LARGEST:
             raise TreeError(
@@ -75,7 +100,7 @@ class TreeWriter:
         self.words.append(self.words[-1] + len(parents))
         self.checksums.append(checksum(source))
 
-    def finish(self, source_files: Iterable[str | os.PathLike]) -> None:
+    def finish(self, source_files: Iterable[str | os.PathLike[str]]) -> None:
         """Write what `add` has collected."""
         pieces_bytes = 1 if self.most_pieces <= np.iinfo(np.uint8).max else 2
         separate(self.records, self.bin, pieces_bytes)
@@ -109,9 +134,7 @@ class TreeFile:
         raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
         kind = HEADER_1 if bytes(raw[: len(MAGIC)]) == MAGIC_1 else HEADER
         if raw.size < kind.itemsize or bytes(raw[: len(MAGIC)]) not in (MAGIC, MAGIC_1):
-            raise TreeError(
-                f"{path}: not a tree index of this version; run preprocess/binarize.py again"
-            )
+            raise TreeError(f"{path}: not a tree index of this version; run posattn-binarize again")
         header = np.array(raw[: kind.itemsize].view(kind)[0])
         count = int(header["sentences"])
         end = kind.itemsize + 8 * (count + 1)
@@ -146,9 +169,10 @@ class TreeFile:
         return self.prefix
 
     def __setstate__(self, prefix: str) -> None:
-        self.__init__(prefix)
+        self.prefix = prefix
+        self.open()
 
-    def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def read(self, sentences: Integers) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         """Records of all words of the sentences, one after the other, and words per sentence."""
         starts, ends = self.starts[sentences], self.starts[sentences + 1]
         lengths = ends - starts
@@ -157,11 +181,13 @@ class TreeFile:
         records["parent"], records["pieces"] = self.parents[words], self.pieces[words]
         return records, lengths
 
-    def check(self, source_files: Sequence[str | os.PathLike], source: Sequence) -> None:
+    def check(
+        self, source_files: Sequence[str | os.PathLike[str]], source: Sequence[Integers]
+    ) -> None:
         """Raise unless the trees belong to the source: arrays that end with end of sentence.
         Lengths are taken from its `sizes`, where it has them."""
         names = f"{idx_path(self.prefix)} does not belong to {source_files[0]}"
-        remedy = "make the trees again with preprocess/binarize.py"
+        remedy = "make the trees again with posattn-binarize"
         if len(self) != len(source):
             differs = first_difference(self, source)
             where = (
@@ -182,7 +208,7 @@ class TreeFile:
                 f"{names}: the first sentence that differs is number {differs + 1}; {remedy}"
             )
 
-    def lengths_are(self, source: Sequence) -> bool:
+    def lengths_are(self, source: Sequence[Integers]) -> bool:
         """Whether the words of each sentence have as many pieces as its source."""
         sizes = getattr(source, "sizes", None)
         sizes = np.asarray([len(s) for s in source] if sizes is None else sizes)
@@ -195,7 +221,7 @@ class TreeFile:
         return True
 
 
-def grows(starts: np.ndarray) -> bool:
+def grows(starts: NDArray[np.int64]) -> bool:
     """Whether no offset is below the one before it; block by block, to hold little in memory."""
     return all(
         (np.diff(starts[begin : begin + BLOCK + 1]) >= 0).all()
@@ -203,13 +229,14 @@ def grows(starts: np.ndarray) -> bool:
     )
 
 
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """starts [5, 2], lengths [2, 3] -> [5, 6, 2, 3, 4]."""
     ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+    count = int(ends[-1]) if len(ends) else 0
+    return np.arange(count) + np.repeat(starts - ends + lengths, lengths)
 
 
-def first_difference(trees: TreeFile, source: Sequence) -> int | None:
+def first_difference(trees: TreeFile, source: Sequence[Integers]) -> int | None:
     """The first sentence whose checksum or number of pieces is not the tree's; None: no such."""
     for k in range(min(len(trees), len(source))):
         pieces = np.asarray(source[k])

@@ -16,8 +16,10 @@ import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_posattn.trees.checks import TreeError
 
@@ -51,7 +53,7 @@ def exists(prefix: str) -> bool:
     return bin_path(prefix).exists() and idx_path(prefix).exists()
 
 
-def fingerprint(paths: Iterable[str | os.PathLike]) -> bytes:
+def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> bytes:
     """A digest of files: of all bytes up to 64 MiB, of 1,024 blocks evenly spread beyond."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
@@ -64,7 +66,7 @@ def fingerprint(paths: Iterable[str | os.PathLike]) -> bytes:
     return digest.hexdigest().encode()
 
 
-def index_fingerprint(header: np.ndarray, body: np.ndarray) -> bytes:
+def index_fingerprint(header: NDArray[np.void], body: NDArray[np.uint8]) -> bytes:
     """A digest of an index: of the header without this digest, and of the bytes after the header,
     all of them up to 64 MiB, 1,024 blocks beyond."""
     digest = hashlib.blake2b(digest_size=16)
@@ -73,7 +75,7 @@ def index_fingerprint(header: np.ndarray, body: np.ndarray) -> bytes:
     digest.update(blank.tobytes())
     digest.update(body.size.to_bytes(8, "little"))
     for start in block_starts(body.size):
-        digest.update(body[start : start + BLOCK])
+        digest.update(body[start : start + BLOCK].data)
     return digest.hexdigest().encode()
 
 
@@ -83,14 +85,14 @@ def block_starts(size: int) -> list[int]:
     return [int(start) for start in np.linspace(0, size - BLOCK, BLOCKS)]
 
 
-def checksum(pieces: np.ndarray) -> int:
+def checksum(pieces: NDArray[np.integer[Any]]) -> int:
     """Of the piece numbers of one sentence, whatever integer type they are kept in."""
-    return zlib.crc32(np.ascontiguousarray(pieces, dtype="<i4"))
+    return zlib.crc32(np.ascontiguousarray(pieces, dtype="<i4").data)
 
 
 def damaged(path: Path) -> TreeError:
     return TreeError(
-        f"{path}: damaged since it was written; make the trees again with preprocess/binarize.py"
+        f"{path}: damaged since it was written; make the trees again with posattn-binarize"
     )
 
 

@@ -33,15 +33,15 @@ from setting import alternating, report
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from fairseq_posattn import command_line
-from fairseq_posattn.attention import (
+from fairseq_posattn.core.attention import (
     AttentionContext,
     AttentionShape,
     AttentionSpecification,
     attend,
 )
-from fairseq_posattn.attention.window import Window, across_heads
-from fairseq_posattn.files import replaced_whole
+from fairseq_posattn.core.attention.window import Window, across_heads
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import replaced_whole
 
 WINDOWS = ["window(size=11)", "window(size=11, across=3)"]
 FUSED, EXPLICIT = "full, fused", "full, single steps"

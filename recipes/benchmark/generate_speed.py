@@ -29,7 +29,7 @@ from setting import (
     synchronize,
 )
 
-from fairseq_posattn import command_line
+from fairseq_posattn.io import command_line
 
 DEFAULT = ["sequence + tree_depth / relative + tree_relative"]
 

@@ -26,9 +26,9 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from setting import PLUGIN, random_tree
 
-from fairseq_posattn import command_line
-from fairseq_posattn.data.tree_files import write_tree_file
-from fairseq_posattn.files import write_json
+from fairseq_posattn.glue.data.tree_files import write_tree_file
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.files import write_json
 
 DIFFERENT = 10_000
 FIRST_UPDATE = re.compile(r"train_inner .*num_updates=1,")

@@ -25,15 +25,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import write_json
-from fairseq_posattn.recurrent import (
+from fairseq_posattn.core.recurrent import (
     ContentAttention,
     PositionalAttention,
     PositionGenerator,
     RecurrentLanguageModel,
     RecurrentShape,
 )
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.files import write_json
 
 
 def positional_loop(

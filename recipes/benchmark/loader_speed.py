@@ -22,7 +22,7 @@ from setting import (
     set_up,
 )
 
-from fairseq_posattn import command_line
+from fairseq_posattn.io import command_line
 
 
 def batches(data: Path, specification: str, max_tokens: int):

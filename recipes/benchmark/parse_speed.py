@@ -1,11 +1,12 @@
-"""Parsing through parse.py beside a bare stanza pipeline, on the same sentences.
+"""Parsing through posattn-parse beside a bare stanza pipeline, on the same sentences.
 
     python recipes/benchmark/parse_speed.py TEXT --model-dir DIR --rounds 5 --json speed.json
 
 In each round, in turn: a program of a few lines that reads TEXT and calls stanza.Pipeline on 1,000
-lines at a time (nothing is written), parse.py with one worker, and parse.py with two. Whole
-programs are timed, from start to end, with one thread for each worker; then the start, the time of
-a run on one line in the same round, is taken off. Ratios within the round, their median and range.
+lines at a time (nothing is written), posattn-parse with one worker, and posattn-parse with two.
+Whole programs are timed, from start to end, with one thread for each worker; then the start, the
+time of a run on one line in the same round, is taken off. Ratios within the round, their median and
+range.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import write_json
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.files import write_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BARE = """
@@ -50,7 +51,7 @@ def main() -> None:
         folder = Path(name)
         one = folder / "one.txt"
         one.write_text(Path(args.text).read_text(encoding="utf-8").split("\n")[0] + "\n")
-        kinds = {"bare": bare, "parse.py": one_worker, "parse.py, 2 workers": two_workers}
+        kinds = {"bare": bare, "posattn-parse": one_worker, "posattn-parse, 2 workers": two_workers}
         bare(args, one, folder)  # the first run of all reads from a cold disk
         rounds = []
         for _ in range(args.rounds):
@@ -60,8 +61,8 @@ def main() -> None:
             print(rounds[-1], file=sys.stderr, flush=True)
     sentences = len(Path(args.text).read_text(encoding="utf-8").splitlines())
     rows = [
-        row("parse.py to bare", "bare", "parse.py", rounds, sentences),
-        row("2 workers to 1", "parse.py", "parse.py, 2 workers", rounds, sentences),
+        row("posattn-parse to bare", "bare", "posattn-parse", rounds, sentences),
+        row("2 workers to 1", "posattn-parse", "posattn-parse, 2 workers", rounds, sentences),
     ]
     print(f"{sentences} sentences")
     for line in rows:
@@ -77,7 +78,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("text", help="one sentence a line")
     parser.add_argument("--model-dir", required=True)
     parser.add_argument("--lang", default="en")
-    parser.add_argument("--tokenized", action="store_true", help="as --tokenized of parse.py")
+    parser.add_argument("--tokenized", action="store_true", help="as --tokenized of posattn-parse")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", help="write the rows here, too")
     return parser.parse_args()

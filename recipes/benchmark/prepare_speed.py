@@ -2,9 +2,10 @@
 
     python recipes/benchmark/prepare_speed.py --sentences 10000 100000 1000000 --json prepare.json
 
-Synthetic sentences (Zipf's law, mean 25 words, random trees) go through the real steps: project.py
-and binarize.py, each as a program of its own. Target side: the same text, so that binarisation does
-what it does for a parallel corpus. `trees`: the part of binarize.py that writes the tree files.
+Synthetic sentences (Zipf's law, mean 25 words, random trees) go through the real steps,
+posattn-project and posattn-binarize, each as a program of its own. Target side: the same text, so
+that binarisation does what it does for a parallel corpus. `trees`: the part of posattn-binarize
+that writes the tree files.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import write_json
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.files import write_json
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MEAN_WORDS = 25
@@ -88,7 +89,7 @@ def split(sentence: list[str]) -> list[str]:
 
 def learn(folder: Path, words: list[str]):
     from fairseq_posattn.preparation.segment import learn_sentencepiece
-    from fairseq_posattn.segmenters import SentencePiece
+    from fairseq_posattn.text.segmenters import SentencePiece
 
     listed = folder / "types"
     listed.write_text("\n".join(" ".join(words[k : k + 20]) for k in range(0, 10000, 20)))

@@ -18,8 +18,8 @@ from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn
-from fairseq_posattn.data.tree_files import write_tree_file
-from fairseq_posattn.files import write_json
+from fairseq_posattn.glue.data.tree_files import write_tree_file
+from fairseq_posattn.io.files import write_json
 
 PLUGIN = str(Path(fairseq_posattn.__file__).parent)
 STOCK = "stock"

@@ -34,7 +34,7 @@ from setting import (
     synchronize,
 )
 
-from fairseq_posattn import command_line
+from fairseq_posattn.io import command_line
 
 DEFAULT = [
     "window@0-2",

@@ -17,8 +17,9 @@ import torch
 from loaded import load
 from torch import Tensor
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, replaced_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import replaced_whole
 
 INCHES_OF_A_WORD, MARGIN = 0.22, 1.4
 

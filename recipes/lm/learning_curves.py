@@ -13,8 +13,10 @@ import math
 import re
 from pathlib import Path
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, read_lines, replaced_whole, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.files import read_lines
 
 # in both of fairseq's formats, simple and json
 NUMBER = r"[\"' =:]+([0-9]{1,15}(?:\.[0-9]+)?|inf|nan)\b"

@@ -10,7 +10,7 @@ import torch
 from fairseq import checkpoint_utils, utils
 
 import fairseq_posattn.plugin  # noqa: F401  registers models, and lets checkpoints be read
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 
 SENTENCES = 100  # in a batch
 

@@ -25,8 +25,10 @@ import torch
 from counting import AS_PUBLISHED, WORDS_READ, as_published
 from loaded import batches, load
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, read_json, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import read_json
 
 
 class Sums(NamedTuple):

@@ -20,8 +20,10 @@ from pathlib import Path
 from counting import AS_PUBLISHED, WORDS_READ, as_published
 from sentences import Splitter, by_punkt, by_rules, punkt_is_there
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, folder_written_whole, read_lines, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import folder_written_whole, written_whole
+from fairseq_posattn.io.files import read_lines
 
 SPLITS = ("train", "valid", "test")
 FILES = {"ptb": "ptb.{split}.txt", "wikitext-2": "wiki.{split}.tokens"}

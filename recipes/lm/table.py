@@ -10,19 +10,36 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_posattn import command_line
-from fairseq_posattn.evaluation.report_shape import NUMBER, WHOLE, read_shaped
-from fairseq_posattn.files import written_whole
+from fairseq_posattn.evaluation.json_values import Number, Whole
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.records import ABSENT, Open, read_record
 from fairseq_posattn.io.tables import read_rows
 
 NONE = "–"
 SPLITS = ("valid", "test")
-FIGURES = {"per_word?": NUMBER, "as_published?": NUMBER}
-RESULT = {"parameters": WHOLE, "valid?": FIGURES, "test?": FIGURES}
 PUBLISHED = Path(__file__).with_name("published.tsv")
+
+
+@dataclass(frozen=True)
+class Figures(Open):
+    """Perplexities of a split."""
+
+    per_word: Number = ABSENT
+    as_published: Number = ABSENT
+
+
+@dataclass(frozen=True)
+class Result(Open):
+    """What the table takes from a file of perplexity.py."""
+
+    parameters: Whole
+    valid: Figures = field(default_factory=Figures)
+    test: Figures = field(default_factory=Figures)
 
 
 class Row(NamedTuple):
@@ -38,20 +55,20 @@ def published() -> list[Row]:
     return [row for row in rows if not row.corpus.startswith("#")]
 
 
-def result(folder: Path, row: Row) -> dict | None:
+def result(folder: Path, row: Row) -> Result | None:
     path = folder / f"{row.corpus}.{row.model}.json"
     if not path.exists():
         return None
-    return read_shaped(path, RESULT, "delete it and start recipes/lm/run.sh again")
+    return read_record(Result, path, "delete it and start recipes/lm/run.sh again")
 
 
-def cells(row: Row, found: dict | None) -> list[str]:
-    parameters = f"{found['parameters']:,}" if found else NONE
+def cells(row: Row, found: Result | None) -> list[str]:
+    parameters = f"{found.parameters:,}" if found else NONE
     line = [row.corpus, row.model, f"{parameters} ({row.parameters})"]
     for split in SPLITS:
-        figures = found.get(split, {}) if found else {}
-        for name in ("per_word", "as_published"):
-            line.append(f"{figures[name]:.2f}" if name in figures else NONE)
+        figures = getattr(found, split) if found else Figures()
+        for value in (figures.per_word, figures.as_published):
+            line.append(NONE if value is ABSENT else f"{value:.2f}")
         line.append(getattr(row, split))
     return line
 

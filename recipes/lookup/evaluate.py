@@ -19,16 +19,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-from fairseq_posattn import command_line
-from fairseq_posattn.evaluation import texts
-from fairseq_posattn.evaluation.training_log import PARAMETERS
-from fairseq_posattn.files import (
-    InputError,
-    read_lines,
-    replaced_whole,
-    same_number_of_lines,
-    written_whole,
-)
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
+from fairseq_posattn.evaluation.fairseq_logs.training_log import PARAMETERS
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.tables import read_rows
 
 MODELS = Path(__file__).with_name("models.tsv")

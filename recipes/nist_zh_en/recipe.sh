@@ -46,8 +46,8 @@ collect_test() { # DIR NAME LINES
     local references=("$1/$2".ref*.sgm)
     [[ -n $dry_run ]] || rm -f "$raw/$2".ref*.sgm # of another folder
     do_or_show cp "$1/$2.src.sgm" "${references[@]}" "$raw/"
-    do_or_show python -m fairseq_posattn.evaluation.sgm "$1/$2.src.sgm" --out "$raw/$2.zh"
-    do_or_show python -m fairseq_posattn.evaluation.sgm "${references[0]}" --first \
+    do_or_show python -m fairseq_posattn.cli.sgm "$1/$2.src.sgm" --out "$raw/$2.zh"
+    do_or_show python -m fairseq_posattn.cli.sgm "${references[0]}" --first \
         --like "$1/$2.src.sgm" --out "$raw/$2.en"
     expect "$raw/$2.zh" "$3"
 }

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn import command_line
-from fairseq_posattn.evaluation import logs, texts
-from fairseq_posattn.evaluation.training_log import TRAIN, read_training
-from fairseq_posattn.files import InputError, read_lines, same_number_of_lines, write_json
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
+from fairseq_posattn.evaluation.fairseq_logs import logs
+from fairseq_posattn.evaluation.fairseq_logs.training_log import TRAIN, read_training
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.files import read_lines, same_number_of_lines, write_json
 from fairseq_posattn.io.tables import read_rows
 
 AGAIN = "delete the folder of the work and start recipes/toy/run.sh again"

@@ -26,19 +26,19 @@ prepare() {
     mkdir -p "$results"
     python $here/treebank.py "$work/raw" --seed 1 --train 8000 --dev 600 --test 800
     for split in train dev test; do
-        python preprocess/extract.py "$work/raw/$split.src.conllu" --out "$work/$split"
+        python -m fairseq_posattn.cli.extract "$work/raw/$split.src.conllu" --out "$work/$split"
     done
-    python preprocess/segment.py learn "$work/train.words" "$work/raw/train.tgt" \
+    python -m fairseq_posattn.cli.segment learn "$work/train.words" "$work/raw/train.tgt" \
         --symbols 800 --codes "$work/codes"
     for split in train dev test; do
-        python preprocess/segment.py apply "$work/$split.words" \
+        python -m fairseq_posattn.cli.segment apply "$work/$split.words" \
             --codes "$work/codes" --out "$work/$split.src"
-        python preprocess/segment.py apply "$work/raw/$split.tgt" \
+        python -m fairseq_posattn.cli.segment apply "$work/raw/$split.tgt" \
             --codes "$work/codes" --out "$work/$split.tgt"
-        python preprocess/project.py --words "$work/$split.words" \
+        python -m fairseq_posattn.cli.project --words "$work/$split.words" \
             --parents "$work/$split.parents" --pieces "$work/$split.src"
     done
-    python preprocess/binarize.py --source-lang src --target-lang tgt --joined-dictionary \
+    python -m fairseq_posattn.cli.binarize --source-lang src --target-lang tgt --joined-dictionary \
         --trainpref "$work/train" --validpref "$work/dev" --testpref "$work/test" \
         --destdir "$work/data" >"$work/binarize.log" 2>&1 || { cat "$work/binarize.log" >&2 && exit 1; }
 }

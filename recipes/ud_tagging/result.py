@@ -10,9 +10,11 @@ import json
 import re
 from pathlib import Path
 
-from fairseq_posattn import command_line
-from fairseq_posattn.evaluation.training_log import PARAMETERS, number
-from fairseq_posattn.files import InputError, read_lines, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.fairseq_logs.training_log import PARAMETERS, number
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.tagging.accuracy import GROUPS
 
 JSON = re.compile(r"\| (?P<kind>[\w]+) \| (?P<figures>\{.*\})$")

@@ -68,7 +68,7 @@ prepare() {
     mkdir -p "$work/results"
     made_from "$work/made_from/$name.json" --made "$data" --options column="$column" words="$words" version=1 \
         --files train="$train" dev="$dev" test="$test"
-    [[ -e $data ]] || python "$checkout/preprocess/binarize_tagging.py" --train "$train" --valid "$dev" \
+    [[ -e $data ]] || python -m fairseq_posattn.cli.binarize_tagging --train "$train" --valid "$dev" \
         --test "$test" --column "$column" --words "$words" --destdir "$data"
 }
 

@@ -8,32 +8,51 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-from fairseq_posattn import command_line
-from fairseq_posattn.evaluation.report_shape import NUMBER, TEXT, WHOLE, first_fault, read_shaped
-from fairseq_posattn.files import InputError, replaced_whole, written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.json_values import Number, Text, Whole
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.records import ABSENT, Open, as_document, as_record, read_record
 from fairseq_posattn.io.tables import read_rows
 from fairseq_posattn.tagging.accuracy import GROUPS, read_curve
 
 NONE = "–"
-RESULT = {
-    "treebank": TEXT,
-    "model": TEXT,
-    "seed": WHOLE,
-    "training?": TEXT,
-    "parameters?": WHOLE,
-    **{f"{group}?": NUMBER for group in GROUPS.values()},
-}
-POINT = {"updates": WHOLE, "accuracy?": NUMBER}
 Results = dict[tuple[str, str], list[dict]]  # treebank, model -> one for each seed
+
+
+@dataclass(frozen=True)
+class Result(Open):
+    """What the tables take from a file of result.py."""
+
+    treebank: Text
+    model: Text
+    seed: Whole
+    training: Text = ABSENT
+    parameters: Whole = ABSENT
+    accuracy: Number = ABSENT
+    oov_accuracy: Number = ABSENT
+    ambiguous_accuracy: Number = ABSENT
+
+
+@dataclass(frozen=True)
+class Point(Open):
+    updates: Whole
+    accuracy: Number = ABSENT
+
+
+@dataclass(frozen=True)
+class Curve(Open):
+    points: list[Point]
 
 
 def read_results(folder: Path) -> Results:
     results: Results = {}
     for path in sorted(folder.glob("*.json")):
-        result = read_shaped(path, RESULT, "delete it and run table.sh again")
+        result = as_document(read_record(Result, path, "delete it and run table.sh again"))
         of_model = results.setdefault((result["treebank"], result["model"]), [])
         of_model.append(result)
         first, own = (found.get("training") or "" for found in (of_model[0], result))
@@ -143,10 +162,8 @@ def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
 
 def points(path: Path) -> list[dict]:
     """The points of a run's curve that have an accuracy."""
-    found = read_curve(path)
-    if fault := first_fault(found, [POINT], "point"):
-        raise InputError(f"{path}: {fault}; delete it")
-    return [point for point in found if "accuracy" in point]
+    curve = as_record(Curve, {"points": read_curve(path)}, str(path), "delete it")
+    return [as_document(point) for point in curve.points if point.accuracy is not ABSENT]
 
 
 def draw(results: Results, models: dict, runs: Path, out: str) -> None:

@@ -2,8 +2,10 @@
 
 import argparse
 
-from fairseq_posattn import command_line
-from fairseq_posattn.files import InputError, read_lines, written_together
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_together
+from fairseq_posattn.io.files import read_lines
 
 SEPARATOR = " ||| "
 

@@ -7,7 +7,7 @@
 #   Base 24.13, 2D-CSans 24.80; Big 24.56, 2D-CSans 25.01
 #
 # The paper trains on 20.62 M sentences of the 25.1 M and does not say which: here, those that pass the
-# limits of prepare.py. 8 GPUs x 4,096 tokens, 32,000 merges (of each language alone). Where it is
+# limits of posattn-prepare. 8 GPUs x 4,096 tokens, 32,000 merges (of each language alone). Where it is
 # silent, these are the settings of Vaswani et al. 2017: updates, learning rate, warm-up, dropout, label
 # smoothing, checkpoints averaged, beam and length penalty (fairseq divides by length^0.6).
 recipe=wmt17_zh_en

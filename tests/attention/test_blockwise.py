@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_posattn.attention import (
+from fairseq_posattn.core.attention import (
     AttentionContext,
     AttentionShape,
     AttentionSpecification,
     blockwise,
     window,
 )
-from fairseq_posattn.attention.pipeline import attend
+from fairseq_posattn.core.attention.pipeline import attend
 
 HEADS = 4
 
@@ -100,7 +100,7 @@ def test_dropout_is_the_same_in_the_backward_pass(monkeypatch):
 def test_from_some_length_on_it_goes_block_by_block(size, least):
     for length, blockwise_taken in ((least - 1, False), (least, True)):
         qkv, _ = random_batch(length, [(0, 0)])
-        out = windowed(size).shortcut(*qkv, context(qkv), 0.0)
+        out = windowed(size).fast_path(*qkv, context(qkv), 0.0)
         assert (out is not None) == blockwise_taken
 
 

@@ -6,20 +6,29 @@ import re
 import pytest
 import torch
 
-from fairseq_posattn.attention import (
+from fairseq_posattn.core.attention import (
     MECHANISMS,
-    AttentionContext,
-    AttentionShape,
     AttentionSpecification,
-    MultiheadSelfAttention,
     pipeline,
 )
-from fairseq_posattn.attention.mechanism import ScoreChange, WeightChange
-from fairseq_posattn.positions import SourceTree
-from fairseq_posattn.specification import SpecificationError
+from fairseq_posattn.core.attention.mechanism import ScoreChange, WeightChange
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.testing import (
+    CONTRACT,
+    HEADS,
+    SHAPE,
+    TREES,
+    WIDTH,
+    Attention,
+    attention,
+    check_mechanism,
+    context,
+    every_parameter_matters,
+    half_precision_is_close,
+    inputs,
+    steps_are_the_whole,
+)
 
-WIDTH, HEADS = 16, 4
-SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16)
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 CHANGED = {  # options under which a mechanism acts on short sentences too, and its variants
     "block": ["block(size=3)"],  # by default the size of a block depends on the batch
@@ -55,132 +64,15 @@ def combinations(count: int) -> list[str]:
 ALL = SINGLE + combinations(40)
 
 
-class Attention(MultiheadSelfAttention):
-    """With what stands before it in its layer."""
-
-    def forward(self, x, ctx, need_weights=False):
-        return super().forward(self.before(x, ctx), ctx, need_weights)
-
-
-def attention(specification: str, seed: int = 0) -> Attention:
-    torch.manual_seed(seed)
-    mechanisms = AttentionSpecification(specification).build(0, SHAPE)
-    module = Attention(WIDTH, HEADS, mechanisms)
-    for parameter in module.mechanisms.parameters():  # away from neutral starts
-        torch.nn.init.normal_(parameter, std=0.5)
-    return module.double().eval()
-
-
-def random_tree(pieces: int, seed: int) -> tuple[list[int], list[int]]:
-    """words of `pieces` pieces and end of sentence, parents of the words (the root its own)."""
-    rng = random.Random(seed)
-    words = [0] if pieces else []
-    for _ in range(pieces - 1):
-        words.append(words[-1] + rng.randint(0, 1))
-    count = words[-1] + 1 if words else 0
-    order = rng.sample(range(count), count)
-    parents = list(range(count))
-    for k, word in enumerate(order[1:], 1):
-        parents[word] = order[rng.randrange(k)]
-    return [*words, count], parents
-
-
-def context(trees, length=None, left=False, width=None) -> AttentionContext:
-    """Several sentences in one batch, padded on one side to a length."""
-    length = length or max(len(words) for words, _ in trees)
-    width = width or max(1, *(len(parents) for _, parents in trees))
-    words = torch.full((len(trees), length), -1)
-    parents = torch.arange(width).repeat(len(trees), 1)
-    for row, (word, parent) in enumerate(trees):
-        start = length - len(word) if left else 0
-        words[row, start : start + len(word)] = torch.tensor(word, dtype=torch.long)
-        parents[row, : len(parent)] = torch.tensor(parent, dtype=torch.long)
-    real = words >= 0
-    return AttentionContext(
-        length, words.device, None if real.all() else real, SourceTree(words, parents)
-    )
-
-
-def inputs(trees, ctx, left=False, dtype=torch.double) -> torch.Tensor:
-    """T B C: the same numbers for the same sentence, whatever the padding; noise in the padding."""
-    x = torch.randn(ctx.length, len(trees), WIDTH, dtype=dtype)
-    for row, (words, _) in enumerate(trees):
-        start = ctx.length - len(words) if left else 0
-        own = torch.Generator().manual_seed(row)
-        x[start : start + len(words), row] = torch.randn(
-            len(words), WIDTH, dtype=dtype, generator=own
-        )
-    return x
-
-
-TREES = [random_tree(9, 1), random_tree(5, 2), random_tree(1, 3), random_tree(0, 4)]
-
-
-UNSEEN = ("k_proj.bias", "pooling.bias")  # a softmax does not see what is added to all its scores
-
-
-@pytest.mark.parametrize("specification", ALL)
-def test_shapes_and_every_parameter_gets_a_gradient(specification):
-    ctx = context(TREES)
-    module = attention(specification).train()
-    out, weights = module(inputs(TREES, ctx), ctx, need_weights=True)
-    assert out.shape == (ctx.length, len(TREES), WIDTH)
-    assert weights.shape == (len(TREES), HEADS, ctx.length, ctx.length)
-    out.square().sum().backward()
-    for name, parameter in module.named_parameters():
-        assert parameter.grad is not None and torch.isfinite(parameter.grad).all(), name
-        if specification in SINGLE and not name.endswith(UNSEEN):
-            assert parameter.grad.abs().sum() > 1e-12, name
-
-
-@pytest.mark.parametrize("specification", ALL)
-@pytest.mark.parametrize("left", [False, True])
-def test_a_sentence_alone_is_the_same_as_in_a_padded_batch(specification, left):
-    module = attention(specification)
-    ctx = context(TREES, length=13, left=left)
-    together, _ = module(inputs(TREES, ctx, left), ctx)
-    for row, tree in enumerate(TREES):
-        alone = context([tree])
-        x = inputs(TREES, ctx, left)[:, row : row + 1][ctx.real[row]]
-        out, _ = module(x, alone)
-        torch.testing.assert_close(together[:, row][ctx.real[row]], out[:, 0])
-
-
-@pytest.mark.parametrize("specification", ALL)
-def test_left_padding_is_right_padding(specification):
-    module = attention(specification)
-    outs = []
-    for left in (False, True):
-        ctx = context(TREES, left=left)
-        out, _ = module(inputs(TREES, ctx, left), ctx)
-        outs.append(out.transpose(0, 1)[ctx.real])
-    torch.testing.assert_close(*outs)
-
-
-@pytest.mark.parametrize("specification", ALL)
-def test_padding_gets_no_weight(specification):
-    ctx = context(TREES, length=12)
-    _, weights = attention(specification)(inputs(TREES, ctx), ctx, need_weights=True)
-    padding = ~ctx.real[:, None, None, :].expand_as(weights)
-    assert (weights[padding] == 0).all()
-
-
 @pytest.mark.parametrize("specification", ["", *ALL])
-def test_rows_with_nothing_allowed_give_zeros_and_finite_gradients(specification):
-    trees = [random_tree(4, 1), ([], [])]  # the second sentence is padding throughout
-    ctx = context(trees)
-    module = attention(specification)
-    with torch.no_grad():
-        module.out_proj.bias.zero_()
-    x = inputs(trees, ctx).requires_grad_()
-    out, weights = module(x, ctx, need_weights=True)
-    assert (weights[1] == 0).all()
-    assert "block" in specification or (out[:, 1] == 0).all()  # block: its gates let x through
-    fast, _ = module(x, ctx)
-    torch.testing.assert_close(fast, out)
-    out.square().sum().backward()
-    assert torch.isfinite(x.grad).all()
-    assert all(torch.isfinite(p.grad).all() for p in module.parameters() if p.grad is not None)
+@pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
+def test_contract(check, specification):
+    check(specification)
+
+
+@pytest.mark.parametrize("specification", SINGLE)
+def test_every_parameter_moves_something(specification):
+    every_parameter_matters(specification)
 
 
 @pytest.mark.parametrize("specification", ["", *ALL])
@@ -272,7 +164,7 @@ def test_neutral_parameters_are_plain_attention(name):
 def test_a_convolution_may_start_as_plain_attention(specification):
     ctx = context(TREES)
     torch.manual_seed(0)
-    build = AttentionSpecification(f"{specification}(start=identity)").build
+    build = AttentionSpecification(f"{specification}(init=identity)").build
     neutral = Attention(WIDTH, HEADS, build(0, SHAPE)).double()
     plain = attention("")
     neutral.load_state_dict(plain.state_dict(), strict=False)
@@ -286,17 +178,7 @@ def test_a_convolution_may_start_as_plain_attention(specification):
 def test_half_precision_is_close_to_float32(specification, dtype, device):
     if (device, dtype) == ("cpu", torch.float16) and torch.__version__ < "2.2":
         pytest.skip("this torch multiplies no float16 on the CPU")
-    ctx = context(TREES)
-    module = attention(specification).float()
-    x = inputs(TREES, ctx, dtype=torch.float)
-    expected, _ = module(x, ctx)
-    tree = SourceTree(ctx.tree.words.to(device), ctx.tree.parents.to(device))
-    there = AttentionContext(ctx.length, torch.device(device), ctx.real.to(device), tree)
-    out, _ = module.to(device, dtype)(x.to(device, dtype), there)
-    assert out.dtype == dtype
-    real = ctx.real.T
-    near = 0.05 * max(1.0, float(expected[real].detach().abs().max()))
-    torch.testing.assert_close(out.cpu().float()[real], expected[real], rtol=0.05, atol=near)
+    half_precision_is_close(specification, dtype, device)
 
 
 @pytest.mark.parametrize("specification", SINGLE)
@@ -313,26 +195,11 @@ def test_it_changes_the_output_in_train_and_eval(specification):
 SAFE = [s for s in SINGLE if MECHANISMS[s.split("(")[0]].causal_safe]
 
 
-@pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize(
     "specification", ["", *SAFE, " + ".join(name for name in SAFE if "(" not in name)]
 )
-def test_step_by_step_is_the_whole_under_a_causal_mask(specification, left):
-    """The last pieces as the only queries, as many steps as there are pieces."""
-    module = attention(specification)
-    whole = context(TREES, left=left)
-    whole.causal = True
-    x = inputs(TREES, whole, left)
-    expected, weights = module(x, whole, need_weights=True)
-    assert (weights.triu(1) == 0).all()
-    for count in (1, 3):  # queries
-        for end in range(count, whole.length + 1):
-            real = whole.real[:, :end]
-            ctx = AttentionContext(end, x.device, real, queries=count, causal=True)
-            q, k, v = module.project(x[:end])
-            out, _ = module.attend(x[end - count : end], q[:, :, -count:], k, v, ctx)
-            there = real[:, -count:].T
-            torch.testing.assert_close(out[there], expected[end - count : end][there])
+def test_step_by_step_is_the_whole_under_a_causal_mask(specification):
+    steps_are_the_whole(specification)
 
 
 class Nothing(torch.nn.Module):
@@ -416,21 +283,6 @@ def test_even_rows_of_padding_stay_finite(specification, dtype):
     assert torch.isfinite(out).all()
 
 
-@pytest.mark.parametrize("specification", ALL)
-def test_autocast_is_close_to_float32(specification):
-    ctx = context(TREES)
-    module = attention(specification).float()
-    x = inputs(TREES, ctx, dtype=torch.float).requires_grad_()
-    expected, _ = module(x, ctx)
-    with torch.autocast("cpu", torch.bfloat16):
-        out, _ = module(x, ctx)
-    out.float().square().sum().backward()
-    assert torch.isfinite(x.grad).all()
-    real = ctx.real.T
-    near = 0.05 * max(1.0, float(expected[real].detach().abs().max()))
-    torch.testing.assert_close(out.float()[real], expected[real], rtol=0.05, atol=near)
-
-
 def test_no_sum_of_biases_sinks_below_what_is_forbidden():
     """In float16, whose numbers end at 65504."""
     if torch.__version__ < "2.2":
@@ -447,3 +299,25 @@ def test_a_bias_may_be_the_same_for_all_keys_or_queries():
     bias = torch.randn(1, HEADS, 5, 1)
     assert pipeline.repeat_keys(bias, 3) is bias
     assert pipeline.spread(torch.ones(5, 5), (0, 2), HEADS).shape == (1, HEADS, 5, 5)
+
+
+def test_the_contract_for_mechanisms_of_ones_own():
+    """One that keeps it passes; one that lets padding have weight is found."""
+    check_mechanism("relative(max=2) + temperature")
+    with pytest.raises(AssertionError):
+        check_mechanism("gaussian(heads=0) + leaky")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def leaky():
+    """A mechanism that gives weight to padding."""
+
+    class Leaky(WeightChange):
+        name = "leaky"
+
+        def change_weights(self, weights, q, ctx):
+            return weights + 0.1 * weights.flip(0)
+
+    MECHANISMS["leaky"] = Leaky
+    yield
+    del MECHANISMS["leaky"]

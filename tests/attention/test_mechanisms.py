@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from test_contract import HEADS, WIDTH, attention, context, inputs, random_tree
+from test_contract import HEADS, WIDTH, attention, context, inputs
 from test_relative import one_based
 
 import reference_mechanisms as slow
 from distributions import check_keras_normal, check_normal, check_uniform
-from fairseq_posattn.attention import AttentionShape, AttentionSpecification
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
+from fairseq_posattn.core.attention.sample_batch import random_tree
 
 D = WIDTH // HEADS
 
@@ -292,9 +293,9 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("window(across=3)@2 + convolved_2d", r"layer 2.*beside window\(across=3\)"),
         ("convolved_1d(t=60)", "t=60 has no filter for later positions.*--max-source-positions 60"),
         ("direct_absolute(t=1023)", "t=1023 has no score for later positions"),
-        ("direct_relative(start=ones)", "expected zeros or glorot"),
+        ("direct_relative(init=ones)", "expected zeros or glorot"),
         ("direct_relative(t=-1)", "cannot be negative"),
-        ("convolved_2d(start=ones)", "expected glorot, glorot_normal or identity"),
+        ("convolved_2d(init=ones)", "expected glorot, glorot_normal or identity"),
         ("local_hard(reach=0)", "at least 1"),
         ("convolved_1d(t=-5)", "cannot be negative"),
         ("block(size=-1)", "at least one piece"),
@@ -341,18 +342,18 @@ def test_a_sentence_longer_than_t(specification):
 @pytest.mark.parametrize(
     ("specification", "parameter", "deviation", "check"),
     [  # sqrt(2 / (fan in + fan out)); of the vector of R each fan is the root of its length
-        ("direct_absolute(t=60, start=glorot)", "scores", 0.12910, check_keras_normal),
-        ("direct_relative(t=60, start=glorot)", "scores", 0.30214, check_keras_normal),
+        ("direct_absolute(t=60, init=glorot)", "scores", 0.12910, check_keras_normal),
+        ("direct_relative(t=60, init=glorot)", "scores", 0.30214, check_keras_normal),
         (
-            "direct_relative(t=60, start=glorot, symmetric=true)",
+            "direct_relative(t=60, init=glorot, symmetric=true)",
             "scores",
             0.30214,
             check_keras_normal,
         ),
         ("convolved_1d(t=60)", "weight", 0.07454, check_uniform),
-        ("convolved_1d(t=60, start=glorot_normal)", "weight", 0.07454, check_normal),
+        ("convolved_1d(t=60, init=glorot_normal)", "weight", 0.07454, check_normal),
         ("convolved_2d", "weight", 0.33333, check_uniform),
-        ("convolved_2d(start=glorot_normal)", "weight", 0.33333, check_normal),
+        ("convolved_2d(init=glorot_normal)", "weight", 0.33333, check_normal),
     ],
 )
 def test_glorot_start(specification, parameter, deviation, check):

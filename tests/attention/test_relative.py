@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from test_contract import HEADS, SHAPE, WIDTH, attention, context, inputs, random_tree
+from test_contract import HEADS, SHAPE, WIDTH, attention, context, inputs
 
 import reference
-from fairseq_posattn.attention import AttentionSpecification
+from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.attention.sample_batch import random_tree
 
 
 def loops(module, x, parents, pieces, terms_of_head):
@@ -80,7 +81,7 @@ def test_added_parameters(name, options, tables):
 
 def test_published_count_of_the_convolutional_paper():
     """+0.1 M at Base width in three layers: 33 · 512 · 2 · 3."""
-    from fairseq_posattn.attention import AttentionShape
+    from fairseq_posattn.core.attention import AttentionShape
 
     specification = AttentionSpecification("relative(shared_heads=false)@0-2")
     layers = [specification.build(layer, AttentionShape(8, 64)) for layer in range(6)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import ROOT
-from fairseq_posattn.parsing.parsers import ParserSettings
+from fairseq_posattn.text.parser_settings import ParserSettings
 from parse_toys import parse_here, toy_texts, unless_gone
 from support.loopback import Loopback
 

@@ -13,7 +13,7 @@ import pytest
 
 from commands import ROOT
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.parsing.parsers import ParserSettings
+from fairseq_posattn.text.parser_settings import ParserSettings
 from parse_toys import parse_here, toy_texts, unless_gone
 from support.slurm import Slurm
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fairseq_posattn.evaluation import report
-from fairseq_posattn.evaluation.report_systems import read_systems
+from fairseq_posattn.evaluation.report import report
+from fairseq_posattn.evaluation.report.systems import read_systems
 
 
 @pytest.fixture

@@ -7,11 +7,14 @@ import pytest
 
 import in_process
 from commands import run
-from fairseq_posattn.evaluation import texts
-from fairseq_posattn.evaluation.logs import speed
-from fairseq_posattn.evaluation.training_log import statistics_of, training
-from fairseq_posattn.files import InputError, read_lines
-from fairseq_posattn.preparation.choices import Choices, Preparation
+from fairseq_posattn.cli import translations
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
+from fairseq_posattn.evaluation.fairseq_logs.logs import speed
+from fairseq_posattn.evaluation.fairseq_logs.training_log import statistics_of, training
+from fairseq_posattn.evaluation.score_record import Decoding, Losses
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 
 
 @pytest.fixture
@@ -45,10 +48,10 @@ def trained(toy_data, tmp_path_factory):
 
 def test_both_formats_give_one_course(trained):
     simple, by_json = (training([trained / f"{name}.log"]) for name in ("simple", "json"))
-    assert simple["curve"] == by_json["curve"]
-    assert [point["update"] for point in simple["curve"]] == [4, 8, 10, 12]
-    assert simple["architecture"] == by_json["architecture"] == "posattn_transformer"
-    assert simple["words_per_second"] > 0
+    assert simple.curve == by_json.curve
+    assert [point.update for point in simple.curve] == [4, 8, 10, 12]
+    assert simple.architecture == by_json.architecture == "posattn_transformer"
+    assert simple.words_per_second > 0
 
 
 def test_the_course_is_that_of_the_log(trained):
@@ -57,12 +60,12 @@ def test_the_course_is_that_of_the_log(trained):
     losses = dict(re.findall(r"train_inner .* loss=([\d.]+),.* num_updates=(\d+)", log))
     train = {int(update): float(loss) for loss, update in losses.items()}
     valid = re.findall(r"subset \| loss ([\d.]+) .*num_updates (\d+)", log)
-    assert found["curve"] == [
-        {"update": int(update), "train_loss": train[int(update)], "valid_loss": float(loss)}
+    assert found.curve == [
+        Losses(update=int(update), train_loss=train[int(update)], valid_loss=float(loss))
         for loss, update in valid
     ]
     parameters = re.search(r"num\. shared model params: ([\d,]+)", log)[1]
-    assert found["parameters"] == int(parameters.replace(",", ""))
+    assert found.parameters == int(parameters.replace(",", ""))
 
 
 def test_a_run_that_was_resumed(toy_data, trained, tmp_path):
@@ -72,8 +75,8 @@ def test_a_run_that_was_resumed(toy_data, trained, tmp_path):
         options = [*often("simple", updates), "--lr", "1e-3", *extra]
         parts.append(in_process.train(toy_data, tmp_path / "run", *options).output)
     (tmp_path / "log").write_text("".join(parts))
-    found = training([tmp_path / "log"])["curve"]
-    assert found == training([trained / "simple.log"])["curve"]
+    found = training([tmp_path / "log"]).curve
+    assert found == training([trained / "simple.log"]).curve
 
 
 def test_logs_of_several_machines(tmp_path):
@@ -86,8 +89,8 @@ def test_logs_of_several_machines(tmp_path):
             text.append(f"2026-01-01 00:0{minute}:00 | INFO | {validated} | num_updates {update}")
             text.append("  a warning of several lines")
         (tmp_path / name).write_text("".join(f"{line}\n" for line in text))
-    curve = training([tmp_path / name for name in logs])["curve"]
-    assert [(point["update"], point["valid_loss"]) for point in curve] == [
+    curve = training([tmp_path / name for name in logs]).curve
+    assert [(point.update, point.valid_loss) for point in curve] == [
         (1, 9.0),
         (2, 8.0),
         (3, 7.0),
@@ -103,8 +106,8 @@ def test_the_clock_of_another_machine(tmp_path):
     other = ["2026-01-01 00:00:03 | INFO | x | No existing checkpoint found x.pt"]
     for name, lines in (("n1", first), ("n2", other)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    curve = training([tmp_path / "n1", tmp_path / "n2"])["curve"]
-    assert [point["update"] for point in curve] == [2, 4]
+    curve = training([tmp_path / "n1", tmp_path / "n2"]).curve
+    assert [point.update for point in curve] == [2, 4]
 
 
 def inner(update: int, loss: float, wps: int = 100) -> str:
@@ -137,13 +140,13 @@ def valid(update: int, loss: float, subset: str = "valid") -> str:
 def test_curves(write, lines, points):
     names = "update", "train_loss", "valid_loss"
     found = training([write("log", "num. model params: 1,000 (num. trained: 1)", *lines)])
-    assert found["curve"] == [dict(zip(names, point, strict=True)) for point in points]
-    assert found["parameters"] == 1000
+    assert found.curve == [Losses(**dict(zip(names, point, strict=True))) for point in points]
+    assert found.parameters == 1000
 
 
 def test_words_per_second_is_the_median(write):
     log = write("log", inner(1, 9, 1), inner(2, 9, 100), inner(3, 9, 120))
-    assert training([log])["words_per_second"] == 100
+    assert training([log]).words_per_second == 100
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_other_lines(line):
     ],
 )
 def test_architectures(write, line, architecture):
-    assert training([write("log", line, inner(1, 9))])["architecture"].startswith(architecture)
+    assert training([write("log", line, inner(1, 9))]).architecture.startswith(architecture)
 
 
 def test_no_log_of_a_training(write):
@@ -191,22 +194,19 @@ def ended(sentences: str, tokens: str, seconds: float, *rates: float) -> str:
 
 def test_speed_of_a_run(write):
     log = write("log", "H-0\t-1\ta", ended("3,003", "86,000", 12.3, 244.15, 6991.87))
-    assert speed([log]) == {
-        "sentences": 3003,
-        "seconds": 12.3,
-        "sentences_per_second": 244.15,
-        "pieces_per_second": 6991.87,
-    }
+    assert speed([log]) == Decoding(
+        sentences=3003, seconds=12.3, sentences_per_second=244.15, pieces_per_second=6991.87
+    )
 
 
 def test_speed_of_shards_side_by_side(write):
     logs = [write("a", ended("1,500", "40,000", 10.0)), write("b", ended("1,503", "46,000", 12.0))]
-    assert speed(logs) == {
-        "sentences": 3003,
-        "seconds": 12.0,
-        "sentences_per_second": 3003 / 12,
-        "pieces_per_second": 86000 / 12,
-    }
+    assert speed(logs) == Decoding(
+        sentences=3003,
+        seconds=12.0,
+        sentences_per_second=3003 / 12,
+        pieces_per_second=86000 / 12,
+    )
 
 
 @pytest.mark.parametrize(
@@ -253,14 +253,14 @@ def test_odd_numbers_of_a_training(write, number):
         f"num. shared model params: {number} (num. trained: 1)",
     ):
         found = training([write("log", *whole, line)])
-        assert found["parameters"] == 1000 and len(found["curve"]) == 1
+        assert found.parameters == 1000 and len(found.curve) == 1
     found = training([write("log", *whole, valid(3, number))])
-    assert found["curve"][0]["valid_loss"] == 5.0
+    assert found.curve[0].valid_loss == 5.0
 
 
 def test_json_in_a_training_log_that_is_nested_too_deeply(write):
     deep = '{"a": ' * 100_000 + "1" + "}" * 100_000
-    assert training([write("log", valid(2, 5.0), f"x | valid | {deep}")])["curve"]
+    assert training([write("log", valid(2, 5.0), f"x | valid | {deep}")]).curve
 
 
 # outputs
@@ -277,7 +277,7 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
     shards = [write(name, shard(toy_data, checkpoint, k)) for k, name in enumerate("ab")]
     assert texts.outputs(shards) == texts.outputs([whole])
     assert texts.outputs(shards, "S") == list(read_lines(toy_data.parent / "test.src"))
-    assert speed([whole])["sentences"] == speed(shards)["sentences"] == 60
+    assert speed([whole]).sentences == speed(shards).sentences == 60
     with pytest.raises(InputError, match=r"H-\d+ is missing; a shard is missing"):
         texts.outputs(shards[:1])
 
@@ -315,12 +315,12 @@ def test_outputs_as_they_stand(write):
     ],
 )
 def test_joined(pieces, separator, line):
-    assert texts.joined(pieces, separator) == line
+    assert texts.join_pieces(pieces, separator) == line
 
 
 def command(monkeypatch, *arguments) -> None:
     monkeypatch.setattr("sys.argv", ["texts", *map(str, arguments)])
-    texts.extract()
+    translations.main()
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_chinese(write, tmp_path, monkeypatch):
 def test_command_with_choices(write, tmp_path, monkeypatch):
     write("segmenter", "#version: 0.2", "a s</w>", "i s</w>")
     (tmp_path / "segmenter").touch()
-    Preparation(Choices("en", "de", separator="//"), tmp_path).save(tmp_path)
+    TextPipeline(TextConfig("en", "de", separator="//"), tmp_path).save(tmp_path)
     log = write("log", 'H-0\t-1\tD// as ist " gut " , ja .')
     command(monkeypatch, tmp_path, log, "--out", tmp_path / "out")
     assert (tmp_path / "out").read_text() == 'Das ist "gut", ja.\n'
@@ -357,7 +357,7 @@ def test_command_with_choices(write, tmp_path, monkeypatch):
 
 def test_a_log_may_be_a_pipe(write, tmp_path):
     log = write("log", "S-0\tt@@ his", "H-0\t-1\tD@@ as")
-    program = f"{sys.executable} -m fairseq_posattn.evaluation.texts {tmp_path} <(cat {log})"
+    program = f"{sys.executable} -m fairseq_posattn.cli.translations {tmp_path} <(cat {log})"
     run("bash", "-c", f"{program} --out {tmp_path}/out --sources {tmp_path}/sources")
     assert (tmp_path / "out").read_text() == "Das\n"
     assert (tmp_path / "sources").read_text() == "t@@ his\n"

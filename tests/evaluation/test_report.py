@@ -10,11 +10,12 @@ from itertools import combinations
 import pytest
 from scored_systems import BLEU, HOSTILE, both, scored
 
-from fairseq_posattn.evaluation import report
-from fairseq_posattn.evaluation.report_arcs import arcs_of, middles, offsets, tree_svg
-from fairseq_posattn.evaluation.report_figures import looks, signed
-from fairseq_posattn.evaluation.report_systems import read_systems
-from fairseq_posattn.files import InputError
+from fairseq_posattn.cli import report as command
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.report.arcs import arcs_of, middles, offsets, tree_svg
+from fairseq_posattn.evaluation.report.drawing import looks
+from fairseq_posattn.evaluation.report.figures import signed
+from fairseq_posattn.evaluation.report.systems import read_systems
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.drawing import depths
 
@@ -236,25 +237,28 @@ def damaged(**changes):
     ("about", "message"),
     [
         ("{", "0.json: damaged .*posattn-score"),
-        ("[]", r"0.json: the file: expected an object, found \[\]"),
+        ("[]", r"0.json: the whole is \[\], expected an object"),
         (damaged(version=2), "0.json: of version 2, not 1"),
-        (damaged(version=None), "0.json: the key 'version' is missing"),
-        (damaged(scores=None), "the key 'scores' is missing"),
-        (damaged(scores__BLEU__score=None), "scores.BLEU: the key 'score' is missing"),
-        (damaged(scores__BLEU__score="28"), "scores.BLEU.score: expected a number, found '28'"),
-        (damaged(scores__BLEU__score=float("nan")), "expected a number, found nan"),
-        (damaged(buckets__length__1__to="x"), r"buckets.length\[1\].to: expected a whole number"),
-        (damaged(baseline__ngrams=3), "baseline.ngrams: expected a list, found 3"),
-        (damaged(examples__0__words__1="\ud800"), r"examples\[0\].words\[1\]: expected text"),
+        (damaged(version=None), "0.json: version is missing"),
+        (damaged(scores=None), "0.json: scores is missing"),
+        (damaged(scores__BLEU__score=None), "scores.BLEU.score is missing"),
+        (damaged(scores__BLEU__score="28"), 'scores.BLEU.score is "28", expected a number'),
+        (damaged(scores__BLEU__score=float("nan")), "scores.BLEU.score is NaN, expected a number"),
+        (
+            damaged(buckets__length__1__to="x"),
+            r'buckets.length\[1\].to is "x", expected a whole number',
+        ),
+        (damaged(baseline__ngrams=3), "baseline.ngrams is 3, expected a list"),
+        (damaged(examples__0__words__1="\ud800"), r"examples\[0\].words\[1\] is .*, expected text"),
         (damaged(examples__0__parents=[2, 3, 0]), r"examples\[0\]: 3 parents for 4 words"),
         (damaged(examples__0__parents=[2, 1, 0, 3]), r"examples\[0\]: a cycle: 1 -> 2 -> 1"),
         (damaged(examples__0__depths=[2, 1, 0, 2]), "depths are not those of the tree"),
         (damaged(examples__0__attention__heads=4), "150 weights instead of 200"),
         (damaged(examples__0__attention__keys=6), "attention of 2 x 3 x 5 x 6 for 5 pieces"),
         (damaged(examples__0__attention__weights="?"), "the weights are not base64"),
-        (damaged(sentences=10**400), "sentences: expected a whole number, found 1000"),
-        (damaged(scores__BLEU__score=10**400), "scores.BLEU.score: expected a number, found 1000"),
-        (damaged(scores__BLEU__score=1e300), "scores.BLEU.score: expected a number, found 1e"),
+        (damaged(sentences=10**400), r"sentences is 1000.*\.\.\., expected a whole number"),
+        (damaged(scores__BLEU__score=10**400), "scores.BLEU.score is 1000.*, expected a number"),
+        (damaged(scores__BLEU__score=1e300), r"scores.BLEU.score is 1e\+300, expected a number"),
         ('{"version": ' + "9" * 5000 + "}", "0.json: damaged .*posattn-score"),
         ('{"version": ' + "[" * 100_000 + "]" * 100_000 + "}", "0.json: damaged .*recursion"),
     ],
@@ -304,11 +308,11 @@ def test_command(write, tmp_path, monkeypatch, capsys):
     arguments = ["report", *paths, "--out", str(tmp_path / "r.html"), "--title", "A & B"]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit) as ended:
-        report.main()
+        command.command()
     assert ended.value.code == 0
     assert "<title>A &amp; B</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
     write("{")
     with pytest.raises(SystemExit) as ended:
-        report.main()
+        command.command()
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith(f"error: {paths[0]}: damaged")

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 from scored_systems import HOSTILE, both, example, scored, spread
 
-from fairseq_posattn.evaluation import report
-from fairseq_posattn.evaluation.report_systems import read_systems
+from fairseq_posattn.evaluation.report import report
+from fairseq_posattn.evaluation.report.systems import read_systems
 
 pytestmark = pytest.mark.long
 

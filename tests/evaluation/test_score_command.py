@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from commands import run as run_program
-from fairseq_posattn.command_line import describe
-from fairseq_posattn.evaluation import score
-from fairseq_posattn.files import InputError
+from fairseq_posattn.cli import score
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.command_line import describe
 
 SENTENCES = [
     "Der Hund bellt, weil die Bus-Linie 10 nicht fährt.",
@@ -61,7 +61,7 @@ def scored(monkeypatch, tmp_path):
     def scored(*arguments) -> dict:
         out = tmp_path / "out.json"
         monkeypatch.setattr("sys.argv", ["score", *map(str, arguments), "--json", str(out)])
-        score.score()
+        score.main()
         return json.loads(out.read_text(encoding="utf-8"))
 
     return scored
@@ -203,9 +203,15 @@ def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored
     ("example", "message"),
     [
         ({**EXAMPLE, "words": ["a", "b"], "parents": [0]}, r"examples\[0\]: 1 parents for 2 words"),
-        ({"number": 1}, r"\[0\]: the key 'words' is missing"),
-        ({**EXAMPLE, "number": 10**400}, r"\[0\].number: expected a whole number"),
-        ({**EXAMPLE, "translation": float("inf")}, r"\[0\].translation: expected text"),
+        ({"number": 1}, r"examples\[0\].words is missing"),
+        (
+            {**EXAMPLE, "number": 10**400},
+            r"examples\[0\].number is 1000.*, expected a whole number",
+        ),
+        (
+            {**EXAMPLE, "translation": float("inf")},
+            r"examples\[0\].translation is Infinity, expected text",
+        ),
     ],
 )
 def test_examples_are_checked_before_they_are_taken_over(files, write, scored, example, message):
@@ -329,7 +335,7 @@ def test_nothing_to_score(write, scored):
 
 
 def test_module_ends_with_one_line(files, write):
-    command = [sys.executable, "-m", "fairseq_posattn.evaluation.score", files["hyp"]]
+    command = [sys.executable, "-m", "fairseq_posattn.cli.score", files["hyp"]]
     failed = run_program(*command, "--references", write("short", ["x"]), check=False)
     assert failed.returncode == 1
     assert failed.stdout.startswith("error: ") and failed.stdout.count("\n") == 1
@@ -339,7 +345,7 @@ def test_module_ends_with_one_line(files, write):
 
 def test_process_substitution(files):
     """Each text is read once, so it may be a pipe."""
-    program = f"{sys.executable} -m fairseq_posattn.evaluation.score"
+    program = f"{sys.executable} -m fairseq_posattn.cli.score"
     texts = "<(cat {hyp}) --references <(cat {ref}) <(cat {ref2}) --baseline <(cat {base})"
     options = "--samples 2 --name a --baseline-name b"
     printed = run_program("bash", "-c", f"{program} {texts.format(**files)} {options}").stdout

@@ -9,8 +9,9 @@ from urllib.error import URLError
 import pytest
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn.evaluation import buckets, ngrams
-from fairseq_posattn.evaluation.scores import (
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.metrics import buckets, ngrams
+from fairseq_posattn.evaluation.metrics.scores import (
     NIST,
     TOKENISED,
     Scoring,
@@ -18,9 +19,9 @@ from fairseq_posattn.evaluation.scores import (
     split_compounds,
     tokenised_text,
 )
-from fairseq_posattn.evaluation.significance import Samples, compared, mark
-from fairseq_posattn.evaluation.spacing import Text
-from fairseq_posattn.files import InputError
+from fairseq_posattn.evaluation.metrics.significance import Samples, compared, mark
+from fairseq_posattn.evaluation.metrics.spacing import Text
+from fairseq_posattn.evaluation.score_record import Difference, Ngrams
 
 REFERENCE = [
     "The dog barks at the old mailman , as dogs do .",
@@ -66,8 +67,8 @@ def noisy(lines, share: float, seed: int) -> list[str]:
 @pytest.mark.parametrize("references", [[REFERENCE], [REFERENCE, OTHER]])
 def test_precisions_counted_in_loops(references):
     for order in ngrams.by_order(HYPOTHESES, references, PLAIN):
-        correct, total = counted(HYPOTHESES, references, order["n"])
-        assert order["precision"] == pytest.approx(100 * correct / total)
+        correct, total = counted(HYPOTHESES, references, order.n)
+        assert order.precision == pytest.approx(100 * correct / total)
 
 
 def test_bleu_of_two_orders_by_hand():
@@ -77,7 +78,7 @@ def test_bleu_of_two_orders_by_hand():
     ours, theirs = (sum(len(line.split()) for line in lines) for lines in (HYPOTHESES, REFERENCE))
     penalty = min(1, exp(1 - theirs / ours))
     expected = 100 * penalty * exp(sum(map(log, precisions)) / 2)
-    assert ngrams.by_order(HYPOTHESES, [REFERENCE], PLAIN)[1]["bleu"] == pytest.approx(expected)
+    assert ngrams.by_order(HYPOTHESES, [REFERENCE], PLAIN)[1].bleu == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("hypotheses", [HYPOTHESES, OTHER, ["a"] * 4, [""] * 4])
@@ -85,16 +86,16 @@ def test_bleu_of_two_orders_by_hand():
 def test_every_order_is_that_of_sacrebleu(hypotheses, settings):
     for order in ngrams.by_order(hypotheses, [REFERENCE], settings):
         bleu = BLEU(
-            max_ngram_order=order["n"],
+            max_ngram_order=order.n,
             lowercase=settings.lowercase,
             tokenize="zh" if settings.target else "13a",
         )
-        assert order["bleu"] == bleu.corpus_score(hypotheses, [REFERENCE]).score
+        assert order.bleu == bleu.corpus_score(hypotheses, [REFERENCE]).score
 
 
 def test_gaps_are_system_minus_baseline():
-    ours, theirs = ([{"n": 1, "bleu": b, "precision": p}] for b, p in ((3.0, 5.0), (2.0, 9.0)))
-    assert ngrams.gaps(ours, theirs) == [{"n": 1, "bleu": 1.0, "precision": -4.0}]
+    ours, theirs = ([Ngrams(n=1, bleu=b, precision=p)] for b, p in ((3.0, 5.0), (2.0, 9.0)))
+    assert ngrams.gaps(ours, theirs) == [Ngrams(n=1, bleu=1.0, precision=-4.0)]
 
 
 # tokenised BLEU
@@ -130,16 +131,16 @@ def test_tokenised_bleu_by_hand():
     # Die Bus ##AT##-##AT## Linie fährt um 10 Uhr .: 8 of 9, 6 of 8, 4 of 7, 2 of 6
     expected = 100 * (8 / 9 * 6 / 8 * 4 / 7 * 2 / 6) ** 0.25
     found = Scoring([[reference]], Settings("de")).scores([hypothesis])[TOKENISED]
-    assert found["score"] == pytest.approx(expected)
-    assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:none|smooth:none|version:")
-    assert found["signature"].endswith("|moses:de|compounds:split")
+    assert found.score == pytest.approx(expected)
+    assert found.signature.startswith("nrefs:1|case:mixed|eff:no|tok:none|smooth:none|version:")
+    assert found.signature.endswith("|moses:de|compounds:split")
 
 
 def test_no_smoothing_in_tokenised_bleu():
     scores = Scoring([["a b c d e"]], Settings("en")).scores(["a b c x e"])
-    assert scores[TOKENISED]["score"] == pytest.approx(0, abs=1e-9)
-    assert scores["BLEU"]["score"] > 1
-    assert scores[TOKENISED]["signature"].endswith("|moses:en")
+    assert scores[TOKENISED].score == pytest.approx(0, abs=1e-9)
+    assert scores["BLEU"].score > 1
+    assert scores[TOKENISED].signature.endswith("|moses:en")
 
 
 @pytest.mark.parametrize("target", ["", "zh", "ja"])
@@ -154,9 +155,9 @@ def test_no_tokenised_bleu_where_moses_finds_no_words(target):
 def test_order_and_signatures():
     scores = Scoring([REFERENCE, OTHER], Settings("en")).scores(HYPOTHESES)
     assert list(scores) == ["BLEU", "chrF2", "TER", TOKENISED, NIST]
-    assert all("nrefs:2|" in score["signature"] for score in scores.values())
-    assert "case:lc|eff:no|tok:13a|" in scores[NIST]["signature"]
-    assert len(scores["BLEU"]["precisions"]) == 4
+    assert all("nrefs:2|" in score.signature for score in scores.values())
+    assert "case:lc|eff:no|tok:13a|" in scores[NIST].signature
+    assert len(scores["BLEU"].precisions) == 4
 
 
 @pytest.mark.parametrize(("nist", "references", "there"), [(0, 1, 0), (1, 1, 1), (0, 2, 1)])
@@ -172,13 +173,13 @@ def test_case():
         for lowercase in (False, True)
     )
     for name in ("BLEU", "chrF2", TOKENISED):
-        assert mixed[name]["score"] < lower[name]["score"]
-        assert "case:lc" in lower[name]["signature"]
-    assert mixed[NIST]["score"] == lower[NIST]["score"] == pytest.approx(lower["BLEU"]["score"])
+        assert mixed[name].score < lower[name].score
+        assert "case:lc" in lower[name].signature
+    assert mixed[NIST].score == lower[NIST].score == pytest.approx(lower["BLEU"].score)
 
 
 def test_tokenisation_follows_the_target():
-    assert "|tok:zh|" in Scoring([["我们走"]], Settings("zh")).scores(["我们"])["BLEU"]["signature"]
+    assert "|tok:zh|" in Scoring([["我们走"]], Settings("zh")).scores(["我们"])["BLEU"].signature
 
 
 @pytest.mark.parametrize(
@@ -217,23 +218,23 @@ def marks(hypotheses, baseline) -> dict:
 
 def test_a_system_against_itself():
     for figures in marks(HYPOTHESES * 10, HYPOTHESES * 10).values():
-        assert figures == {"difference": 0, "bootstrap_p": 1, "randomisation_p": 1, "mark": ""}
+        assert figures == Difference(difference=0, bootstrap_p=1, randomisation_p=1, mark="")
 
 
 def test_far_better_and_far_worse():
     better, worse = noisy(REFERENCE * 10, 0.1, 1), noisy(REFERENCE * 10, 0.5, 2)
     up, down = marks(better, worse), marks(worse, better)
-    assert [figures["mark"] for figures in up.values()] == ["⇑"] * 4
-    assert [figures["mark"] for figures in down.values()] == ["⇓"] * 4
-    assert up["TER"]["difference"] < 0 < up["BLEU"]["difference"]
+    assert [figures.mark for figures in up.values()] == ["⇑"] * 4
+    assert [figures.mark for figures in down.values()] == ["⇓"] * 4
+    assert up["TER"].difference < 0 < up["BLEU"].difference
     assert list(up) == ["BLEU", "chrF2", "TER", NIST]
 
 
 def test_two_of_a_kind():
     one, two = (noisy(REFERENCE * 10, 0.3, seed) for seed in (1, 2))
     for figures in marks(one, two).values():
-        assert figures["mark"] == ""
-        assert figures["bootstrap_p"] > 0.05 < figures["randomisation_p"]
+        assert figures.mark == ""
+        assert figures.bootstrap_p > 0.05 < figures.randomisation_p
 
 
 def test_the_difference_is_that_of_the_scores():
@@ -241,7 +242,7 @@ def test_the_difference_is_that_of_the_scores():
     scoring = Scoring([REFERENCE * 10], PLAIN)
     ours, theirs = scoring.scores(one), scoring.scores(two)
     for name, figures in compared(scoring.metrics, two, one, Samples(10, 10)).items():
-        assert figures["difference"] == ours[name]["score"] - theirs[name]["score"]
+        assert figures.difference == ours[name].score - theirs[name].score
 
 
 @pytest.mark.parametrize(
@@ -270,8 +271,8 @@ def test_buckets_hold_bleu_of_their_sentences():
     short = BLEU(tokenize="none").corpus_score(
         [HYPOTHESES[0], HYPOTHESES[3]], [[REFERENCE[0], REFERENCE[3]]]
     )
-    assert [(b["from"], b["to"], b["sentences"]) for b in found] == [(1, 10, 2), (11, 20, 1)]
-    assert found[0]["bleu"] == short.score
+    assert [(b.first, b.last, b.sentences) for b in found] == [(1, 10, 2), (11, 20, 1)]
+    assert found[0].bleu == short.score
 
 
 @pytest.mark.parametrize("ranges", [buckets.LENGTHS, buckets.DEPTHS, buckets.SPLIT_WORDS])

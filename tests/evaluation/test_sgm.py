@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from commands import run
-from fairseq_posattn.evaluation.segments import Key
-from fairseq_posattn.evaluation.sgm import aligned, read_set, read_sets
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.metrics.segments import Key
+from fairseq_posattn.evaluation.metrics.sgm import aligned, read_set, read_sets
 
 
 def document(body: str, attributes: str = 'docid="d"') -> str:
@@ -143,7 +143,7 @@ def test_sets_need_the_same_segments(write, one, two, message):
 
 def test_command(write, tmp_path):
     path = write(document(numbered("one", "two &amp;\nthree"), 'docid="d" sysid="A"'))
-    command = sys.executable, "-m", "fairseq_posattn.evaluation.sgm", path, "--out"
+    command = sys.executable, "-m", "fairseq_posattn.cli.sgm", path, "--out"
     run(*command, tmp_path / "text", "--set", "A")
     assert (tmp_path / "text").read_text() == "one\ntwo & three\n"
     other = write(document('<seg id="2">zwei</seg><seg id="1">eins</seg>'), "source.sgm")

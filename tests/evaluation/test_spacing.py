@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from fairseq_posattn.evaluation import score
-from fairseq_posattn.evaluation.scores import Scoring, Settings
-from fairseq_posattn.evaluation.spacing import Text, spaced_differently
+from fairseq_posattn.cli import score
+from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
+from fairseq_posattn.evaluation.metrics.spacing import Text, spaced_differently
+from fairseq_posattn.io.records import as_document
 
 PLAIN = {
     "ja": ["私は昨日、新しい本を三冊買いました。", "これはペンです。", "彼は学生ではありません。"],
@@ -61,7 +62,7 @@ def score_files(monkeypatch, tmp_path, capsys):
         monkeypatch.chdir(tmp_path)
         command = ["posattn-score", "hyp", "--json", "out", *map(str, options)]
         monkeypatch.setattr("sys.argv", command)
-        score.score()
+        score.main()
         scores = json.loads((tmp_path / "out").read_text(encoding="utf-8"))["scores"]
         return scores, capsys.readouterr().err
 
@@ -76,7 +77,7 @@ def test_a_warning_and_the_score(score_files, hypotheses):
     assert printed.startswith("warning: hyp and ref are spaced differently (spaces between ")
     assert printed.count("\n") == 1 and len(printed) <= 300
     expected = Scoring([theirs["zh"]], Settings("", "zh")).scores(ours["zh"])
-    assert scores == expected
+    assert scores == as_document(expected)
 
 
 def test_no_warning_where_both_are_alike(score_files):

@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from commands import run
-from fairseq_posattn.evaluation.scores import Scoring, Settings
-from fairseq_posattn.evaluation.significance import Samples, compared
+from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
+from fairseq_posattn.evaluation.metrics.significance import Samples, compared
 
 BY_CHARACTERS = "|norm:yes|punct:yes|asian:yes|"
 BY_WORDS = "|norm:no|punct:yes|asian:no|"
@@ -70,16 +70,16 @@ def slow_ter(pairs: dict[str, str]) -> float:
 )
 def test_ter_of_characters_by_hand(settings, pairs, expected):
     found = Scoring([list(pairs.values())], settings).scores(list(pairs))["TER"]
-    assert found["score"] == pytest.approx(expected) == slow_ter(pairs)
-    assert BY_CHARACTERS in found["signature"]
+    assert found.score == pytest.approx(expected) == slow_ter(pairs)
+    assert BY_CHARACTERS in found.signature
 
 
 def test_japanese_words_of_mecab():
     pytest.importorskip("ipadic")
     for settings in (Settings("ja"), Settings("", "ja-mecab")):
         found = Scoring([list(JAPANESE.values())], settings).scores(list(JAPANESE))
-        assert "tok:ja-mecab" in found["BLEU"]["signature"]
-        assert found["TER"]["score"] == pytest.approx(slow_ter(JAPANESE))
+        assert "tok:ja-mecab" in found["BLEU"].signature
+        assert found["TER"].score == pytest.approx(slow_ter(JAPANESE))
 
 
 @pytest.mark.parametrize(
@@ -89,15 +89,15 @@ def test_japanese_words_of_mecab():
 )
 def test_ter_of_words(settings):
     found = Scoring([["a b c d"]], settings).scores(["a b x d"])["TER"]
-    assert found["score"] == pytest.approx(25)
-    assert BY_WORDS in found["signature"]
+    assert found.score == pytest.approx(25)
+    assert BY_WORDS in found.signature
 
 
 def test_significance_compares_characters_too():
     references, hypotheses = list(CHINESE.values()), list(CHINESE)
     metrics = Scoring([references], Settings("zh")).metrics
     found = compared(metrics, hypotheses, references, Samples(10, 10))["TER"]
-    assert found["difference"] == pytest.approx(-20)
+    assert found.difference == pytest.approx(-20)
 
 
 def test_sacrebleus_own_command(tmp_path):
@@ -109,5 +109,5 @@ def test_sacrebleus_own_command(tmp_path):
     ).stdout
     expected = json.loads(printed[printed.index("{") :])
     found = Scoring([list(CHINESE.values())], Settings("zh")).scores(list(CHINESE))["TER"]
-    assert found["score"] == pytest.approx(expected["score"], abs=1e-9)
-    assert found["signature"] == expected["signature"]
+    assert found.score == pytest.approx(expected["score"], abs=1e-9)
+    assert found.signature == expected["signature"]

@@ -17,7 +17,7 @@ How to add a class: in a module `classes_ANYTHING.py` of this package, call `add
         (folder / "train.conllu").write_text(...)
 
     def command(folder):                    # what runs on each damaged copy of the folder
-        return Command(program("preprocess/extract.py"), [folder / "train.conllu", "--out", ...])
+        return Command(program("extract"), [folder / "train.conllu", "--out", ...])
 
     add(InputClass("CoNLL-U", build, command, damaged=["*.conllu"], mutations=COLUMNS,
                    outputs=["out.*"]))

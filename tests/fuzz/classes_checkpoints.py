@@ -22,12 +22,10 @@ def build(folder: Path) -> None:
 
 
 def command(folder: Path) -> Command:
-    from fairseq_posattn.checkpoints.average import parse_options, save
-    from fairseq_posattn.checkpoints.safe import register_classes
+    from fairseq_posattn.cli.average import main
 
-    register_classes()
     options = [folder / "run", "--last", "2", "--out", folder / "averaged.pt"]
-    return Command(lambda: save(parse_options()), options)
+    return Command(main, options)
 
 
 add(

@@ -13,30 +13,30 @@ NEW_TEXT = ["der Hund singt .", "Fußball , „gut“ !", ""]
 
 
 def build_subword_nmt(folder: Path) -> None:
-    from fairseq_posattn.preparation.choices import Choices, Preparation
+    from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 
     write_text(folder)
     learn_merges(folder)
     (folder / "codes").rename(folder / "segmenter")
-    Preparation(Choices("de", "en", tokenize="moses"), folder).save(folder)
+    TextPipeline(TextConfig("de", "en", tokenize="moses"), folder).save(folder)
 
 
 def build_sentencepiece(folder: Path) -> None:
-    from fairseq_posattn.preparation.choices import Choices, Preparation
+    from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 
     write_text(folder)
     options = ["learn", folder / "train.de", "--sentencepiece", folder / "segmenter"]
-    must_pass(Command(program("preprocess/segment.py"), [*options, "--symbols", 45]))
-    choices = Choices("de", "en", tokenize="spaces", segmenter="sentencepiece")
-    Preparation(choices, folder).save(folder)
+    must_pass(Command(program("segment"), [*options, "--symbols", 45]))
+    choices = TextConfig("de", "en", tokenize="spaces", segmenter="sentencepiece")
+    TextPipeline(choices, folder).save(folder)
 
 
 def segment_new_text(folder: Path) -> None:
     """What fairseq-interactive does with new lines."""
-    from fairseq_posattn.new_text import PreparedText
-    from fairseq_posattn.preparation.choices import Preparation
+    from fairseq_posattn.live.codec import PipelineCodec
+    from fairseq_posattn.text.pipeline import TextPipeline
 
-    text = PreparedText(Preparation.load(folder))
+    text = PipelineCodec(TextPipeline.load(folder))
     pieces = [text.encode(line) for line in NEW_TEXT]
     (folder / "out").write_text("\n".join([*pieces, *map(text.decode, pieces)]), "utf-8")
 

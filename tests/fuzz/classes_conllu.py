@@ -41,7 +41,7 @@ def build(folder: Path) -> None:
 
 def extracting(folder: Path, name: str, *options: str) -> Command:
     files = [folder / name, "--out", folder / "out"]
-    return Command(program("preprocess/extract.py"), [*files, *options])
+    return Command(program("extract"), [*files, *options])
 
 
 def build_packed(folder: Path) -> None:
@@ -60,10 +60,11 @@ def result(folder: Path) -> list[bytes]:
 
 def give_trees(folder: Path) -> None:
     """What fairseq-interactive --tree-file does with the lines of train.de."""
-    from fairseq_posattn.providers import ConlluProvider
+    from fairseq_posattn.live.providers import ConlluProvider
+    from fairseq_posattn.live.segmented import SegmentedLine
 
     provider = ConlluProvider(str(folder / "train.conllu"))
-    provider.parsed([line.strip() for line in WORDS])
+    provider.parsed([SegmentedLine(line.strip(), "", []) for line in WORDS])
 
 
 CONLLU = {"build": build, "damaged": ["train.conllu"], "mutations": COLUMNS, "outputs": OUTPUTS}

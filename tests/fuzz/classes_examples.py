@@ -30,7 +30,7 @@ def _model() -> TemporaryDirectory:
 
 @cache
 def _loaded():
-    from fairseq_posattn.evaluation.examples import load
+    from fairseq_posattn.evaluation.attention_export import load
 
     folder = Path(_model().name)
     return load(folder / "model/checkpoint_last.pt", str(folder / "data"))
@@ -43,11 +43,12 @@ def build(folder: Path) -> None:
 
 
 def with_loaded_model() -> None:
-    from fairseq_posattn.evaluation import examples
+    from fairseq_posattn.cli.examples import main
+    from fairseq_posattn.evaluation import attention_export
 
     model = _loaded()
-    with mock.patch.object(examples, "load", lambda *_: model):
-        examples.write_examples()
+    with mock.patch.object(attention_export, "load", lambda *_: model):
+        main()
 
 
 def command(folder: Path) -> Command:

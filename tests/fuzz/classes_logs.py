@@ -71,14 +71,14 @@ def generated(folder: Path) -> None:
 
 def extracted(folder: Path) -> Command:
     options = [folder, folder / "generate.log", "--out", folder / "out"]
-    texts = program("fairseq_posattn/evaluation/texts.py")
+    texts = program("translations")
     return Command(texts, [*options, "--sources", folder / "sources"])
 
 
 def scored(option: str, name: str):
     def command(folder: Path) -> Command:
         options = [folder / "hyp", "--references", folder / "ref", "--json", folder / "out.json"]
-        score = program("fairseq_posattn/evaluation/score.py")
+        score = program("score")
         return Command(score, [*options, option, folder / name])
 
     return command

@@ -15,7 +15,7 @@ PARTS = "out.conllu.parts"
 
 def shards_done_here(work, *rest) -> bool:
     """In place of the executors: here, one shard after the other."""
-    from fairseq_posattn.parsing.shard import do_shard
+    from fairseq_posattn.parsing.worker import do_shard
 
     for k in work.pending():
         do_shard(work, k)
@@ -24,7 +24,7 @@ def shards_done_here(work, *rest) -> bool:
 
 def parse(folder: Path, **options) -> None:
     from fairseq_posattn.parsing import run
-    from fairseq_posattn.parsing.parsers import ParserSettings
+    from fairseq_posattn.text.parser_settings import ParserSettings
 
     text, out, trees = (str(folder / name) for name in ("train.de", "out.conllu", "train.conllu"))
     settings = ParserSettings(parser="conllu", lang="de", tokenized=True)

@@ -20,7 +20,7 @@ OPTIONS = [
 def preparing(folder: Path, train: str) -> Command:
     def main() -> None:
         with mock.patch("fairseq_posattn.parsing.run.run", shards_done_here):
-            program("preprocess/prepare.py")()
+            program("prepare")()
 
     files = ["--train", folder / train, "--valid", folder / "valid", "--out", folder / "data"]
     return Command(main, [*OPTIONS, *files])

@@ -102,7 +102,7 @@ add(
         "report",
         reported,
         lambda folder: Command(
-            program("fairseq_posattn/evaluation/report.py"),
+            program("report"),
             [folder / "a.json", folder / "b.json", "--out", folder / "out.html"],
         ),
         damaged=["*.json"],

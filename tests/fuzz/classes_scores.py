@@ -12,7 +12,7 @@ from .mutations import COLUMNS, JSON, LINES, Mutation
 from .registry import add, program
 from .runner import Command, InputClass
 
-SCORE = "fairseq_posattn/evaluation/score.py"
+SCORE = "score"
 HYPOTHESES = ["The dog barks.", "It rains, & pours.", "", "Nobody has seen the cat since Tuesday."]
 REFERENCES = ["A dog barks.", "It rains & it pours.", "Yes.", "Nobody saw the cat since Tuesday."]
 TREES = """\
@@ -130,7 +130,7 @@ add(
         "SGML: lines",
         sgm,
         lambda folder: Command(
-            program("fairseq_posattn/evaluation/sgm.py"),
+            program("sgm"),
             [folder / "ref.sgm", "--set", "B", "--like", folder / "src.sgm", "--out", folder / "o"],
         ),
         damaged=["*.sgm"],

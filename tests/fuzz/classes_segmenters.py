@@ -12,7 +12,7 @@ from .runner import Command, InputClass
 
 def applying(folder: Path, *options) -> Command:
     files = ["apply", folder / "train.de", "--out", folder / "out"]
-    return Command(program("preprocess/segment.py"), [*files, *options])
+    return Command(program("segment"), [*files, *options])
 
 
 def build_merges(folder: Path) -> None:
@@ -26,21 +26,21 @@ def build_sentencepiece(folder: Path) -> None:
     write_text(folder)
     texts = [folder / "train.de", folder / "train.en"]
     options = ["learn", *texts, "--sentencepiece", folder / "model", "--symbols", 60]
-    must_pass(Command(program("preprocess/segment.py"), options))
+    must_pass(Command(program("segment"), options))
 
 
 def projecting(folder: Path) -> Command:
     options = ["--words", folder / "train.words", "--parents", folder / "train.parents"]
     options += ["--text", folder / "train.de", "--sentencepiece", folder / "model"]
     options += ["--pieces", folder / "pieces", "--out", folder / "out"]
-    return Command(program("preprocess/project.py"), options)
+    return Command(program("project"), options)
 
 
 def build_pieces(folder: Path) -> None:
     build_sentencepiece(folder)
     options = ["apply", folder / "train.de", "--out", folder / "pieces"]
     options += ["--sentencepiece", folder / "model"]
-    must_pass(Command(program("preprocess/segment.py"), options))
+    must_pass(Command(program("segment"), options))
 
 
 add(

@@ -13,19 +13,19 @@ from .runner import Command, InputClass
 def learning(folder: Path) -> Command:
     texts = [folder / "train.de", folder / "train.en"]
     options = ["learn", *texts, "--codes", folder / "codes", "--symbols", 10]
-    return Command(program("preprocess/segment.py"), options)
+    return Command(program("segment"), options)
 
 
 def learning_sentencepiece(folder: Path) -> Command:
     options = ["learn", folder / "train.en", "--sentencepiece", folder / "spm", "--symbols", 36]
-    return Command(program("preprocess/segment.py"), options)
+    return Command(program("segment"), options)
 
 
 def projecting(folder: Path) -> Command:
     text = folder / "text"
     options = ["--words", text / "train.words", "--parents", text / "train.parents"]
     pieces = ["--pieces", folder / "pieces.de", "--out", folder / "out.trees"]
-    return Command(program("preprocess/project.py"), [*options, *pieces])
+    return Command(program("project"), [*options, *pieces])
 
 
 add(

@@ -40,11 +40,11 @@ def build(folder: Path) -> None:
 
 
 def tagging(folder: Path, name: str) -> Command:
-    from fairseq_posattn.tagging.tag import parser, tag
+    from fairseq_posattn.cli.tag import main
 
     options = [folder / "model.pt", "--data", folder / "data", "--cpu"]
     files = ["--text", folder / name, "--out", folder / "out"]
-    return Command(lambda: tag(parser().parse_args()), [*options, *files])
+    return Command(main, [*options, *files])
 
 
 for name, mutations in (("text", LINES), ("text.conllu", COLUMNS)):

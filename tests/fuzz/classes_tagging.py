@@ -28,7 +28,7 @@ def write_tagged(folder: Path) -> None:
 def binarizing(folder: Path, name: str) -> Command:
     sets = [option for kind in ("train", "valid") for option in (f"--{kind}", folder / name)]
     options = ["--destdir", folder / "data", "--words", "100%"]
-    return Command(program("preprocess/binarize_tagging.py"), [*sets, *options])
+    return Command(program("binarize_tagging"), [*sets, *options])
 
 
 @cache
@@ -56,7 +56,7 @@ def build_vectors(folder: Path) -> None:
 
 def read_all(folder: Path) -> None:
     """What a training reads: the dictionaries and every batch."""
-    from fairseq_posattn.tasks.tagging import TaggingConfig, TaggingTask
+    from fairseq_posattn.glue.tasks.tagging import TaggingConfig, TaggingTask
 
     task = TaggingTask.setup_task(TaggingConfig(data=str(folder / "data")))
     task.load_dataset("train")

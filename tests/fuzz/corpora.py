@@ -76,12 +76,12 @@ def learn_merges(folder: Path) -> None:
     """codes, of the text of `write_text`."""
     texts = [folder / "train.de", folder / "train.en"]
     options = ["learn", *texts, "--codes", folder / "codes", "--symbols", 30]
-    must_pass(Command(program("preprocess/segment.py"), options))
+    must_pass(Command(program("segment"), options))
 
 
 def segmented(folder: Path, text: Path, out: Path) -> None:
     options = ["apply", text, "--codes", folder / "codes", "--out", out]
-    must_pass(Command(program("preprocess/segment.py"), options))
+    must_pass(Command(program("segment"), options))
 
 
 def write_pieces(folder: Path) -> None:
@@ -94,14 +94,14 @@ def write_pieces(folder: Path) -> None:
         segmented(text, text / f"train.{language}", folder / f"pieces.{language}")
     files = ["--words", text / "train.words", "--parents", text / "train.parents"]
     options = [*files, "--pieces", folder / "pieces.de"]
-    must_pass(Command(program("preprocess/project.py"), options))
+    must_pass(Command(program("project"), options))
 
 
 def binarizing(pieces: Path, destination: Path) -> Command:
     """Of the files that `write_pieces` makes."""
     options = ["--source-lang", "de", "--target-lang", "en", "--destdir", destination]
     files = ["--trainpref", pieces / "pieces", "--validpref", pieces / "pieces"]
-    return Command(program("preprocess/binarize.py"), [*options, *files])
+    return Command(program("binarize"), [*options, *files])
 
 
 @cache

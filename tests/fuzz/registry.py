@@ -41,7 +41,9 @@ def inputs_of(classes: dict[str, InputClass], total: int) -> dict[str, int]:
 
 @cache
 def program(path: str) -> Callable[[], None]:
-    """The function `main` of a program of the project, by its path from the root."""
+    """The function `main` of a command, or of a program, by its path from the root."""
+    if "/" not in path:
+        return import_module(f"fairseq_posattn.cli.{path}").main
     from commands import script
 
     return script(ROOT / path).main

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 from unittest import mock
 
-from fairseq_posattn import command_line
+from fairseq_posattn.io import command_line
 
 from .mutations import Mutation
 

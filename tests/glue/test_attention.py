@@ -7,7 +7,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from commands import PLUGIN, fairseq, training_options
-from fairseq_posattn.attention import MECHANISMS
+from fairseq_posattn.core.attention import MECHANISMS
 from in_process import batch, build, generate, hypotheses_and_scores, losses_of_updates, train
 
 TABLES = ("--max-source-positions", "128")  # of t x t numbers, t the longest input
@@ -57,7 +57,7 @@ def test_a_stock_checkpoint_loads_where_nothing_was_added(attention, toy_data):
     assert (before - after).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("attention", ["gaussian", "convolved_2d(start=identity)", "temperature"])
+@pytest.mark.parametrize("attention", ["gaussian", "convolved_2d(init=identity)", "temperature"])
 def test_fine_tuning_from_a_stock_checkpoint(attention, stock_model, toy_data, tmp_path):
     """What was added starts anew, all else is taken over."""
     chosen = ("--encoder-attention", attention, "--finetune-from-model", stock_model)

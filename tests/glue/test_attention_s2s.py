@@ -10,7 +10,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 
 from commands import PLUGIN, fairseq, hypotheses, losses
-from fairseq_posattn.models.attention_s2s import AttentionS2SConfig, AttentionS2SModel
+from fairseq_posattn.glue.models.attention_s2s import AttentionS2SConfig, AttentionS2SModel
 
 ATTENTIONS = ("positional", "content", "none")
 PRESETS = dict(

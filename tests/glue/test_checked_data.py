@@ -11,9 +11,9 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 import fairseq_posattn.plugin  # noqa: F401
-from fairseq_posattn.data.checked import HEADER
-from fairseq_posattn.data.tree_files import SourcePieces
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.data.tree_files import SourcePieces
+from fairseq_posattn.glue.patches.checked_data import HEADER
 from in_process import train
 
 SENTENCES = [[4, 5, 2], [2], [], [9, 4, 2], [8, 2]]
@@ -96,7 +96,7 @@ def test_a_torn_file_is_refused(tmp_path, name, keep):
 
 @pytest.mark.parametrize("block", [1, 2, 3])
 def test_offsets_and_numbers_are_checked_block_by_block(tmp_path, monkeypatch, block):
-    monkeypatch.setattr("fairseq_posattn.data.checked.BLOCK", block)
+    monkeypatch.setattr("fairseq_posattn.glue.patches.checked_data.BLOCK", block)
     prefix = write(tmp_path / "train")
     assert read(prefix, symbols(10)) == SENTENCES
     for k in range(len(SENTENCES)):

@@ -17,8 +17,9 @@ from fairseq.file_io import PathManager
 import fairseq_posattn.plugin  # noqa: F401
 from commands import FULL_TREE, losses
 from commands import generate as generate_process
-from fairseq_posattn.checkpoints import install, safe, whole
-from fairseq_posattn.checkpoints.errors import CheckpointError
+from fairseq_posattn.glue.patches import atomic, safe
+from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.table import install
 from in_process import generate, train
 
 STOCK = ("--task", "translation", "--arch", "transformer")
@@ -234,15 +235,15 @@ def test_the_newest_has_the_most_updates(tmp_path):
     cut(tmp_path / "checkpoint_4_99.pt", 0.5)
     write(tmp_path / ".0123456789ab.partial.checkpoint_4_97.pt", 97)
     os.utime(tmp_path / "checkpoint_1_50.pt")
-    assert whole.newest(tmp_path, "") == tmp_path / "checkpoint3.pt"
-    assert whole.newest(tmp_path, "-shard1") == tmp_path / "checkpoint_4_98-shard1.pt"
+    assert atomic.newest(tmp_path, "") == tmp_path / "checkpoint3.pt"
+    assert atomic.newest(tmp_path, "-shard1") == tmp_path / "checkpoint_4_98-shard1.pt"
 
 
 @checks_classes
 def test_an_unsafe_file_is_no_way_on(tmp_path):
     write(tmp_path / "checkpoint1.pt", 10)
     write(tmp_path / "checkpoint2.pt", 20, poison=poisons(tmp_path / "witness")["posix.system"])
-    assert whole.newest(tmp_path, "") == tmp_path / "checkpoint1.pt"
+    assert atomic.newest(tmp_path, "") == tmp_path / "checkpoint1.pt"
     assert not (tmp_path / "witness").exists()
 
 
@@ -250,10 +251,10 @@ def test_without_a_last_one_as_in_fairseq(uninterrupted, toy_data, tmp_path):
     """A user who removes it starts anew, unless a kill left its mark."""
     shutil.copy(uninterrupted[1] / "checkpoint_1_3.pt", tmp_path)
     options = (*FULL_TREE, "--no-save")
-    whole.mend_last(tmp_path)
+    atomic.mend_last(tmp_path)
     assert not (tmp_path / "checkpoint_last.pt").exists()
-    (tmp_path / whole.MARK).touch()
-    whole.mend_last(tmp_path)
+    (tmp_path / atomic.MARK).touch()
+    atomic.mend_last(tmp_path)
     result = train(toy_data, tmp_path, *options, "--max-update", "6")
     assert losses(result.output) == uninterrupted[0][3:]
 
@@ -352,11 +353,11 @@ def test_killed_at_every_step_of_a_save(saves_before, tmp_path):
             save(folder, updates)
         killed = killed_at(steps, lambda folder=folder: save(folder, saves_before + 1))
         new = (folder / f"checkpoint_1_{saves_before + 1}.pt").exists()
-        whole.remove_partial(folder)
-        whole.mend_last(folder)
+        atomic.remove_partial(folder)
+        atomic.mend_last(folder)
         for name in ("checkpoint_last.pt", "checkpoint_best.pt"):  # each save is the best so far
             file, expected = folder / name, saves_before + new
-            assert (whole.updates(file) if file.exists() else 0) == expected
+            assert (atomic.updates(file) if file.exists() else 0) == expected
         assert all(file.name.startswith("checkpoint") for file in folder.iterdir())
         if not killed:
             break

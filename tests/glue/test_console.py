@@ -11,6 +11,8 @@ import pytest
 
 from commands import PLUGIN, ROOT
 
+CLI = PLUGIN / "cli"
+
 
 def script(name: str, *arguments, out: Path | None = None) -> str:
     """The installed command, whose stdout goes to a file; its stdout."""
@@ -39,7 +41,7 @@ def test_from_generate_to_a_score_as_in_the_readme(tree_model, toy_data, tmp_pat
     log, text, found = (tmp_path / name for name in ("generate.log", "hyp.tgt", "scores.json"))
     script("generate", toy_data, "--path", tree_model, *OPTIONS, "--gen-subset", "test", out=log)
     assert log.read_text().count("Translated 60 sentences") == 1
-    run(sys.executable, "-m", "fairseq_posattn.evaluation.texts", toy_data, log, "--out", text)
+    run(sys.executable, "-m", "fairseq_posattn.cli.translations", toy_data, log, "--out", text)
     options = ["--references", toy_data.parent / "raw/test.tgt", "--target-lang", "tgt"]
     options += ["--name", "tree", "--test", "toy", "--generate-log", log, "--json", found]
     script("score", text, *options)
@@ -57,3 +59,32 @@ def test_a_file_of_results_has_the_line_too(tree_model, toy_data, tmp_path):
 @pytest.mark.long
 def test_a_validation_prints_its_result(tree_model, toy_data):
     assert "| loss " in script("validate", toy_data, "--path", tree_model, *OPTIONS[:-2])
+
+
+SPAWNING = """
+import sys
+import torch.multiprocessing
+
+from fairseq_posattn.cli.fairseq_programs import train
+
+def of_one_gpu(rank, folder):
+    open(f"{folder}/{rank}", "w").write(str("fairseq_posattn.plugin" in sys.modules))
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(of_one_gpu, (sys.argv[1],), nprocs=2)
+"""
+
+
+def test_the_processes_that_it_starts_have_the_plugin(tmp_path):
+    """fairseq starts one for each GPU; each of them imports the program anew."""
+    (tmp_path / "program.py").write_text(SPAWNING)
+    run(sys.executable, tmp_path / "program.py", tmp_path)
+    assert [(tmp_path / rank).read_text() for rank in "01"] == ["True", "True"]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CLI.glob("[a-z]*.py")))
+def test_help_names_the_installed_command(name):
+    """However the command is started."""
+    if name != "fairseq_programs":
+        printed = run(sys.executable, "-m", f"fairseq_posattn.cli.{name}", "--help")
+        assert printed.startswith(f"usage: posattn-{name.replace('_', '-')} ")

@@ -10,10 +10,10 @@ import torch
 from fairseq.data import indexed_dataset
 
 from commands import FULL_TREE
-from fairseq_posattn.data.tree_dataset import TreeDataset
-from fairseq_posattn.data.tree_files import load_tree_file
+from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.positions import SourceTree
+from fairseq_posattn.glue.data.tree_dataset import TreeDataset
+from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.trees import TreeError
 from in_process import build, train
 
@@ -390,7 +390,7 @@ def test_missing_files(kinds, copied, tmp_path):
         (copied / f"train.src-tgt.src.tree.{kind}").unlink()
     result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
     assert f"{prefix_of(copied)}.tree.idx: no trees beside the data" in str(result.error)
-    assert "preprocess/binarize.py" in str(result.error)
+    assert "posattn-binarize" in str(result.error)
 
 
 def test_files_of_another_kind(copied):

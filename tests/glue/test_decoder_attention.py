@@ -9,11 +9,11 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 
-from fairseq_posattn.attention import MECHANISMS, window
-from fairseq_posattn.models.decoder import CausalSelfAttention
-from fairseq_posattn.models.encoder import plain_namespace
-from fairseq_posattn.specification import SpecificationError
-from in_process import OLD_FAIRSEQ, batch, build, generate, hypotheses_and_scores, train
+from fairseq_posattn.core.attention import MECHANISMS, window
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.glue.models.decoder import CausalSelfAttention
+from fairseq_posattn.glue.models.encoder import plain_namespace
+from in_process import batch, build, generate, hypotheses_and_scores, train
 
 EACH = [
     "window(size=5)",
@@ -170,6 +170,8 @@ def test_every_parameter_learns(built):
 @pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("specification", [ALL, LONG_WINDOWS[1]], ids=["all", "window"])
 def test_low_precision(specification, precision, model_of):
+    if precision == torch.float16 and torch.__version__ < "2.2":
+        pytest.skip("this torch multiplies no float16 on the CPU")
     task, model = model_of(specification)
     model.eval()
     short, long = (targets(task, length) for length in (SHORT, FAR))
@@ -228,6 +230,9 @@ def test_where_mechanisms_do_nothing_it_equals_the_stock_attention(model_of):
     tokens[0, :3] = task.target_dictionary.pad()  # on the left, as of --left-pad-target
     state, real = encoded(task, model.eval()), tokens != task.target_dictionary.pad()
     ours, theirs = (m.eval().decoder(tokens, encoder_out=state)[0] for m in (model, stock))
+    assert torch.isfinite(ours[real]).all()
+    if torch.__version__ < "2.5":  # which makes NaN of a sentence with padding on the left
+        real[0] = False
     torch.testing.assert_close(ours[real], theirs[real], atol=1e-5, rtol=0)
 
 
@@ -397,8 +402,6 @@ TRANSLATING = {
 
 @pytest.mark.parametrize("kind", TRANSLATING)
 def test_printed_scores_are_those_of_the_whole(kind, runs, toy_data, model_of):
-    if OLD_FAIRSEQ and kind == "ensemble":
-        pytest.skip("the fast path of 0.12.2's own encoder fails with this torch")
     names = ["ours", "stock"][: 1 + (kind == "ensemble")]
     paths = [f"{runs / name}/checkpoint_last.pt" for name in names]
     chosen = (*TRANSLATING[kind], "--max-len-b", "12", "--batch-size", "30")

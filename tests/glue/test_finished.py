@@ -8,7 +8,7 @@ import torch
 from trainings import KINDS, train
 
 from commands import losses
-from fairseq_posattn.checkpoints import whole
+from fairseq_posattn.glue.patches import atomic
 
 SAID = re.compile(r"This training is finished: (.*)\. Nothing was changed; raise that limit")
 SHRINKING = ["--lr-scheduler", "fixed", "--force-anneal", "1", "--lr-shrink", "0.1"]
@@ -100,11 +100,11 @@ def test_killed_within_its_last_save(corpora, tmp_path):
     train("tree", corpora, tmp_path, *options)
     finished = (tmp_path / "checkpoint_2_7.pt").read_bytes()
     (tmp_path / "checkpoint_last.pt").write_bytes(before)
-    (tmp_path / whole.MARK).touch()
+    (tmp_path / atomic.MARK).touch()
     again = train("tree", corpora, tmp_path, *options)
     assert SAID.search(again.output) and not losses(again.output)
     assert (tmp_path / "checkpoint_last.pt").read_bytes() == finished
-    assert not (tmp_path / whole.MARK).exists()
+    assert not (tmp_path / atomic.MARK).exists()
 
 
 # on with other limits

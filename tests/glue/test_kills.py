@@ -13,7 +13,7 @@ import torch
 from trainings import KINDS, training
 
 from background import Training
-from fairseq_posattn.checkpoints import whole
+from fairseq_posattn.glue.patches import atomic
 from killed import KILLS, SEED
 
 COMMON = ["--max-epoch", "3", "--save-interval-updates", "2", "--keep-interval-updates", "2"]
@@ -74,7 +74,7 @@ def finished(folder: Path, arguments: list) -> None:
     """Train to the end, which leaves no trace of kills."""
     with Training.of(arguments) as process:
         assert process.wait() == 0, process.printed()[-3000:]
-    assert not (folder / whole.MARK).exists() and not list(folder.glob("*.partial.*"))
+    assert not (folder / atomic.MARK).exists() and not list(folder.glob("*.partial.*"))
 
 
 @pytest.mark.long

@@ -12,9 +12,8 @@ from commands import FULL_TREE, PLUGIN, run
 from commands import interactive as interactive_program
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
-from fairseq_posattn.trees.forms import shortened
+from fairseq_posattn.trees.whitespace import shortened
 from in_process import (
-    OLD_FAIRSEQ,
     batch,
     build,
     generate,
@@ -23,9 +22,6 @@ from in_process import (
     train,
 )
 
-stock_translates = pytest.mark.skipif(
-    OLD_FAIRSEQ, reason="the fast path of 0.12.2's own encoder fails with this torch"
-)
 SHORT = ("--max-len-b", "25")  # with --max-len-a it would depend on the batch
 BPE = ("--bpe", "subword_nmt", "--bpe-codes")
 
@@ -249,7 +245,7 @@ def loaded(checkpoint, data, **options):
     from fairseq.models import BaseFairseqModel
     from fairseq.models.transformer import TransformerModel
 
-    from fairseq_posattn.models.posattn_transformer import PosattnTransformerModel
+    from fairseq_posattn.glue.models.posattn_transformer import PosattnTransformerModel
 
     assert issubclass(PosattnTransformerModel, BaseFairseqModel)
     ours = "tree" in str(checkpoint)
@@ -329,7 +325,6 @@ def test_hub_refuses_a_cycle(hub, text):
         hub.translate([text.lines[0]], trees=[[2, 1] + [0] * (words - 2)])
 
 
-@stock_translates
 def test_hub_of_a_stock_model(stock_model, toy_data, text):
     hub = loaded(stock_model, toy_data)
     lines = "".join(f"{line}\n" for line in text.lines[:5])
@@ -361,7 +356,6 @@ def test_generate_without_tree_files(without_trees, tree_model, toy_data, text, 
     assert same_translations(*map(hypotheses_and_scores, (output, expected)))
 
 
-@stock_translates
 def test_a_stock_model_loads_no_trees(without_trees, stock_model):
     output = generate(without_trees, stock_model).output
     assert len(hypotheses_and_scores(output)) == 60
@@ -379,7 +373,6 @@ def test_a_model_without_trees_trains_without_tree_files(toy_data, tmp_path):
 # ensembles
 
 
-@stock_translates
 def test_ensemble_of_a_tree_model_and_a_stock_one(text, models, tree_model, stock_model, toy_data):
     """In either order, with the same result from generate and interactive, unlike either alone."""
     lines = "".join(f"{line}\n" for line in text.pieces)

@@ -15,9 +15,9 @@ from trainings import train, training
 
 import fairseq_posattn.plugin  # noqa: F401
 from commands import PLUGIN, fairseq, run
-from fairseq_posattn import one_line
-from fairseq_posattn.checkpoints.errors import CheckpointError
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.patches import one_line
+from fairseq_posattn.glue.patches.errors import CheckpointError
 from fairseq_posattn.trees import TreeError
 
 SPAWNED = (
@@ -154,7 +154,7 @@ def test_a_checkpoint_that_cannot_grow(corpora, tmp_path):
 
 def average(run_dir: Path):
     options = [run_dir, "--last", "1", "--out", run_dir / "out.pt"]
-    return run(sys.executable, "-m", "fairseq_posattn.checkpoints.average", *options, check=False)
+    return run(sys.executable, "-m", "fairseq_posattn.cli.average", *options, check=False)
 
 
 @pytest.mark.long

@@ -14,8 +14,8 @@ from fairseq.models.transformer import TransformerConfig
 
 import fairseq_posattn.plugin  # noqa: F401
 from commands import FULL_TREE, PLUGIN, fairseq, run, training_options
-from fairseq_posattn.attention import MECHANISMS
-from fairseq_posattn.models.encoder import plain_namespace
+from fairseq_posattn.core.attention import MECHANISMS
+from fairseq_posattn.glue.models.encoder import plain_namespace
 from in_process import (
     batch,
     build,
@@ -314,7 +314,7 @@ def test_low_precision_where_stock_fairseq_can(flag, toy_data, tmp_path):
     stock = train(toy_data, tmp_path / "stock", *STOCK, flag, check=False).error
     ours = train(toy_data, tmp_path / "ours", *FULL_TREE, flag, check=False).error
     assert (type(ours), str(ours)) == (type(stock), str(stock))
-    if flag == "--memory-efficient-fp16":
+    if flag == "--memory-efficient-fp16" and torch.__version__ >= "2.2":
         assert ours is None
 
 
@@ -401,7 +401,7 @@ def test_console_scripts_need_no_user_dir(installed, toy_data, tmp_path):
         if installed and script is None:
             pytest.skip("the package is not installed")
         code = f"import sys; sys.argv[0] = 'posattn-{name}'\n"
-        code += f"from fairseq_posattn.console import {name}; {name}()"
+        code += f"from fairseq_posattn.cli.fairseq_programs import {name}; {name}()"
         start = [script] if installed else [sys.executable, "-c", code]
         return run(*start, *arguments, env={"PYTHONPATH": str(PLUGIN.parent)}).stdout
 

@@ -1,29 +1,28 @@
-"""The published models as --arch presets and as hydra's YAML files."""
+"""The published models as --arch presets."""
 
+import json
 import re
 from argparse import Namespace
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
-import yaml
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
 
 import fairseq_posattn.plugin  # noqa: F401
-from commands import PLUGIN, fairseq, generate
-from fairseq_posattn.attention import AttentionShape, AttentionSpecification
-from fairseq_posattn.models.config import PosattnTransformerConfig
-from fairseq_posattn.models.presets import MODELS as PRESETS
-from fairseq_posattn.positions.registry import PositionSpecification
-from fairseq_posattn.specification import SpecificationError
-from in_process import OLD_FAIRSEQ, batch, build, configured, hypotheses_and_scores
+from commands import PLUGIN
+from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.positions.registry import PositionSpecification
+from in_process import OLD_FAIRSEQ, batch, build, configured
 
-try:
-    from hydra import compose
-except ImportError:  # hydra 1.0, beside fairseq 0.12.2
-    from hydra.experimental import compose
-
-CONFIG = PLUGIN / "config"
+OURS = ("posattn_transformer", "san_tagger", "recurrent_lm", "attention_s2s")
+TABLE = Path(__file__).with_name("presets.json")
 S, s, T, t = "relative", "sequence", "tree_relative", "tree_depth"
 # Wang et al. 2019, Table 1: absolute (sequence, tree) and relative (sequence, tree) of 1 to 9
 TABLE_1 = [
@@ -50,16 +49,15 @@ OTHERS = {
     "csan_1d": (s, "window(size=11, across=1)@0-2"),
     "csan_2d": (s, "window(size=11, across=3)@0-2"),
     # Dufter et al. 2020, Section 2: P and R in the first layer, the rest in all
-    "direct_absolute": ("none", "direct_absolute(t=0, start=zeros)@0"),
-    "direct_relative": ("none", "direct_relative(t=0, start=zeros, symmetric=false)@0"),
+    "direct_absolute": ("none", "direct_absolute(t=0, init=zeros)@0"),
+    "direct_relative": ("none", "direct_relative(t=0, init=zeros, symmetric=false)@0"),
     "direct": (
         "none",
-        "direct_absolute(t=0, start=zeros)@0 + "
-        "direct_relative(t=0, start=zeros, symmetric=false)@0",
+        "direct_absolute(t=0, init=zeros)@0 + direct_relative(t=0, init=zeros, symmetric=false)@0",
     ),
     "temperature": (s, "temperature"),
-    "convolved_1d": (s, "convolved_1d(start=glorot_normal, t=0)"),
-    "convolved_2d": (s, "convolved_2d(start=glorot_normal)"),
+    "convolved_1d": (s, "convolved_1d(init=glorot_normal, t=0)"),
+    "convolved_2d": (s, "convolved_2d(init=glorot_normal)"),
     # Bugliarello and Okazaki 2020: five heads of the first layer
     "parent_scaled": (s, "parent_scaled(heads=0-4)@0"),
 }
@@ -75,7 +73,6 @@ DIFFERENT = {
     **{pair: {"max_source_positions": 256} for pair in product(QUADRATIC, SIZES)},
     ("csan_2d", "_tiny"): {"encoder_attention_heads": 4},  # 2 are too few for a window across 3
 }
-FILES = [size.removeprefix("_") for size in SIZES if size]
 MODELS = [*(name for name, _, _ in TABLE_1), *OTHERS]
 
 
@@ -94,8 +91,19 @@ def test_the_presets_are_those_of_the_table():
     expected = {f"posattn_{model}{size}" for model, size in product(MODELS, SIZES)}
     present = {name for name in ARCH_MODEL_REGISTRY if name.startswith("posattn_")}
     assert len(expected) == 125
-    assert present == expected | {"posattn_transformer"}
-    assert list(PRESETS) == MODELS
+    assert present == expected | {f"posattn_transformer{size}" for size in SIZES}
+
+
+def test_no_preset_changes():
+    """Every preset sets what it did when the table was recorded, beside the defaults."""
+    table = {
+        name: of_architecture(name).items() - vars(MODEL_DATACLASS_REGISTRY[model]()).items()
+        for name, model in ARCH_MODEL_NAME_REGISTRY.items()
+        if model in OURS
+    }
+    assert {name: dict(sorted(values)) for name, values in table.items()} == json.loads(
+        TABLE.read_text()
+    )
 
 
 def canonical(options: dict) -> tuple[str, str]:
@@ -139,6 +147,20 @@ def test_sizes_are_those_of_fairseq(model, size):
     own = {"encoder_positions", "encoder_attention"}
     expected = stock | DIFFERENT.get((model, size), {})
     assert {key: value for key, value in preset.items() if key not in own} == expected
+
+
+@pytest.mark.parametrize("size", [size for size in SIZES if size])
+def test_the_plain_transformer_has_the_sizes_of_fairseq(size):
+    expected = of_architecture(SIZES[size]) | {"encoder_attention": ""}
+    assert of_architecture(f"posattn_transformer{size}") == expected
+
+
+@pytest.mark.parametrize("size", ["_tiny", "_wmt_en_de"])
+def test_the_decoder_is_as_wide_as_the_encoder_unless_it_is_named(size):
+    options = of_architecture(f"posattn_structural{size}", encoder_embed_dim=32)
+    assert (options["encoder_embed_dim"], options["decoder_embed_dim"]) == (32, 32)
+    options = of_architecture(f"posattn_structural{size}", decoder_embed_dim=32)
+    assert options["decoder_embed_dim"] == 32 != options["encoder_embed_dim"]
 
 
 @pytest.fixture(scope="module")
@@ -194,117 +216,3 @@ def test_an_option_overrides_the_preset(toy_data):
     assert cfg.model.max_source_positions == 99
     encoder = build(toy_data, "--arch", "posattn_csan_1d", "--encoder-layers", "2").model.encoder
     assert str(encoder.attention) == "window(size=11, across=1)@0-1"
-
-
-# hydra
-
-
-def composed(*overrides: str) -> dict:
-    """The model that hydra makes of the shipped files."""
-    with initialized():
-        return dict(compose("structured_translation", overrides=list(overrides)).model)
-
-
-def initialized():
-    try:
-        from hydra import initialize_config_dir
-    except ImportError:  # hydra 1.0, beside fairseq 0.12.2
-        from hydra.experimental import initialize_config_dir
-    return initialize_config_dir(str(CONFIG))
-
-
-@pytest.mark.parametrize(
-    ("model", "size"),
-    [*((model, "wmt_en_de") for model in MODELS), *(("structural", size) for size in FILES[:-1])],
-)
-def test_yaml_is_the_preset(model, size):
-    """Every model and every size, not every pair: see `test_models_and_sizes_do_not_overlap`."""
-    chosen = composed(f"model={model}", f"size={size}")
-    assert chosen.pop("_name") == "posattn_transformer"
-    filled = {**vars(PosattnTransformerConfig()), **chosen}
-    preset = of_architecture(f"posattn_{model}_{size}")
-    for name in ("decoder_input_dim", "decoder_output_dim"):  # None: that of the embedding
-        assert filled.pop(name) is None
-        assert preset.pop(name) == preset["decoder_embed_dim"]
-    assert {key: filled[key] for key in preset} == preset
-
-
-def test_every_yaml_file_is_known():
-    assert {path.stem for path in CONFIG.glob("model/*.yaml")} == set(MODELS)
-    assert {path.stem for path in CONFIG.glob("size/*.yaml")} == set(FILES)
-
-
-def test_models_and_sizes_do_not_overlap():
-    models, sizes = (
-        {
-            option
-            for path in CONFIG.glob(f"{group}/*.yaml")
-            for option in yaml.safe_load(path.open())
-        }
-        for group in ("model", "size")
-    )
-    assert not models & sizes
-
-
-def test_tiny_yaml_needs_more_layers_for_the_lowest_three():
-    """And more heads for a window across them: the remedy in the header of the configuration."""
-    tiny = ("model=csan_2d", "size=tiny")
-    with pytest.raises(SpecificationError, match="the model has 2 layers"):
-        check(composed(*tiny))
-    with pytest.raises(SpecificationError, match="the model has 2 attention heads"):
-        check(composed(*tiny, "model.encoder_layers=3"))
-    check(composed(*tiny, "model.encoder_layers=3", "model.encoder_attention_heads=4"))
-
-
-def check(model: dict) -> None:
-    shape = AttentionShape(model["encoder_attention_heads"], 16, 1024)
-    AttentionSpecification(model["encoder_attention"]).check(model["encoder_layers"], shape)
-
-
-def hydra_train(data, save_dir, *overrides, **kwargs):
-    return fairseq(
-        "hydra_train",
-        *("--config-dir", CONFIG, "--config-name", "structured_translation", "size=tiny"),
-        *(f"task.data={data}", "task.source_lang=src", "task.target_lang=tgt", "common.cpu=true"),
-        *(
-            f"checkpoint.save_dir={save_dir}",
-            "optimization.max_update=3",
-            "dataset.max_tokens=1000",
-        ),
-        *(f"common.user_dir={PLUGIN}", *overrides),
-        cwd=save_dir,
-        **kwargs,
-    )
-
-
-@pytest.mark.long
-def test_hydra_trains_and_its_checkpoint_translates(toy_data, tmp_path):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    attention = 'model.encoder_attention="relative(max=3)@1 + tree_relative"'
-    output = hydra_train(toy_data, folder, "model=structural", attention).stdout
-    canonical = "relative(max=3, shared_heads=true)@1 + tree_relative(max=16, shared_heads=true)"
-    assert canonical in output
-    assert "sequence + tree_depth(fuse=nonlinear)" in output
-    hydra_train(toy_data, folder, "model=structural", attention, "optimization.max_update=5")
-    translated = generate(toy_data, folder / "checkpoint_last.pt").stdout
-    assert f"--encoder-attention '{canonical}'" in translated
-    sentences = (toy_data.parent / "test.src").read_text().count("\n")
-    assert len(hypotheses_and_scores(translated)) == sentences
-
-
-@pytest.mark.long
-def test_hydra_leaves_a_finished_training_as_it_is(toy_data, tmp_path):
-    hydra_train(toy_data, tmp_path)
-    last = (tmp_path / "checkpoint_last.pt").read_bytes()
-    output = hydra_train(toy_data, tmp_path).stdout
-    assert "This training is finished: it has made 3 updates" in output
-    assert (tmp_path / "checkpoint_last.pt").read_bytes() == last
-
-
-@pytest.mark.long
-def test_hydra_refuses_presets_by_name(toy_data, tmp_path):
-    done = hydra_train(toy_data, tmp_path, "model._name=posattn_structural_tiny", check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stdout
-    line = done.stdout.splitlines()[-1]
-    assert line.startswith("error: ") and "model=structural size=" in line

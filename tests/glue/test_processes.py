@@ -12,8 +12,9 @@ import torch
 import fairseq_posattn.plugin  # noqa: F401
 from background import Training, free_port
 from commands import FULL_TREE, losses, run, training_options
-from fairseq_posattn.checkpoints import processes
-from fairseq_posattn.checkpoints.errors import CheckpointError
+from fairseq_posattn.glue.patches import launch
+from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.io import lock
 from in_process import generate, train
 
 SAME = [*FULL_TREE, "--batch-size", "20", "--disable-validation", "--no-epoch-checkpoints"]
@@ -132,11 +133,11 @@ def test_rank_and_size_of_torchrun_without_gpus(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("RANK", "2")
     cfg = Namespace()
-    processes.without_gpus(None)(cfg)
+    launch.without_gpus(None)(cfg)
     assert (cfg.distributed_world_size, cfg.distributed_rank, cfg.device_id) == (3, 2, 0)
     assert cfg.distributed_init_method == "env://" and cfg.distributed_no_spawn
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert processes.without_gpus(lambda _: "fairseq's own")(cfg) == "fairseq's own"
+    assert launch.without_gpus(lambda _: "fairseq's own")(cfg) == "fairseq's own"
 
 
 # one folder
@@ -179,15 +180,15 @@ def test_folders_without_locks(tmp_path, monkeypatch, caplog):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "lockf", unsupported)
-    processes.take_lock(str(tmp_path))
+    launch.take_lock(str(tmp_path))
     assert "no lock" in caplog.text and "let no other training write there" in caplog.text
 
 
 def test_the_lock_goes_by_the_folder_not_its_name(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
-    before = len(processes.locks)
-    processes.take_lock(str(tmp_path / "folder"))
-    processes.take_lock(str(tmp_path / "link"))
-    assert len(processes.locks) == before + 1
+    before = len(lock.held)
+    launch.take_lock(str(tmp_path / "folder"))
+    launch.take_lock(str(tmp_path / "link"))
+    assert len(lock.held) == before + 1
     shutil.rmtree(tmp_path / "folder")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.modules import SinusoidalPositionalEmbedding
 
 from commands import FULL_TREE, fairseq, training_options
 from in_process import OLD_FAIRSEQ, batch, build, losses_of_updates, train
@@ -16,11 +17,6 @@ KINDS = {  # options that change how the model is built
     "no_positions": ("--no-token-positional-embeddings",),
     "shared": ("--share-all-embeddings", "--no-scale-embedding", "--activation-fn", "gelu"),
 }
-
-
-def same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """0.12.2 has another fast path in eval."""
-    return torch.allclose(ours, theirs, atol=1e-5) if OLD_FAIRSEQ else torch.equal(ours, theirs)
 
 
 def pair(data, *options):
@@ -59,7 +55,7 @@ def test_the_same_seed_gives_the_same_parameters(models):
 def test_the_same_logits_as_in_translating(models, sample):
     with torch.no_grad():
         stock, ours = (built.model.eval()(**sample["net_input"])[0] for built in models)
-    assert same(ours, stock)
+    assert torch.equal(ours, stock)
 
 
 @same_random_order
@@ -76,8 +72,8 @@ def test_the_same_logits_and_gradients(models, sample, mode):
         logits.append(output.detach())
         gradients.append({name: p.grad.clone() for name, p in built.model.named_parameters()})
     stock, ours = gradients
-    assert same(logits[1], logits[0])
-    assert all(same(gradient, stock[name]) for name, gradient in ours.items())
+    assert torch.equal(logits[1], logits[0])
+    assert all(torch.equal(gradient, stock[name]) for name, gradient in ours.items())
 
 
 def test_right_padding_too(models):
@@ -89,7 +85,7 @@ def test_right_padding_too(models):
     assert sample["src_tokens"][:, -1].eq(task.source_dictionary.pad()).any()
     stock, ours = (built.model.eval()(**sample)[0] for built in models)
     dataset.left_pad_source = True
-    assert same(ours, stock)
+    assert torch.equal(ours, stock)
 
 
 def test_the_output_of_the_encoder_has_the_same_fields(models, sample):
@@ -102,7 +98,7 @@ def test_the_output_of_the_encoder_has_the_same_fields(models, sample):
         assert len(stock[name]) == len(ours[name])
         for left, right in zip(stock[name], ours[name], strict=True):
             assert left.dtype == right.dtype
-            assert same(right.float(), left.float()), name
+            assert torch.equal(right.float(), left.float()), name
 
 
 @pytest.mark.parametrize(
@@ -168,6 +164,20 @@ def test_the_second_copies_of_the_older_fairseq_are_left_out(toy_data):
     state = model.state_dict()
     copies = {f"encoder.layers.0.{name}": torch.zeros(1) for name in ("fc1_weight", "in_proj_bias")}
     model.load_state_dict({**state, **copies}, strict=True, model_cfg=cfg.model)
+
+
+@pytest.mark.parametrize("stored", [{}, {"_float_tensor": torch.ones(1)}])
+def test_positions_of_either_release_load(stored):
+    """The older one stores a number with them; nothing of it is stored again."""
+    positions = SinusoidalPositionalEmbedding(8, 1, 16)
+    positions.load_state_dict(dict(stored), strict=True)
+    assert not positions.state_dict()
+
+
+def test_positions_of_the_older_fairseq_may_be_left_out(toy_data):
+    _, model, cfg = build(toy_data, "--encoder-positions", "tree_depth")
+    stored = {"encoder.embed_positions._float_tensor": torch.ones(1)}
+    model.load_state_dict({**model.state_dict(), **stored}, strict=True, model_cfg=cfg.model)
 
 
 @pytest.mark.long

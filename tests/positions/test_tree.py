@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import hand_drawn
 import reference
-from fairseq_posattn.positions import SourceTree, sinusoid
+from fairseq_posattn.core.positions import SourceTree, sinusoid
 from fairseq_posattn.trees.batch import collate, pack
 
 

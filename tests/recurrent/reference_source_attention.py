@@ -37,8 +37,8 @@ def content_weights(h, states, parameters):
     for query in _numbers(h):
         scores = {}
         for i, key in enumerate(_numbers(states)):
-            asked = layer(query, parameters, "ask")
-            told = linear(key, parameters["tell.weight"])
+            asked = layer(query, parameters, "query_proj")
+            told = linear(key, parameters["key_proj.weight"])
             inner = [torch.tanh(number) for number in _sum(asked, told)]
             scores[i] = _dot(_vector(parameters["score.weight"][0]), inner)
         weights = _softmax(scores)

@@ -13,7 +13,8 @@ import torch
 from lm_corpus import make_ptb, make_wikitext
 
 from commands import ROOT
-from fairseq_posattn.files import InputError, read_lines
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_lines
 from in_process import call
 
 sys.path.append(str(ROOT / "recipes/lm"))  # last: other recipes have modules of these names too

@@ -52,7 +52,7 @@ def test_punkt_must_be_there_to_be_asked_for(tmp_path):
     from prepare import splitter
     from sentences import punkt_is_there
 
-    from fairseq_posattn.files import InputError
+    from fairseq_posattn.errors import InputError
 
     if punkt_is_there():
         assert splitter("wikitext-2", "auto")[0] == "punkt"
@@ -285,7 +285,9 @@ def test_training_evaluation_and_sampling(arch, tiny_data, tmp_path):
 @pytest.mark.parametrize("curriculum", [0, 2])
 def test_sentences_in_the_order_of_the_corpus(curriculum, tiny_data, tmp_path, monkeypatch):
     """Without --curriculum fairseq shuffles the batches of an epoch, as they are."""
-    from fairseq_posattn.tasks.language_modeling_in_order import LanguageModelingInOrderTask as Task
+    from fairseq_posattn.glue.tasks.language_modeling_in_order import (
+        LanguageModelingInOrderTask as Task,
+    )
 
     seen, step = [], Task.train_step
 

@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from fairseq.data import Dictionary
 
-from fairseq_posattn.criterions.summed_cross_entropy import SummedCrossEntropyCriterion
-from fairseq_posattn.files import InputError
-from fairseq_posattn.models.recurrent_lm import (
+from fairseq_posattn.core.recurrent import RecurrentLanguageModel, RecurrentShape
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.criterions.summed_cross_entropy import SummedCrossEntropyCriterion
+from fairseq_posattn.glue.models.recurrent_lm import (
     PRESETS,
     RecurrentLanguageModelConfig,
     RecurrentLanguageModelForFairseq,
 )
-from fairseq_posattn.recurrent import RecurrentLanguageModel, RecurrentShape
 
 LONGEST = 12
 MODELS = sorted(PRESETS)
@@ -178,6 +178,8 @@ def test_each_dropout_acts():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("preset", MODELS)
 def test_half_precision_is_close(preset, dtype):
+    if dtype == torch.float16 and torch.__version__ < "2.2":
+        pytest.skip("this torch multiplies no float16 on the CPU")
     tokens = sentences(12, 4)
     half = build(preset).to(dtype)(tokens)[0]
     exact = build(preset).to(dtype).double()(tokens)[0]

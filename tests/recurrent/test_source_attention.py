@@ -4,7 +4,7 @@ import pytest
 import torch
 from reference_source_attention import combined, content_weights, positional_weights
 
-from fairseq_posattn.recurrent.source_attention import (
+from fairseq_posattn.core.recurrent.source_attention import (
     ContentSourceAttention,
     PositionalSourceAttention,
     Source,

@@ -4,7 +4,7 @@ import pytest
 import slow_attention as slow
 import torch
 
-from fairseq_posattn.recurrent import (
+from fairseq_posattn.core.recurrent import (
     ContentAttention,
     PositionalAttention,
     PositionGenerator,
@@ -160,6 +160,8 @@ def test_gradients(kind, options):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 def test_half_precision_is_close(kind, options, dtype):
+    if dtype == torch.float16 and torch.__version__ < "2.2":
+        pytest.skip("this torch multiplies no float16 on the CPU")
     attention = random_attention(kind, **options).to(dtype)
     h, lengths = states(30, 12)
     half, _, _ = attention(h.to(dtype), lengths)

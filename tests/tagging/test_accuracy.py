@@ -7,8 +7,8 @@ import pytest
 import torch
 from fairseq.logging import metrics
 
-from fairseq_posattn.criterions.tagging import TaggingCriterion
-from fairseq_posattn.data.tagging_dataset import TaggingDataset
+from fairseq_posattn.glue.criterions.tagging import TaggingCriterion
+from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
 from fairseq_posattn.tagging.sentences import TaggedSentence
 from fairseq_posattn.tagging.vocabulary import Settings, learn
 

@@ -21,10 +21,10 @@ from fairseq import checkpoint_utils
 from fairseq_cli import train as fairseq_train
 
 from commands import PLUGIN, fairseq, run
-from fairseq_posattn.optim.rmsprop import RMSprop
+from fairseq_posattn.cli import tag
+from fairseq_posattn.glue.optim.rmsprop import RMSprop
+from fairseq_posattn.glue.tasks.tagging import TaggingTask
 from fairseq_posattn.preparation.binarize_tagging import binarize, parser
-from fairseq_posattn.tagging import tag
-from fairseq_posattn.tasks.tagging import TaggingTask
 from in_process import call
 
 # --- a grammar -----------------------------------------------------------------------
@@ -131,7 +131,7 @@ def posattn_tag(*arguments, input: str | bytes = "") -> Tagged:
         contextlib.redirect_stderr(errors),
         pytest.raises(SystemExit) as ended,
     ):
-        tag.main()
+        tag.command()
     output.flush()
     return Tagged(output.buffer.getvalue(), errors.getvalue(), ended.value.code)
 
@@ -175,7 +175,7 @@ def test_a_grammar_is_learnt_validated_and_tagged(tmp_path):
     assert found["oov_accuracy"] > 99
     assert found["ambiguous_accuracy"] > 99
     gold = (tmp_path / "test").read_text()
-    program = "from fairseq_posattn.tagging.tag import main; main()"
+    program = "from fairseq_posattn.cli.tag import command; command()"
     blank = re.sub(r"(?m)^(\d+\t\w+\tlemma\t)\w+", r"\1_", gold)
     output = run(sys.executable, "-c", program, best, "--out", tmp_path / "out", input=blank).stdout
     assert "error" not in output

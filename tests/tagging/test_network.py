@@ -4,21 +4,21 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import yaml
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from reference_tagger import Layer, Parameters, scores_of_tags
 
 import fairseq_posattn.plugin  # noqa: F401  (registers the presets)
-from commands import PLUGIN
 from distributions import check_keras_normal, check_uniform
-from fairseq_posattn.attention import AttentionSpecification
-from fairseq_posattn.data.tagging_dataset import TaggingDataset
-from fairseq_posattn.models.san_tagger import TAGGERS, SanTaggerConfig, SanTaggerModel
-from fairseq_posattn.tagging.network import Tagger, TaggerShape
+from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.tagger import Tagger, TaggerShape
+from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
+from fairseq_posattn.glue.models.san_tagger import TAGGERS as OPTIONS
+from fairseq_posattn.glue.models.san_tagger import SanTaggerConfig, SanTaggerModel
 
 LENGTHS = [3, 1, 7, 4]  # of the sentences of a batch
 SMALL = dict(words=9, characters=8, labels=5, word_width=5, character_width=4, filters=7)
 SIZES = SMALL | dict(kernel=5, convolutions=3, layers=3, heads=4, max_positions=7)
+TAGGERS = {name: (o["encoder_positions"], o["encoder_attention"]) for name, o in OPTIONS.items()}
 presets = pytest.mark.parametrize("model", TAGGERS)
 
 
@@ -348,16 +348,3 @@ def test_padding_and_unknown_are_never_a_tag():
     model = built("san_tagger_san")
     scores = torch.tensor([[[9.0, 8.0, 1.0, 3.0], [9.0, 8.0, 2.0, 1.0]]])
     assert model.tags(scores).tolist() == [[3, 2]]
-
-
-# --- hydra's files ---------------------------------------------------------------------
-
-
-def test_yaml_is_the_preset():
-    found = {
-        path.stem: yaml.safe_load(path.read_text()) for path in PLUGIN.glob("config/tagger/*.yaml")
-    }
-    assert found == {
-        name: {"_name": "san_tagger", "encoder_positions": p, "encoder_attention": a}
-        for name, (p, a) in TAGGERS.items()
-    }

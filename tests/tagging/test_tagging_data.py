@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 import fairseq_posattn.plugin  # noqa: F401
 from commands import ROOT, run
-from fairseq_posattn import command_line
-from fairseq_posattn.data.tagging_dataset import TaggingDataset
-from fairseq_posattn.files import InputError
-from fairseq_posattn.models.san_tagger import SanTaggerConfig
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
+from fairseq_posattn.glue.models.san_tagger import SanTaggerConfig
+from fairseq_posattn.glue.tasks.tagging import TaggingConfig, TaggingTask
+from fairseq_posattn.io import command_line
 from fairseq_posattn.preparation.binarize_tagging import binarize, parser
-from fairseq_posattn.specification import SpecificationError
 from fairseq_posattn.tagging.sentences import TaggedSentence, read_tagged
 from fairseq_posattn.tagging.vectors import load_vectors
 from fairseq_posattn.tagging.vocabulary import PlainDictionary, Settings, Vocabulary, learn
-from fairseq_posattn.tasks.tagging import TaggingConfig, TaggingTask
 from killed import killed_at
 
 
@@ -480,7 +480,7 @@ def test_a_missing_file_is_one_line(corpus, capsys):
 
 def test_a_folder_of_something_else(tmp_path):
     message = fault(task_of, tmp_path)
-    assert str(tmp_path) in message and "preprocess/binarize_tagging.py" in message
+    assert str(tmp_path) in message and "posattn-binarize-tagging" in message
 
 
 def test_damaged_settings(corpus):

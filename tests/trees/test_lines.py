@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_trees import forms, parents
 
-from fairseq_posattn.trees import TreeError, plain_form
+from fairseq_posattn.trees import TreeError, escape_whitespace
 from fairseq_posattn.trees.lines import (
     parents_line,
     parse_parents,
@@ -43,7 +43,7 @@ def test_words_of_one_token(tree, data):
 
 @given(parents(), st.data())
 def test_what_is_written_is_read(tree, data):
-    words = [plain_form(data.draw(forms())) for _ in tree]
+    words = [escape_whitespace(data.draw(forms())) for _ in tree]
     counts = [data.draw(st.integers(1, 9)) for _ in tree]
     assert parse_words(words_line(words), "here") == words
     assert parse_parents(parents_line(tree), "here") == (tree, None)
@@ -52,10 +52,10 @@ def test_what_is_written_is_read(tree, data):
 
 @given(forms())
 def test_a_plain_form_is_one_word_for_every_reader(form):
-    plain = plain_form(form)
+    plain = escape_whitespace(form)
     assert plain.split() == plain.splitlines() == [plain]
     assert len(plain) == len(form)
-    assert plain_form(plain) == plain
+    assert escape_whitespace(plain) == plain
 
 
 def test_files(tmp_path):

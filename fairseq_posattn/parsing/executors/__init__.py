@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.work import Work
+from fairseq_posattn.parsing.sharded_parse import ShardedParse
 
 try:
     import datatrove  # noqa: F401
@@ -21,9 +21,9 @@ for name in ("asyncio", "fsspec"):  # an import of fairseq turns on all that any
     logging.getLogger(name).setLevel(logging.INFO)
 
 
-def run(work: Work, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
+def run(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
     """Work on all shards that are not done; False: it goes on elsewhere, after this program."""
-    keep_truth(work, work.logs)
+    sync_completions(work, work.logs)
     if cluster.executor == "slurm":
         from fairseq_posattn.parsing.executors.slurm import submit
 
@@ -37,7 +37,7 @@ def run(work: Work, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
     return True
 
 
-def keep_truth(work: Work, logs: Path) -> None:
+def sync_completions(work: ShardedParse, logs: Path) -> None:
     """datatrove's list of finished tasks follows the files that are there."""
     completions = logs / "completions"
     completions.mkdir(parents=True, exist_ok=True)

@@ -16,16 +16,16 @@ from concurrent.futures.process import BrokenProcessPool
 from datatrove.executor import LocalPipelineExecutor
 from datatrove.utils.logging import logger
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.parsing.executors.steps import ParseShard
-from fairseq_posattn.parsing.work import Work
+from fairseq_posattn.parsing.sharded_parse import ShardedParse
 
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 QUIET = 1  # datatrove prints what the process with the local rank 0 does
 
 
-def run_here(work: Work, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> None:
     LocalExecutor(
         [ParseShard(work)],
         tasks=len(work.shards),
@@ -41,7 +41,7 @@ class LocalExecutor(LocalPipelineExecutor):
 
     def __init__(self, *args, on_done: Callable[[int], None] = lambda rank: None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.on_done = on_done
+        self.on_done: Callable[[int], None] | None = on_done
 
     def run(self) -> None:
         deaths = 0
@@ -65,6 +65,7 @@ class LocalExecutor(LocalPipelineExecutor):
         for number in range(workers):
             numbers.put(number)
         on_done, self.on_done = self.on_done, None  # not for the workers
+        assert on_done is not None  # this is no worker
         pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers))
         try:
             with interrupts_blocked():  # workers inherit that; they start with the first task

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from datatrove.executor import LocalPipelineExecutor
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.parsing.executors.local import QUIET
 from fairseq_posattn.parsing.executors.steps import ParseShard
-from fairseq_posattn.parsing.work import Work
+from fairseq_posattn.parsing.sharded_parse import ShardedParse
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -27,7 +27,7 @@ SECONDS_TO_CONNECT = 30
 QUIETLY = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
-def run_here(work: Work, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> None:
     """Work on all shards that are not done, and wait for them."""
     try:
         import ray
@@ -39,10 +39,10 @@ def run_here(work: Work, cluster: Cluster, on_done: Callable[[int], None]) -> No
     run = RayRun(work, cluster, on_done)
     run.finish()
     if run.failures:
-        k, error = next(iter(run.failures.items()))
+        k, failure = next(iter(run.failures.items()))
         raise InputError(
             f"{len(run.failures)} of {len(work.shards)} shards failed on Ray, among them {k}: "
-            f"{reason(error)}; see {work.logs}/logs; the same command goes on with them"
+            f"{reason(failure)}; see {work.logs}/logs; the same command goes on with them"
         )
 
 
@@ -74,7 +74,7 @@ def knock_at(address: str) -> None:
 class RayRun:
     """The tasks of one run."""
 
-    def __init__(self, work: Work, cluster: Cluster, on_done: Callable[[int], None]):
+    def __init__(self, work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]):
         import ray
 
         self.ray, self.on_done = ray, on_done

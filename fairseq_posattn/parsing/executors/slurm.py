@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import os
 import re
 import shlex
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import CalledProcessError
+from subprocess import CalledProcessError, check_output
 
+import datatrove.executor.slurm
 from datatrove.executor import SlurmPipelineExecutor
 from datatrove.utils.logging import logger
 
-from fairseq_posattn.files import InputError
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.parsing.executors.steps import Join, ParseShard
-from fairseq_posattn.parsing.parsers import PARSER_THREADS
+from fairseq_posattn.parsing.sharded_parse import ShardedParse
 from fairseq_posattn.parsing.slurm_jobs import LOGS, Jobs, Submitted
-from fairseq_posattn.parsing.work import Work
+from fairseq_posattn.text.parser_settings import PARSER_THREADS
 
 LONGEST_ARRAY = 1000  # Slurm's usual limit; of several arrays the joining job would wait for one
 # Of the variables that start like Slurm's own, these are the user's; the others describe a job.
@@ -71,7 +74,7 @@ class SlurmExecutor(SlurmPipelineExecutor):
         pass
 
 
-def submit(work: Work, cluster: Cluster) -> None:
+def submit(work: ShardedParse, cluster: Cluster) -> None:
     """Give Slurm all shards that are not done, and the job that joins them."""
     if not shutil.which("sbatch"):
         raise InputError("sbatch not found: is this a machine of a Slurm cluster?")
@@ -83,7 +86,7 @@ def submit(work: Work, cluster: Cluster) -> None:
         "env_command": cluster.setup or activate_this_environment(),
         "qos": "",
         "requeue": True,
-        "job_id_retriever": job_id,
+        **({"job_id_retriever": job_id} if ASKS_FOR_NUMBER else {}),
     }
     gpus = {"gpus": cluster.gpus} if cluster.gpus else {}
     array = SlurmExecutor(
@@ -129,6 +132,20 @@ def job_id(said: str) -> str:
     if found is None:
         raise InputError(f"sbatch: no number of a job in '{said.strip()[:150]}'")
     return found[1]
+
+
+def launch(script: str, *arguments: str) -> str:
+    """Submit a job, where datatrove would take any last word of sbatch for its number."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(script)
+        file.flush()
+        return job_id(check_output(["sbatch", *arguments, file.name], text=True))
+
+
+# datatrove 0.3, the last one for numpy 1, does not.
+ASKS_FOR_NUMBER = "job_id_retriever" in inspect.signature(SlurmPipelineExecutor).parameters
+if not ASKS_FOR_NUMBER:
+    datatrove.executor.slurm.launch_slurm_job = launch
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ from datatrove.pipeline.base import PipelineStep
 
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.parsing.join import join
-from fairseq_posattn.parsing.shard import do_shard
-from fairseq_posattn.parsing.work import PLAN, Work
+from fairseq_posattn.parsing.sharded_parse import PLAN, ShardedParse
+from fairseq_posattn.parsing.worker import do_shard
 
 
 class ParseShard(PipelineStep):
@@ -18,7 +18,7 @@ class ParseShard(PipelineStep):
     name = "parse"
     type = "parse"
 
-    def __init__(self, work: Work):
+    def __init__(self, work: ShardedParse):
         super().__init__()
         self.work = work
 
@@ -32,7 +32,7 @@ class Join(PipelineStep):
     name = "join"
     type = "parse"
 
-    def __init__(self, work: Work):
+    def __init__(self, work: ShardedParse):
         super().__init__()
         self.work = work
 
@@ -42,6 +42,6 @@ class Join(PipelineStep):
                 join(self.work)
 
 
-def is_joined(work: Work) -> bool:
+def is_joined(work: ShardedParse) -> bool:
     """Whether another run has written the result, and removed the shards, before this job began."""
     return not (work.folder / PLAN).exists() and Path(work.out).exists()

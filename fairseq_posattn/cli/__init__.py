@@ -1,0 +1,1 @@
+"""The installed commands, one module each."""

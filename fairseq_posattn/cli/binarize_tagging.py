@@ -1,0 +1,25 @@
+r"""Tagged sentences -> a folder for fairseq-train --task tagging.
+
+    posattn-binarize-tagging --train af-train.conllu --valid af-dev.conllu \
+        --test af-test.conllu --destdir data-bin
+
+Files are CoNLL-U (--column upos or xpos) or have two columns, word and tag; .gz, .xz and .zst too.
+"""
+
+from fairseq_posattn.io.command_line import run
+
+
+def main() -> None:
+    from fairseq_posattn.preparation.binarize_tagging import binarize, describe, parser
+
+    args = parser().parse_args()
+    print(f"{args.destdir}: {describe(binarize(args))}")
+
+
+def command() -> None:
+    """Run the command and exit."""
+    run(main)
+
+
+if __name__ == "__main__":
+    command()

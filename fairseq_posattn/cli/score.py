@@ -1,0 +1,30 @@
+"""Score a translation of a test set, and say where it differs from a baseline.
+
+posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --json OUT
+"""
+
+from __future__ import annotations
+
+from fairseq_posattn.evaluation import table
+from fairseq_posattn.evaluation.score import scored_system
+from fairseq_posattn.evaluation.score_options import parse_arguments
+from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.files import write_json
+from fairseq_posattn.io.records import as_document
+
+
+def main() -> None:
+    args = parse_arguments()
+    result = scored_system(args)
+    if args.json:
+        write_json(args.json, as_document(result), ensure_ascii=False, indent=1, allow_nan=False)
+    print("\n".join(table.lines(result)))
+
+
+def command() -> None:
+    """Run the command and exit."""
+    run(main)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,50 @@
+"""Write the segments of a file of NIST's form as plain lines.
+
+posattn-sgm FILE --out TEXT
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from fairseq_posattn.evaluation.metrics.sgm import read_set, read_sets
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.command_line import run
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="posattn-sgm",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", help="source, references or translations, .sgm or .xml")
+    parser.add_argument("--out", required=True, help="one segment a line")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--set", metavar="ID", help="which one of several sets (sysid)")
+    which.add_argument("--first", action="store_true", help="the first one of several sets")
+    parser.add_argument("--like", metavar="SOURCE", help="in the order of this file's segments")
+    return parser.parse_args(arguments)
+
+
+def write_lines(lines: Iterable[str], path: str | Path) -> None:
+    with written_whole(path) as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def main() -> None:
+    args = parse_arguments()
+    found = read_sets(args.file)[0] if args.first else read_set(args.file, args.set)
+    lines = found.in_order_of(read_set(args.like)) if args.like else found.texts.values()
+    write_lines(lines, args.out)
+
+
+def command() -> None:
+    """Run the command and exit."""
+    run(main)
+
+
+if __name__ == "__main__":
+    command()

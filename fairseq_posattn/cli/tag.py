@@ -1,0 +1,185 @@
+"""posattn-tag: tags new text with a trained tagger.
+
+    posattn-tag checkpoints/checkpoint_best.pt < text > tagged
+
+Text is one sentence a line, words between spaces, or CoNLL-U, whose column of tags is filled and
+whose other columns stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.files import open_to_read
+from fairseq_posattn.io.paths import refuse_unwritable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="posattn-tag", description=__doc__, formatter_class=RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", metavar="MODEL", help="a checkpoint of --task tagging")
+    parser.add_argument("--text", metavar="FILE", help="default: standard input")
+    parser.add_argument(
+        "--out", metavar="FILE", help="appears when it is complete; default: standard output"
+    )
+    parser.add_argument(
+        "--data", metavar="DIR", help="where its dictionaries are now (default: as in training)"
+    )
+    parser.add_argument(
+        "--format",
+        choices=["pairs", "tags"],
+        help="of tagged plain text: word_TAG (default), or the tags alone",
+    )
+    parser.add_argument("--batch-size", type=int, default=64, help="sentences (default: 64)")
+    parser.add_argument(
+        "--buffer-size",
+        type=int,
+        default=2000,
+        help="sentences that are read before they are tagged, those of like length together "
+        "(default: 2000; 1 answers each line at once)",
+    )
+    parser.add_argument("--cpu", action="store_true", help="also where there is a GPU")
+    return parser
+
+
+class TextTagger:
+    """A trained model with its dictionaries."""
+
+    def __init__(self, path: str, data: str | None = None, cpu: bool = False):
+        import torch
+        from fairseq import checkpoint_utils, utils
+
+        from fairseq_posattn import plugin  # noqa: F401
+
+        if not Path(path).is_file():
+            raise InputError(f"{path}: no such file; name a checkpoint, such as checkpoint_best.pt")
+        state = load_state(path)
+        task = state["cfg"]["task"]
+        task["data"] = data or task["data"]
+        task["curve"] = None
+        if not Path(task["data"]).is_dir():
+            raise InputError(
+                f"{task['data']}: the data of this model are not there; say where with --data"
+            )
+        models, _, self.task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+        self.vocabulary = self.task.vocabulary
+        self.cuda = torch.cuda.is_available() and not cpu
+        self.model = models[0].eval()
+        if self.cuda:
+            self.model.cuda()
+        self.move = utils.move_to_cuda if self.cuda else lambda sample: sample
+
+    def tags(self, sentences: Sequence[Sequence[str]], batch_size: int = 64) -> list[list[str]]:
+        """The tags of sentences of any length."""
+        pieces = [
+            (k, piece)
+            for k, words in enumerate(sentences)
+            for piece in self.vocabulary.pieces(words)
+        ]
+        tags: list[list[str]] = [[] for _ in sentences]
+        for (k, _), found in zip(pieces, self.tags_of_pieces(pieces, batch_size), strict=True):
+            tags[k] += found
+        return tags
+
+    def tags_of_pieces(self, pieces: list[tuple[int, Sequence[str]]], batch_size: int) -> list:
+        import torch
+
+        from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
+
+        words = [torch.tensor(self.vocabulary.words.numbers(piece)) for _, piece in pieces]
+        chars = [torch.tensor(self.vocabulary.spellings(piece)) for _, piece in pieces]
+        dataset = TaggingDataset(words, chars)
+        found: list = [None] * len(pieces)
+        order: np.ndarray | list[int]
+        order = dataset.sizes.argsort(kind="stable") if pieces else []
+        for start in range(0, len(pieces), batch_size):
+            batch = order[start : start + batch_size]
+            sample = self.move(dataset.collater([dataset[int(k)] for k in batch]))
+            with torch.no_grad():
+                best = self.model.tags(self.model(**sample["net_input"])).tolist()
+            for k, row in zip(batch, best, strict=True):
+                found[k] = [self.vocabulary.tags[tag] for tag in row[: dataset.size(k)]]
+        return found
+
+
+def load_state(path: str) -> dict:
+    """A checkpoint of the task tagging."""
+    from fairseq import checkpoint_utils
+
+    try:
+        state = checkpoint_utils.load_checkpoint_to_cpu(path)
+        task = state["cfg"]["task"]["_name"]
+    except OSError:
+        raise
+    except Exception as error:  # whatever the unpacking of another file ends with
+        raise InputError(f"{path}: cannot be loaded as a checkpoint: {error}") from error
+    if task != "tagging":
+        raise InputError(f"{path}: is a model of the task '{task}', not of 'tagging'")
+    return state
+
+
+def main() -> None:
+    args = parser().parse_args()
+    from fairseq_posattn.tagging.text import read_text
+
+    if min(args.batch_size, args.buffer_size) < 1:
+        raise InputError("--batch-size and --buffer-size: at least 1")
+    logging.basicConfig(format="%(levelname)s | %(name)s | %(message)s")  # before fairseq's own
+    if args.out:
+        refuse_unwritable(Path(args.out))
+    tagger = TextTagger(args.model, args.data, args.cpu)
+    column = tagger.vocabulary.settings.column
+    with contextlib.ExitStack() as stack:
+        text = stack.enter_context(open_to_read(args.text)) if args.text else sys.stdin.buffer
+        sentences = read_text(text, args.text or "standard input", column, args.format)
+        write = stack.enter_context(writer(args.out))
+        for buffer in buffers(sentences, args.buffer_size):
+            tags = tagger.tags([sentence.words for sentence in buffer], args.batch_size)
+            write("".join(s.tagged(t) for s, t in zip(buffer, tags, strict=True)))
+
+
+@contextlib.contextmanager
+def writer(path: str | None):
+    if path:
+        with written_whole(path) as file:
+            yield file.write
+    else:
+
+        def write(text: str) -> None:
+            sys.stdout.buffer.write(text.encode("utf-8"))
+            sys.stdout.buffer.flush()
+
+        yield write
+
+
+def buffers(sentences: Iterable, size: int) -> Iterator[list]:
+    buffer = []
+    for sentence in sentences:
+        buffer.append(sentence)
+        if len(buffer) == size:
+            yield buffer
+            buffer = []
+    if buffer:
+        yield buffer
+
+
+def command() -> None:
+    """Run the command and exit."""
+    run(main)
+
+
+if __name__ == "__main__":
+    command()

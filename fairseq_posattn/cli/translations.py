@@ -1,0 +1,57 @@
+"""Write the translations in logs of fairseq-generate as text, in the order of the test set.
+
+posattn-translations DATA generate.log --out translations
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.fairseq_logs.generate_log import (
+    outputs_of,
+    read_texts,
+    to_text,
+    write,
+)
+from fairseq_posattn.io.command_line import run
+from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.trees.projection import SEPARATOR
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="posattn-translations",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", help="folder of the binarised data")
+    parser.add_argument("logs", nargs="+", help="outputs of fairseq-generate: all shards of a run")
+    parser.add_argument("--out", required=True, help="one translation a line")
+    parser.add_argument("--sources", metavar="OUT", help="also write the pieces of the sources")
+    parser.add_argument("--separator", default=SEPARATOR, help="mark of pieces: @@ or \u2581")
+    parser.add_argument("--detokenize", metavar="LANG", help="by Moses, for this language")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    args = parse_arguments()
+    if args.detokenize and text_pipeline.exists(args.data):
+        raise InputError(
+            f"{args.data}/{text_pipeline.FILE} says how to detokenise; leave out --detokenize"
+        )
+    decode = to_text(args.data, args.separator, args.detokenize)
+    logs = read_texts(args.logs)
+    texts = [(args.sources, outputs_of(logs, "S"))] if args.sources else []
+    translations = [decode(pieces) for pieces in outputs_of(logs)]
+    write([*texts, (args.out, translations)])  # it takes its name last
+
+
+def command() -> None:
+    """Run the command and exit."""
+    run(main)
+
+
+if __name__ == "__main__":
+    command()

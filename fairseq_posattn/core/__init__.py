@@ -1,0 +1,1 @@
+"""The tensor code: torch only, without fairseq."""

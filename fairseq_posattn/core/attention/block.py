@@ -1,0 +1,120 @@
+"""Block self-attention (Bi-BloSAN, Shen et al. 2018b; row Block of Yang et al. 2019), with
+multi-head attention in place of their feature-wise one.
+
+h = self-attention inside blocks of r pieces: the attention of the layer under the block's mask
+v = sum softmax(W2 ReLU(W1 h + b1) + b2) * h    over the pieces of a block, feature by feature
+o = self-attention over the block vectors
+e = G * o + (1 - G) * v,  G = sigmoid(W3 o + W4 v + b3)
+output = F * ReLU(W5 [x; h; e] + b5) + (1 - F) * x,  F = sigmoid(W6 [x; h; e] + b6)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    PostAttention,
+    ScoreMask,
+    Use,
+    at_least_float32,
+)
+from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """size: pieces of a block; 0: the cube root of 2I, I the longest sentence of the batch."""
+
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise ValueError(f"size={self.size}: a block has at least one piece (0: by length)")
+
+
+class Block(ScoreMask, PostAttention):
+    """Attention inside blocks, then over vectors of the blocks, joined by gates."""
+
+    name = "block"
+    Options = BlockOptions
+    options: BlockOptions
+
+    def __init__(self, options: BlockOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        width = shape.width
+        self.hidden = nn.Linear(width, width)  # W1
+        self.pooling = nn.Linear(width, width)  # W2
+        self.over_blocks = MultiheadSelfAttention(width, shape.heads)
+        self.gate = nn.Linear(2 * width, width)  # W3 W4
+        self.fusion = nn.Linear(3 * width, 2 * width)  # W5 above W6
+        for linear in (self.hidden, self.pooling, self.gate):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+        for matrix in self.fusion.weight.chunk(2):
+            nn.init.xavier_uniform_(matrix)
+        nn.init.zeros_(self.fusion.bias)
+
+    @classmethod
+    def check(cls, options: BlockOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
+        for other in others:
+            if getattr(other.mechanism, "local", False):
+                raise ValueError(
+                    f"'{other.mechanism.name}' limits attention to a window, block to a block: "
+                    "put them into different layers ('@')"
+                )
+
+    def size(self, ctx: AttentionContext) -> int:
+        def by_length() -> int:
+            root: float = (2 * int(ctx.lengths.max())) ** (1 / 3)
+            return max(1, math.ceil(root))
+
+        return min(self.options.size, ctx.length) or ctx.cached(Block, by_length)
+
+    def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        block = ctx.positions // self.size(ctx)  # B K
+        return (block[:, :, None] == block[:, None, :])[:, None]
+
+    def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
+        x, h = ctx.rows_to_front(x), ctx.rows_to_front(out)  # T B C, the first piece first
+        real = (torch.arange(ctx.length, device=x.device)[:, None] < ctx.lengths)[
+            ..., None
+        ]  # T B 1
+        v, real_blocks = self.pool(h, real, self.size(ctx))  # G B C, G B
+        o, _ = self.over_blocks(v, AttentionContext(len(v), x.device, real_blocks.T))
+        gate = torch.sigmoid(self.gate(torch.cat([o, v], dim=-1)))
+        e = torch.lerp(v, o, gate)
+        return ctx.rows_from_front(self.fuse(x, h, e, self.size(ctx)))
+
+    def pool(self, h: Tensor, real: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """One vector for each block: h T B C -> G B C, and which of them are there, G B."""
+        scores = self.pooling(torch.relu(self.hidden(h)))
+        h, scores, real = (in_blocks(part, size) for part in (h, scores, real))
+        scores = scores.masked_fill(~real, torch.finfo(h.dtype).min)
+        weights = torch.softmax(at_least_float32(scores), dim=1).type_as(h)
+        return (weights * h).sum(dim=1), real[..., 0].any(dim=1)
+
+    def fuse(self, x: Tensor, h: Tensor, e: Tensor, size: int) -> Tensor:
+        """The part of e is worked out once for each block, not for each piece."""
+        width = x.size(-1)
+        of_pieces, of_blocks = self.fusion.weight.split([2 * width, width], dim=-1)
+        blocks = F.linear(e, of_blocks)[:, None].expand(-1, size, -1, -1)  # G r B 2C
+        joined = F.linear(torch.cat([x, h], dim=-1), of_pieces, self.fusion.bias)
+        candidate, gate = (joined + blocks.flatten(0, 1)[: len(x)]).chunk(2, dim=-1)
+        candidate, gate = torch.relu(candidate).type_as(x), torch.sigmoid(gate).type_as(x)
+        return torch.lerp(x, candidate, gate)
+
+
+def in_blocks(x: Tensor, size: int) -> Tensor:
+    """T B C -> G r B C, with zeros after the end."""
+    x = F.pad(x, (0, 0, 0, 0, 0, -len(x) % size))
+    blocks: Tensor = x.unflatten(0, (-1, size))
+    return blocks

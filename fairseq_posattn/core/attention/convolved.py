@@ -1,0 +1,141 @@
+"""Convoluted attention (Dufter et al. 2020, Section 2.5): a convolution over the weights.
+
+1d: A'_ij' = ReLU(b_j' + sum_{u in -1,0,1} sum_j W_u,j,j' a_i+u,j): rows are the steps, the t
+columns the channels, t filters for each head. 2d: one 3 x 3 filter and a bias for each head, ReLU.
+Zero padding; not normalised again; padded rows and columns are 0 before and after.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.direct import check_length, refuse_longer
+from fairseq_posattn.core.attention.glorot import glorot_uniform_
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, Use, WeightChange
+
+
+@dataclass(frozen=True)
+class ConvolvedOptions:
+    """init: glorot (uniform, as in the authors' program), glorot_normal, or identity: plain
+    attention."""
+
+    init: str = "glorot"
+
+    def __post_init__(self) -> None:
+        if self.init not in ("glorot", "glorot_normal", "identity"):
+            raise ValueError(f"init={self.init}: expected glorot, glorot_normal or identity")
+
+
+@dataclass(frozen=True)
+class Convolved1dOptions(ConvolvedOptions):
+    """t: maximal length, 0 = the longest input; init: as of convolved_2d."""
+
+    t: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.t < 0:
+            raise ValueError(f"t={self.t}: the maximal length cannot be negative")
+
+
+class Convolved(WeightChange):
+    """What the two convolutions share."""
+
+    accepts_heads = True
+    options: ConvolvedOptions
+    weight: nn.Parameter  # of the filters
+
+    @classmethod
+    def check(cls, options: Any, shape: AttentionShape, others: Sequence[Use]) -> None:
+        for other in others:
+            if getattr(other.options, "across", 1) > 1:
+                raise ValueError(
+                    f"beside {other.mechanism.name}(across={other.options.across}) a query has "
+                    "several weights for each key, which this convolution cannot order: leave out "
+                    "one of the two"
+                )
+
+    def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
+        if ctx.real is None:
+            return torch.relu(self.convolve(weights, ctx))
+        weights = weights * ctx.real[:, None, :, None]  # rows of padding are 0, as columns are
+        return torch.relu(self.convolve(weights, ctx)) * ctx.real[:, None, :, None]
+
+    def initialise(self, fan: int) -> None:
+        """Give the filters their first values; `fan` is how many numbers each of them has."""
+        if self.options.init == "glorot":
+            glorot_uniform_(self.weight, fan, fan)
+        elif self.options.init == "glorot_normal":
+            nn.init.normal_(self.weight, std=math.sqrt(2 / (fan + fan)))
+        else:
+            self.start_as_plain_attention()
+
+    def start_as_plain_attention(self) -> None:
+        """Give the filters, which are zeros, the values that leave the weights as they are."""
+        raise NotImplementedError
+
+    def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
+        """B H Q K -> B H Q K."""
+        raise NotImplementedError
+
+
+class Convolved1d(Convolved):
+    """Each new weight from all weights of three neighbouring rows, t filters of width 3."""
+
+    name = "convolved_1d"
+    Options = Convolved1dOptions
+
+    def __init__(self, options: Convolved1dOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        t = options.t or shape.max_positions
+        self.weight = nn.Parameter(torch.zeros(self.head_count, 3, t, t))  # H u j j'
+        self.bias = nn.Parameter(torch.zeros(self.head_count, t))
+        self.initialise(fan=3 * t)
+
+    @torch.no_grad()
+    def start_as_plain_attention(self) -> None:
+        self.weight[:, 1] = torch.eye(self.weight.size(-1))
+
+    @classmethod
+    def check(
+        cls, options: Convolved1dOptions, shape: AttentionShape, others: Sequence[Use]
+    ) -> None:
+        super().check(options, shape, others)
+        check_length(options.t, shape, "has no filter for later positions")
+
+    def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
+        refuse_longer(ctx, self.weight.size(-1))
+        length = min(ctx.length, self.weight.size(-1))
+        filters = self.weight[..., :length, :length].flatten(1, 2)  # H 3K K'
+        rows = F.pad(ctx.to_front(weights)[..., :length], (0, 0, 1, 1))  # B H Q+2 K
+        rows = torch.cat([rows[:, :, u : u + ctx.length] for u in range(3)], dim=-1)  # B H Q 3K
+        convolved = rows @ filters + self.bias[:, None, :length]
+        return ctx.from_front(F.pad(convolved, (0, ctx.length - length)))
+
+
+class Convolved2d(Convolved):
+    """Each new weight from the nine around it, by one filter for each head."""
+
+    name = "convolved_2d"
+    Options = ConvolvedOptions
+
+    def __init__(self, options: ConvolvedOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        self.weight = nn.Parameter(torch.zeros(self.head_count, 1, 3, 3))
+        self.bias = nn.Parameter(torch.zeros(self.head_count))
+        self.initialise(fan=9)
+
+    @torch.no_grad()
+    def start_as_plain_attention(self) -> None:
+        self.weight[..., 1, 1] = 1
+
+    def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
+        return F.conv2d(weights, self.weight, self.bias, padding=1, groups=weights.size(1))

@@ -1,0 +1,108 @@
+"""Attention around a predicted centre, hard (Luong et al. 2015) and soft (Yang et al. 2018).
+
+I is the length of the sentence, j the position of the key, d the width of a head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    NoOptions,
+    ScoreBias,
+    ScoreMask,
+    WeightChange,
+    at_least_float32,
+)
+
+
+@dataclass(frozen=True)
+class LocalHardOptions:
+    """reach: D, how far from the centre a key may lie."""
+
+    reach: int = 10
+
+    def __post_init__(self) -> None:
+        if self.reach < 1:
+            raise ValueError(f"reach={self.reach}: must be at least 1")
+
+
+class LocalHard(ScoreMask, WeightChange):
+    """Keys near a centre that the query predicts; the nearer, the more weight.
+
+    p_i = I sigmoid(v·tanh(W q_i)), W and v of each head; only |j - p_i| <= D is visible; weights
+    times exp(-(j - p_i)^2 / (2 sigma^2)), sigma = D/2, so that the centre gets a gradient.
+    """
+
+    name = "local_hard"
+    Options = LocalHardOptions
+    options: LocalHardOptions
+    accepts_heads = True
+    local = True
+    keeps_self = False
+
+    def __init__(self, options: LocalHardOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        self.hidden = nn.Parameter(torch.empty(self.head_count, shape.head_width, shape.head_width))
+        self.centre = nn.Parameter(torch.empty(self.head_count, shape.head_width))
+        for matrix in (*self.hidden, self.centre):
+            nn.init.xavier_uniform_(matrix)
+
+    def offsets(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        """j - p_i: B H Q K."""
+        hidden = torch.tanh(q @ self.hidden.transpose(-1, -2))  # B H Q D
+        return offsets(part_of_length((hidden * self.centre[:, None]).sum(-1), ctx), ctx)
+
+    def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        with torch.no_grad():
+            return self.offsets(q, ctx).abs() <= self.options.reach
+
+    def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
+        deviation = self.options.reach / 2
+        return weights * torch.exp(-0.5 * (self.offsets(q, ctx) / deviation).square()).type_as(
+            weights
+        )
+
+
+class LocalSoft(ScoreBias):
+    """A Gaussian bias around a predicted centre, of predicted width.
+
+    s_ij - (j - P_i)^2 / (2 sigma_i^2), sigma_i = D_i/2; P_i = I sigmoid(U_p·tanh(W q_i)) and
+    D_i = I sigmoid(U_d·tanh(W q_i)); W acts on all heads together, U_p and U_d are of each head.
+    """
+
+    name = "local_soft"
+    SMALLEST = 0.01  # pieces; ours: D_i > 0 holds in every precision
+
+    def __init__(self, options: NoOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        self.hidden = nn.Linear(shape.width, shape.width, bias=False)  # W
+        self.centre = nn.Parameter(torch.empty(shape.heads, shape.head_width))  # U_p
+        self.width = nn.Parameter(torch.empty(shape.heads, shape.head_width))  # U_d
+        for matrix in (self.hidden.weight, self.centre, self.width):
+            nn.init.xavier_uniform_(matrix)
+
+    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        joined = q.transpose(1, 2).flatten(2)  # B Q C
+        hidden: Tensor = torch.tanh(self.hidden(joined))  # B Q C
+        hidden = hidden.unflatten(-1, (self.shape.heads, -1))  # B Q H D
+        centre, width = ((hidden * u).sum(-1).transpose(1, 2) for u in (self.centre, self.width))
+        width = part_of_length(width, ctx).clamp(min=self.SMALLEST)  # D_i: B H Q
+        offset = offsets(part_of_length(centre, ctx), ctx)  # B H Q K
+        return -2 * (offset / width[..., None]).square()  # 2 sigma^2 = D^2 / 2
+
+
+def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
+    """I sigmoid(x), B H Q, in float32 at least: positions want more than half precision."""
+    return torch.sigmoid(at_least_float32(x)) * ctx.lengths[:, None, None]
+
+
+def offsets(centre: Tensor, ctx: AttentionContext) -> Tensor:
+    """j - p_i: B H Q K."""
+    return ctx.positions[:, None, None, :] - centre[..., None]

@@ -1,0 +1,87 @@
+"""Multi-head self-attention: projections and heads around the pipeline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention
+from fairseq_posattn.core.attention.pipeline import attend, of_stage
+from fairseq_posattn.errors import InputError
+
+
+class MultiheadSelfAttention(nn.Module):
+    """Parameters are named, created and initialised in fairseq's order, so that stock checkpoints
+    load and the same seed gives the same model. The layout outside of the heads is fairseq's T B C:
+    in another the gradients would be summed in another order."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        mechanisms: Sequence[Mechanism] = (),
+        dropout: nn.Module | None = None,
+        bias: bool = True,
+        output: bool = True,
+    ):
+        """Without bias the projections have none; without output the heads are only joined."""
+        super().__init__()
+        if width % heads:
+            raise InputError(f"{heads} attention heads do not divide the width {width}")
+        self.heads = heads
+        self.k_proj = nn.Linear(width, width, bias=bias)
+        self.v_proj = nn.Linear(width, width, bias=bias)
+        self.q_proj = nn.Linear(width, width, bias=bias)
+        self.out_proj = nn.Linear(width, width) if output else nn.Identity()
+        self.reset_parameters()
+        self.mechanisms = nn.ModuleDict({m.name: m for m in mechanisms})
+        self.dropout_module = dropout
+
+    def reset_parameters(self) -> None:
+        for projection in (self.k_proj, self.v_proj, self.q_proj):
+            nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
+        if isinstance(self.out_proj, nn.Linear):
+            nn.init.xavier_uniform_(self.out_proj.weight)
+            nn.init.zeros_(self.out_proj.bias)
+
+    def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        """T B C -> T B C: the layer's input after the mechanisms that stand before attention."""
+        for mechanism in of_stage(self.mechanisms.values(), PreAttention):
+            x = mechanism.before(x, ctx)
+        return x
+
+    def forward(
+        self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """x: T B C -> T B C and, if asked for, the weights of each head B H T T."""
+        q, k, v = self.project(x)
+        return self.attend(x, q, k, v, ctx, need_weights)
+
+    def project(self, x: Tensor) -> list[Tensor]:
+        """T B C -> queries, keys and values B H T D."""
+        return [self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)]
+
+    def attend(
+        self,
+        x: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        ctx: AttentionContext,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
+        out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights)
+        out = self.out_proj(out.permute(2, 0, 1, 3).reshape(x.shape))  # T B C
+        for mechanism in of_stage(mechanisms, PostAttention):
+            out = mechanism.replace(x, out, ctx)
+        return out, weights
+
+    def split(self, x: Tensor) -> Tensor:
+        """T B C -> B H T D, by torch's own steps: gradients too equal the stock ones exactly."""
+        length, batch, width = x.shape
+        x = x.view(length, batch * self.heads, width // self.heads).transpose(0, 1)
+        return x.view(batch, self.heads, length, -1)

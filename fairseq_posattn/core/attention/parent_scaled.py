@@ -1,0 +1,37 @@
+"""Parent-scaled self-attention (PASCAL, Bugliarello and Okazaki 2020).
+
+s_ij times the density of N(m_i, 1) at j: (2 pi)^(-1/2) exp(-(j - m_i)^2 / 2), m_i the mean position
+of the pieces of the parent of i's word; root and end of sentence: their own. In the first five
+heads of the first layer. A parent that was cut off with the end of its sentence
+counts as none (ours).
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import ScoreChange
+
+
+class ParentScaled(ScoreChange):
+    """Scores times a normal density around the parent's position in the dependency tree."""
+
+    name = "parent_scaled"
+    accepts_heads = True
+    needs_tree = True
+    usual_layers = (0,)
+    usual_heads = (0, 1, 2, 3, 4)
+
+    def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
+        assert ctx.tree is not None  # needs_tree
+        words, parents = ctx.tree.words, ctx.tree.parent_words  # B K each; no parent: -1
+        positions = ctx.positions.expand_as(words)
+        of_parent = (parents[:, :, None] == words[:, None, :]) & (parents >= 0)[:, :, None]
+        own = words[:, :, None] == words[:, None, :]  # B Q K
+        chosen = torch.where(of_parent.any(-1, keepdim=True), of_parent, own)
+        mean = (chosen * positions[:, None]).sum(-1) / chosen.sum(-1)  # m_i: B Q
+        offset = positions[:, None, :] - mean[:, :, None]  # B Q K
+        density = torch.exp(-0.5 * offset.square()) / math.sqrt(2 * math.pi)
+        return scores * density[:, None].type_as(scores)

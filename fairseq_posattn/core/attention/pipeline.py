@@ -1,0 +1,248 @@
+"""The fixed order in which mechanisms take part in attention.
+
+transforms of q, k, v -> more keys and values -> scaled scores -> score biases and changes, in the
+order listed -> AND of the masks -> softmax in float32 -> weight changes, each masked again ->
+dropout -> values -> value terms. Core layout: B H Q D and B H Q K; heads are a real axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import and_
+from typing import TypeVar, cast, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    FastPath,
+    Heads,
+    KeyExpansion,
+    Mechanism,
+    QKVTransform,
+    ScoreBias,
+    ScoreChange,
+    ScoreMask,
+    ValueTerm,
+    WeightChange,
+    at_least_float32,
+)
+
+ON_SCORES = (KeyExpansion, ScoreBias, ScoreChange, ScoreMask, WeightChange, ValueTerm)
+NOT_FUSED = (ScoreChange, WeightChange, ValueTerm)
+Stage = TypeVar("Stage", bound=Mechanism)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ctx: AttentionContext,
+    mechanisms: Sequence[Mechanism] = (),
+    dropout: nn.Module | None = None,
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """q: B H Q D; k, v: B H K D -> output B H Q D and, if asked for, the weights B H Q K, before
+    dropout."""
+    for transform in of_stage(mechanisms, QKVTransform):
+        q, k, v = transformed(transform, q, k, v, ctx)
+    out = None if need_weights else fast_path(q, k, v, ctx, mechanisms, dropout)
+    if out is not None:
+        return out, None
+    copies, mask = 1, allowed_pairs(q, ctx, mechanisms)
+    for expansion in of_stage(mechanisms, KeyExpansion):
+        if expansion.copies == 1:
+            continue
+        k, v, exists = expansion.expand(k, v)
+        copies = expansion.copies
+        mask = exists if mask is None else repeat_keys(mask, copies) & exists
+    if need_weights or of_stage(mechanisms, NOT_FUSED) or may_be_empty(ctx, mechanisms):
+        return explicit_attention(q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights)
+    bias = repeat_keys(score_bias(q, ctx, mechanisms), copies)
+    only_padding = mask is ctx.allowed
+    return fused_attention(q, k, v, bias, mask, only_padding, dropout_rate(dropout)), None
+
+
+def of_stage(
+    mechanisms: Iterable[nn.Module], stage: type[Stage] | tuple[type[Stage], ...]
+) -> list[Stage]:
+    return [m for m in mechanisms if isinstance(m, stage)]
+
+
+def transformed(
+    mechanism: QKVTransform, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
+) -> list[Tensor]:
+    wholes = (q, k, v)
+    part = mechanism.on_heads
+    parts = mechanism.transform(part(q), part(k), part(v), ctx)
+    return [put_back(w, p, mechanism.heads) for w, p in zip(wholes, parts, strict=True)]
+
+
+def fast_path(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ctx: AttentionContext,
+    mechanisms: Sequence[Mechanism],
+    dropout: nn.Module | None,
+) -> Tensor | None:
+    at_work = of_stage(mechanisms, ON_SCORES)
+    if len(at_work) == 1 and isinstance(at_work[0], FastPath):
+        return at_work[0].fast_path(q, k, v, ctx, dropout_rate(dropout))
+    return None
+
+
+def score_bias(q: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> Tensor | None:
+    """The sum of all score biases, broadcastable to B H Q K; None where there is none."""
+    biases = [spread_bias(m, q, ctx) for m in of_stage(mechanisms, ScoreBias)]
+    return sum(biases[1:], start=biases[0]) if biases else None
+
+
+def spread_bias(mechanism: ScoreBias, q: Tensor, ctx: AttentionContext) -> Tensor:
+    """The bias of one mechanism on all heads, in the precision of the scores."""
+    bias = mechanism.bias(mechanism.on_heads(q), ctx)
+    if bias.dtype != q.dtype:
+        bias = bias.clamp(min=lowest(q.dtype)).type_as(q)
+    return spread(bias, mechanism.heads, q.size(1))
+
+
+def allowed_pairs(
+    q: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]
+) -> Tensor | None:
+    """The AND of all masks, broadcastable to B H Q K, True = may attend; None: no mask."""
+    masks = [
+        spread(m.allowed(m.on_heads(q), ctx), m.heads, q.size(1), elsewhere=True)
+        for m in of_stage(mechanisms, ScoreMask)
+    ]
+    masks += [mask for mask in (ctx.past, ctx.allowed) if mask is not None]
+    return reduce(and_, masks) if masks else None
+
+
+def may_be_empty(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> bool:
+    """Whether a real piece may have nothing to attend to."""
+    return ctx.nothing_allowed or not all(m.keeps_self for m in of_stage(mechanisms, ScoreMask))
+
+
+def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
+    """B h ... of some heads -> B H ... with a constant for the others."""
+    x = x[(None,) * (4 - x.dim())]
+    if heads is None:
+        return x
+    x = x.expand(-1, len(heads), -1, -1)
+    return put_back(x.new_full((x.size(0), count, *x.shape[2:]), elsewhere), x, heads)
+
+
+def put_back(whole: Tensor, part: Tensor, heads: Heads) -> Tensor:
+    """B H ... with some heads replaced by B h ..."""
+    if heads is None:
+        return part
+    index = torch.tensor(heads, device=whole.device)
+    return whole.index_copy(1, index, part.type_as(whole))  # autocast may have changed its type
+
+
+@overload
+def repeat_keys(x: Tensor, copies: int) -> Tensor: ...
+@overload
+def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None: ...
+def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None:
+    """... K -> ... copies·K: what holds for a key holds for each of its copies."""
+    return x if x is None or copies == 1 or x.size(-1) == 1 else x.repeat(1, 1, 1, copies)
+
+
+def lowest(dtype: torch.dtype) -> float:
+    """A score that gets no weight beside any real one. Half of the lowest number: it stays finite
+    when a score is added, so that a row in which all are forbidden is no NaN."""
+    return torch.finfo(dtype).min / 2
+
+
+def fused_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    only_padding: bool,
+    dropout: float,
+) -> Tensor:
+    """torch's own kernel, for whatever does not need the weights themselves."""
+    if bias is not None and mask is not None:
+        if q.dtype == torch.float16:  # a sum of biases must not sink below what is forbidden
+            bias = bias.clamp(min=lowest(q.dtype) / 2)
+        mask = bias.masked_fill(~mask, lowest(q.dtype))
+    elif bias is not None:
+        mask = bias
+    elif mask is not None and not only_padding:
+        # then some row may be forbidden as a whole: one of a padding piece
+        mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, lowest(q.dtype))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+
+
+def dropout_rate(dropout: nn.Module | None) -> float:
+    """The rate that holds now; fairseq's dropout module may stay on outside training."""
+    if dropout is None:
+        return 0.0
+    on = dropout.training or getattr(dropout, "apply_during_inference", False)
+    return cast(float, dropout.p) if on else 0.0
+
+
+def explicit_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ctx: AttentionContext,
+    mechanisms: Sequence[Mechanism],
+    mask: Tensor | None,
+    copies: int,
+    dropout: nn.Module | None,
+    need_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """The same in single steps, with the weights at hand."""
+    scores = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)  # B H Q K, or copies·K
+    for m in of_stage(mechanisms, (ScoreBias, ScoreChange)):
+        if isinstance(m, ScoreBias):
+            scores = scores + repeat_keys(spread_bias(m, q, ctx), copies)
+        if isinstance(m, ScoreChange):
+            scores = changed(m, m.change_scores, scores, q, ctx, copies)
+    weights = softmax_weights(scores, mask)
+    for m in of_stage(mechanisms, WeightChange):
+        weights = changed(m, m.change_weights, weights, q, ctx, copies)
+        weights = weights if mask is None else weights.masked_fill(~mask, 0.0)
+    kept: Tensor = weights if dropout is None else dropout(weights)
+    out = kept @ v  # B H Q D
+    for term in of_stage(mechanisms, ValueTerm):
+        addition = term.value_term(term.on_heads(sum_copies(kept, copies)), ctx)
+        out = out + spread(addition, term.heads, out.size(1))
+    return out, sum_copies(weights, copies) if need_weights else None
+
+
+def changed(
+    mechanism: Mechanism,
+    change: Callable[[Tensor, Tensor, AttentionContext], Tensor],
+    x: Tensor,
+    q: Tensor,
+    ctx: AttentionContext,
+    copies: int,
+) -> Tensor:
+    """Scores or weights after a mechanism's change, made in each copy of the keys."""
+    q = mechanism.on_heads(q)
+    parts = [change(part, q, ctx) for part in mechanism.on_heads(x).chunk(copies, dim=-1)]
+    return put_back(x, parts[0] if copies == 1 else torch.cat(parts, dim=-1), mechanism.heads)
+
+
+def sum_copies(weights: Tensor, copies: int) -> Tensor:
+    if copies == 1:
+        return weights
+    by_copy: Tensor = weights.unflatten(-1, (copies, -1))
+    return by_copy.sum(dim=-2)
+
+
+def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax in float32 over the allowed keys; a row with nothing allowed gives zeros."""
+    if mask is not None:
+        # a finite number, not -inf: an empty row must not become NaN, forward or backward
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = torch.softmax(at_least_float32(scores), dim=-1).type_as(scores)
+    return weights if mask is None else weights.masked_fill(~mask, 0.0)

@@ -1,0 +1,86 @@
+"""Relative positions (Shaw et al. 2018, Eq. 3 and 4).
+
+s_ij = q_i·(k_j + K[c(i,j)])/sqrt(d),  o_i = sum_j a_ij (v_j + V[c(i,j)]),  c(i,j) = clip(j - i)
+
+K and V are learnt tables of 2r + 1 rows, one pair for each layer. No I x I x d tensor is built: the
+products of a query with all rows are gathered by c, and the weights are summed into 2r + 1
+buckets before they meet V.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, ScoreBias, ValueTerm
+
+
+@dataclass(frozen=True)
+class RelativeOptions:
+    """max: the clipping distance r; shared_heads: one pair of tables for all heads, as Shaw."""
+
+    max: int = 16
+    shared_heads: bool = True
+
+    def __post_init__(self) -> None:
+        if self.max < 1:
+            raise ValueError(f"max={self.max}: the clipping distance must be at least 1")
+
+
+class TableByRelation(ScoreBias, ValueTerm):
+    """Tables indexed by a clipped integer relation of query and key."""
+
+    Options = RelativeOptions
+    options: RelativeOptions
+    accepts_heads = True
+
+    def __init__(self, options: RelativeOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        tables = 1 if options.shared_heads else self.head_count
+        size = (tables, 2 * options.max + 1, shape.head_width)
+        self.keys = nn.Parameter(torch.empty(size))  # K
+        self.values = nn.Parameter(torch.empty(size))  # V
+        for table in (*self.keys, *self.values):  # each by itself: R D
+            nn.init.xavier_uniform_(table)
+
+    def relation(self, ctx: AttentionContext) -> Tensor:
+        """Integer relation of query and key, broadcastable to B Q K."""
+        raise NotImplementedError
+
+    def rows(self, ctx: AttentionContext) -> Tensor:
+        """The row of the tables for each query and key: B 1 Q K, or 1 1 Q K."""
+
+        def clipped() -> Tensor:
+            relation = self.relation(ctx).clamp(-self.options.max, self.options.max)
+            return (relation + self.options.max).long().view(-1, 1, ctx.queries, ctx.length)
+
+        return ctx.cached((type(self), self.options.max), clipped)
+
+    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        keys: Tensor = for_product(self.keys) * q.size(-1) ** -0.5
+        products = q @ keys.transpose(-1, -2)  # B H Q R
+        rows = self.rows(ctx).expand(*products.shape[:2], -1, -1)  # B H Q K
+        return products.gather(-1, rows)
+
+    def value_term(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
+        rows = self.rows(ctx).expand_as(weights)  # B H Q K
+        buckets = weights.new_zeros(*weights.shape[:3], self.values.size(1))  # B H Q R
+        return buckets.scatter_add(-1, rows, weights) @ for_product(self.values)
+
+
+def for_product(tables: Tensor) -> Tensor:
+    """A table that all heads share loses its axis: one product, not one for each head."""
+    return tables[0] if len(tables) == 1 else tables
+
+
+class Relative(TableByRelation):
+    """The relation is the distance in the sequence, key minus query."""
+
+    name = "relative"
+    causal_safe = True
+
+    def relation(self, ctx: AttentionContext) -> Tensor:
+        return ctx.distances

@@ -1,0 +1,79 @@
+"""A small batch of sentences with random trees, padded, to try mechanisms on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.positions import SourceTree
+
+WIDTH = 16
+Tree = tuple[list[int], list[int]]
+
+
+def random_tree(pieces: int, seed: int) -> Tree:
+    """Return the words of `pieces` pieces and the end of the sentence, and the words' parents,
+    where the root is its own."""
+    rng = random.Random(seed)
+    words = [0] if pieces else []
+    for _ in range(pieces - 1):
+        words.append(words[-1] + rng.randint(0, 1))
+    count = words[-1] + 1 if words else 0
+    order = rng.sample(range(count), count)
+    parents = list(range(count))
+    for k, word in enumerate(order[1:], 1):
+        parents[word] = order[rng.randrange(k)]
+    return [*words, count], parents
+
+
+TREES = [random_tree(9, 1), random_tree(5, 2), random_tree(1, 3), random_tree(0, 4)]
+
+
+def context(
+    trees: Sequence[Tree], length: int | None = None, left: bool = False, width: int | None = None
+) -> AttentionContext:
+    """Return several sentences in one batch, padded on one side to a length."""
+    length = length or max(len(words) for words, _ in trees)
+    width = width or max(1, *(len(parents) for _, parents in trees))
+    words = torch.full((len(trees), length), -1)
+    parents = torch.arange(width).repeat(len(trees), 1)
+    for row, (word, parent) in enumerate(trees):
+        start = length - len(word) if left else 0
+        words[row, start : start + len(word)] = torch.tensor(word, dtype=torch.long)
+        parents[row, : len(parent)] = torch.tensor(parent, dtype=torch.long)
+    real = words >= 0
+    tree = SourceTree(words, parents)
+    return AttentionContext(length, words.device, None if real.all() else real, tree)
+
+
+def inputs(
+    trees: Sequence[Tree],
+    ctx: AttentionContext,
+    left: bool = False,
+    dtype: torch.dtype = torch.double,
+) -> Tensor:
+    """Return T B C: the same numbers for the same sentence, and noise in the padding."""
+    x = torch.randn(ctx.length, len(trees), WIDTH, dtype=dtype)
+    for row, (words, _) in enumerate(trees):
+        start = ctx.length - len(words) if left else 0
+        own = torch.Generator().manual_seed(row)
+        size = (len(words), WIDTH)
+        x[start : start + len(words), row] = torch.randn(size, dtype=dtype, generator=own)
+    return x
+
+
+def real_pieces(ctx: AttentionContext) -> Tensor:
+    """Return B K: which positions are no padding."""
+    if ctx.real is not None:
+        return ctx.real
+    return torch.ones(1, ctx.length, dtype=torch.bool)
+
+
+def moved(ctx: AttentionContext, device: str) -> AttentionContext:
+    """Return the same context on another device."""
+    tree = ctx.tree and SourceTree(ctx.tree.words.to(device), ctx.tree.parents.to(device))
+    return AttentionContext(ctx.length, torch.device(device), real_pieces(ctx).to(device), tree)

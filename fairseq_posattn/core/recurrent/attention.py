@@ -1,0 +1,90 @@
+"""Attention of each step of an LSTM over the states up to it, and what is made of its context.
+
+One masked T x T matrix of weights and one product with the states give all contexts at once. With
+the state of the steps before, the same code takes further steps: `memory` holds their states.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.recurrent.content import ContentScore, content_weights
+from fairseq_posattn.core.recurrent.masks import past_states
+from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
+
+State = dict[str, Tensor]  # every tensor with the batch first, so that a beam can reorder it
+
+
+class StateAttention(nn.Module):
+    """From h_1 ... h_t to tanh(W [c_t ; h_t]); how the weights come about is the subclass's."""
+
+    def __init__(self, width: int, include_current: bool = True):
+        super().__init__()
+        self.include_current = include_current
+        self.combine = nn.Linear(2 * width, width)
+
+    def forward(
+        self, h: Tensor, lengths: Tensor, state: State | None = None
+    ) -> tuple[Tensor, Tensor, State]:
+        """h: B Q C, lengths: B (N) -> combined: B Q C, weights: B Q K, state."""
+        context, weights, state = self.attend(h, lengths, state)
+        return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
+
+    def attend(
+        self, h: Tensor, lengths: Tensor, state: State | None = None
+    ) -> tuple[Tensor, Tensor, State]:
+        """The same, but c_t alone in place of what is made of it."""
+        past = 0 if state is None else state["memory"].size(1)
+        memory = h if state is None else torch.cat([state["memory"], h], dim=1)  # B K C
+        keys = torch.arange(memory.size(1), device=h.device)
+        allowed = past_states(keys[past:], keys, self.include_current)  # Q K
+        weights, state = self.weigh(h, lengths, keys, allowed, state)
+        context = torch.bmm(weights.type_as(h), memory)  # Eq. 2: B Q C
+        return context, weights, {**state, "memory": memory}
+
+    def weigh(
+        self, h: Tensor, lengths: Tensor, keys: Tensor, allowed: Tensor, state: State | None
+    ) -> tuple[Tensor, State]:
+        """keys: K (the number of each step, from 0), allowed: Q K -> weights: B Q K, state."""
+        raise NotImplementedError
+
+
+class ContentAttention(StateAttention):
+    """Eq. 1, 2 and 4."""
+
+    def __init__(self, width: int, include_current: bool = True):
+        super().__init__(width, include_current)
+        self.score = ContentScore(width)
+
+    def weigh(
+        self, h: Tensor, lengths: Tensor, keys: Tensor, allowed: Tensor, state: State | None
+    ) -> tuple[Tensor, State]:
+        scores = self.score(h)
+        if state is not None:
+            scores = torch.cat([state["scores"], scores], dim=1)  # B K
+        return content_weights(scores, allowed), {"scores": scores}
+
+
+class PositionalAttention(StateAttention):
+    """Eq. 5 to 12."""
+
+    def __init__(
+        self,
+        width: int,
+        include_current: bool = True,
+        hidden: int = 20,
+        clamp: str = "equation",
+        floor: float = 0.0,
+        epsilon: float = 1e-3,
+    ):
+        super().__init__(width, include_current)
+        self.generator = PositionGenerator(width, hidden, clamp, floor)
+        self.epsilon = epsilon
+
+    def weigh(
+        self, h: Tensor, lengths: Tensor, keys: Tensor, allowed: Tensor, state: State | None
+    ) -> tuple[Tensor, State]:
+        mu, sigma, state = self.generator(h, lengths, state)
+        positions = keys.to(mu) / lengths.to(mu)[:, None]  # Eq. 12: B K
+        return gaussian_weights(mu, sigma, positions, allowed, self.epsilon), state

@@ -1,0 +1,34 @@
+"""Attention to contents (Dagan 2019, Eq. 1, 2 and 4; Salton et al. 2017).
+
+The score W_2 tanh(W_1 h_i) of a state does not depend on the step that looks at it: one row of
+scores serves all steps, each with its own part of the row.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from fairseq_posattn.core.recurrent.masks import masked_softmax
+
+
+class ContentScore(nn.Module):
+    """Eq. 4."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.inner = nn.Linear(width, width)  # W_1
+        self.outer = nn.Linear(width, 1)  # W_2
+        for layer in (self.inner, self.outer):  # as in the authors' program
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """h: B K C -> B K."""
+        scores: Tensor = self.outer(self.inner(h).tanh())  # B K 1
+        return scores.squeeze(-1)
+
+
+def content_weights(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Eq. 1, a running softmax. scores: B K; allowed: bool, broadcastable to B Q K -> B Q K in
+    float32 at least; a row with nothing allowed gives zeros."""
+    return masked_softmax(scores[:, None, :], allowed)

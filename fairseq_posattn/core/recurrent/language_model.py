@@ -1,0 +1,114 @@
+"""The language models of Dagan 2019: an LSTM, what attends to its states, tied embeddings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.core.recurrent.attention import (
+    ContentAttention,
+    PositionalAttention,
+    State,
+    StateAttention,
+)
+
+ATTENTIONS = ("none", "content", "positional")
+START_RANGE = 0.1  # of the embedding, uniform
+
+
+@dataclass(frozen=True)
+class RecurrentShape:
+    """Sizes and settings; the width is that of embedding and LSTM alike, since they are tied."""
+
+    vocabulary: int
+    padding: int
+    width: int = 400
+    layers: int = 2
+    attention: str = "positional"
+    input_dropout: float = 0.5
+    layer_dropout: float = 0.2
+    output_dropout: float = 0.5
+    include_current: bool = True
+    position_width: int = 20
+    clamp: str = "equation"
+    sigma_floor: float = 0.0
+    epsilon: float = 1e-3
+
+
+class RecurrentLanguageModel(nn.Module):
+    """Tokens to features, and features to scores of the next token."""
+
+    def __init__(self, shape: RecurrentShape):
+        super().__init__()
+        self.shape = shape
+        self.embedding = nn.Embedding(shape.vocabulary, shape.width, shape.padding)
+        between = shape.layer_dropout if shape.layers > 1 else 0.0
+        self.lstm = nn.LSTM(
+            shape.width, shape.width, shape.layers, batch_first=True, dropout=between
+        )
+        self.attention = build_attention(shape)
+        self.bias = nn.Parameter(torch.zeros(shape.vocabulary))
+        nn.init.uniform_(self.embedding.weight, -START_RANGE, START_RANGE)
+        with torch.no_grad():
+            self.embedding.weight[shape.padding].zero_()
+
+    def features(
+        self, tokens: Tensor, lengths: Tensor, state: State | None = None
+    ) -> tuple[Tensor, Tensor | None, State]:
+        """tokens: B T, padded on the right at most; lengths: B (N); with the state of the steps
+        before, tokens are what follows them -> features: B T C, weights: B T K, state."""
+        x = self.dropout(self.embedding(tokens), self.shape.input_dropout)
+        h, state_of_lstm = self.run_lstm(x, state)
+        weights, attended = None, {}
+        if self.attention is not None:
+            h, weights, attended = self.attention(h, lengths, after(state, "attention."))
+        state = {f"attention.{name}": tensor for name, tensor in attended.items()}
+        return self.dropout(h, self.shape.output_dropout), weights, {**state_of_lstm, **state}
+
+    def run_lstm(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        if state is None:
+            h, (hidden, cell) = self.lstm(x)
+        else:
+            past = [
+                state[f"lstm.{part}"].transpose(0, 1).contiguous() for part in ("hidden", "cell")
+            ]
+            h, (hidden, cell) = self.lstm(x, tuple(past))  # layers B C each
+        return h, {"lstm.hidden": hidden.transpose(0, 1), "lstm.cell": cell.transpose(0, 1)}
+
+    def scores(self, features: Tensor) -> Tensor:
+        """B T C -> B T vocabulary, through the embedding itself."""
+        return F.linear(features, self.embedding.weight, self.bias)
+
+    def dropout(self, x: Tensor, probability: float) -> Tensor:
+        return F.dropout(x, probability, training=self.training)
+
+
+def build_attention(shape: RecurrentShape) -> StateAttention | None:
+    if shape.attention == "content":
+        return ContentAttention(shape.width, shape.include_current)
+    if shape.attention == "positional":
+        return PositionalAttention(
+            shape.width,
+            shape.include_current,
+            shape.position_width,
+            shape.clamp,
+            shape.sigma_floor,
+            shape.epsilon,
+        )
+    if shape.attention != "none":
+        raise ValueError(f"attention {shape.attention!r}: choose from {', '.join(ATTENTIONS)}")
+    return None
+
+
+def after(state: State | None, prefix: str) -> State | None:
+    """The part of a state whose names begin so."""
+    if state is None:
+        return None
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in state.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,91 @@
+"""Attention of a decoder's states to those of its source (Dagan 2019, Section 4.1).
+
+The mechanisms of the language models, with all of the source in view: N is its length, p_i = i / N
+counts from 1 as Eq. 12 prints it, and mu needs no clamp to the past. So the factors (1, 1, 0) or
+(0, 0, 1) of the building blocks, the same at every step, walk through a source of any length.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.mechanism import at_least_float32
+from fairseq_posattn.core.recurrent.masks import masked_softmax
+from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
+
+State = dict[str, Tensor]  # of the steps before; every tensor has the batch first
+
+
+class Source(NamedTuple):
+    """What is attended to. Padding may stand anywhere."""
+
+    states: Tensor  # B S C
+    real: Tensor  # B S, bool: no padding
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.real.sum(dim=1)  # N: B
+
+    @property
+    def positions(self) -> Tensor:
+        """Eq. 12, i / N: B S."""
+        return at_least_float32(self.real.cumsum(dim=1) / self.lengths[:, None])
+
+
+class SourceAttention(nn.Module):
+    """From h_t to tanh(W [c_t ; h_t]); how the weights come about is the subclass's."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.combine = nn.Linear(2 * width, width)
+
+    def forward(
+        self, h: Tensor, source: Source, state: State | None = None
+    ) -> tuple[Tensor, Tensor, State]:
+        """h: B Q C -> combined: B Q C, weights: B Q S, state."""
+        weights, state = self.weigh(h, source, state)
+        context = torch.bmm(weights.type_as(h), source.states)  # Eq. 13: B Q C
+        return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
+
+    def weigh(self, h: Tensor, source: Source, state: State | None) -> tuple[Tensor, State]:
+        """-> weights: B Q S in float32 at least, state."""
+        raise NotImplementedError
+
+
+class PositionalSourceAttention(SourceAttention):
+    """Eq. 5 to 12."""
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int = 20,
+        clamp: str = "none",
+        floor: float = 0.0,
+        epsilon: float = 1e-3,
+    ):
+        super().__init__(width)
+        self.generator = PositionGenerator(width, hidden, clamp, floor)
+        self.epsilon = epsilon
+
+    def weigh(self, h: Tensor, source: Source, state: State | None) -> tuple[Tensor, State]:
+        mu, sigma, state = self.generator(h, source.lengths, state)  # B Q each
+        allowed = source.real[:, None, :]
+        return gaussian_weights(mu, sigma, source.positions, allowed, self.epsilon), state
+
+
+class ContentSourceAttention(SourceAttention):
+    """Eq. 1 with a small perceptron as the score (Bahdanau et al. 2014)."""
+
+    def __init__(self, width: int):
+        super().__init__(width)
+        self.query_proj = nn.Linear(width, width)
+        self.key_proj = nn.Linear(width, width, bias=False)
+        self.score = nn.Linear(width, 1, bias=False)
+
+    def weigh(self, h: Tensor, source: Source, state: State | None) -> tuple[Tensor, State]:
+        query, key = self.query_proj(h)[:, :, None], self.key_proj(source.states)[:, None]
+        scores = self.score(torch.tanh(query + key)).squeeze(-1)  # B Q S
+        return masked_softmax(scores, source.real[:, None, :]), {}

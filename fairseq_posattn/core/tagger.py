@@ -1,0 +1,148 @@
+"""The tagger of Dufter et al. 2020 ("Increasing Learning Efficiency of Self-Attention Networks",
+Table 1), torch only.
+
+Word embedding, with positions added or concatenated; beside it a vector of the characters; layers
+of [dropout, self-attention, residual]; that embedding and the last layer's output together give the
+scores of the tags. What the paper leaves open is taken from the authors' program: no bias and no
+output projection in the attention, three convolutions over the characters, and the residual adds
+what went through the dropout.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention import (
+    AttentionContext,
+    AttentionShape,
+    AttentionSpecification,
+    Mechanism,
+    MultiheadSelfAttention,
+)
+from fairseq_posattn.core.attention.glorot import glorot_normal_
+
+PADDING = 0  # of words and characters
+
+
+@dataclass(frozen=True)
+class TaggerShape:
+    """All sizes; words, characters and labels with padding and unknown."""
+
+    words: int
+    characters: int
+    labels: int
+    word_width: int = 128
+    character_width: int = 64
+    filters: int = 64
+    kernel: int = 5
+    convolutions: int = 3
+    layers: int = 4
+    heads: int = 4
+    max_positions: int = 60
+    positions: str = "added"  # none, added, concatenated
+
+    @property
+    def width(self) -> int:
+        positions = self.word_width if self.positions == "concatenated" else 0
+        return self.word_width + positions + self.filters
+
+    @property
+    def attention(self) -> AttentionShape:
+        return AttentionShape(self.heads, self.width // self.heads, self.max_positions)
+
+
+class CharacterConvolutions(nn.Module):
+    """A vector for each spelling: convolutions with ReLU, then the maximum over characters."""
+
+    def __init__(self, shape: TaggerShape):
+        super().__init__()
+        self.embedding = nn.Embedding(shape.characters, shape.character_width)
+        nn.init.uniform_(self.embedding.weight, -0.05, 0.05)
+        widths = [shape.character_width] + [shape.filters] * shape.convolutions
+        convolutions = [
+            nn.Conv1d(before, after, shape.kernel, padding="same")
+            for before, after in itertools.pairwise(widths)
+        ]
+        self.convolutions = nn.ModuleList(convolutions)
+        for convolution in convolutions:
+            nn.init.xavier_uniform_(convolution.weight)
+            assert convolution.bias is not None  # Conv1d's default
+            nn.init.zeros_(convolution.bias)
+
+    def forward(self, spellings: Tensor) -> Tensor:
+        """U C -> U F. What stands beside a word is zero, whatever the length of the longest."""
+        real = (spellings != PADDING)[:, None]  # U 1 C
+        x: Tensor = self.embedding(spellings).transpose(1, 2) * real  # U E C
+        for convolution in self.convolutions:
+            x = convolution(x).relu() * real
+        return x.amax(dim=-1)
+
+
+class TaggerLayer(nn.Module):
+    """Dropout, self-attention and the residual connection. Layout T B C."""
+
+    def __init__(self, shape: TaggerShape, mechanisms: Sequence[Mechanism], dropout: float):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.attention = MultiheadSelfAttention(
+            shape.width, shape.heads, mechanisms, bias=False, output=False
+        )
+        for name in ("q_proj", "k_proj", "v_proj"):
+            weight = getattr(self.attention, name).weight
+            glorot_normal_(weight, shape.width, shape.width / shape.heads)  # one matrix a head
+
+    def forward(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        x = self.attention.before(self.dropout(x), ctx)
+        attended: Tensor = self.attention(x, ctx)[0]
+        return x + attended
+
+
+class Tagger(nn.Module):
+    """Scores of the labels for each word."""
+
+    def __init__(self, shape: TaggerShape, attention: AttentionSpecification, dropout: float = 0.1):
+        super().__init__()
+        attention.check(shape.layers, shape.attention)
+        self.shape = shape
+        self.words = nn.Embedding(shape.words, shape.word_width)
+        nn.init.uniform_(self.words.weight, -0.05, 0.05)
+        self.positions = None
+        if shape.positions != "none":
+            self.positions = nn.Embedding(shape.max_positions, shape.word_width)
+            nn.init.uniform_(self.positions.weight, -0.05, 0.05)
+        self.characters = CharacterConvolutions(shape)
+        self.layers = nn.ModuleList(
+            TaggerLayer(shape, attention.build(layer, shape.attention), dropout)
+            for layer in range(shape.layers)
+        )
+        self.output = nn.Linear(2 * shape.width, shape.labels)
+        nn.init.xavier_uniform_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, words: Tensor, spellings: Tensor, spelling_of: Tensor) -> Tensor:
+        """words: B T; spellings: U C, those of the batch; spelling_of: B T, rows of spellings
+        -> B T labels."""
+        ctx = self.context(words)
+        embedded = self.embed(words, ctx)  # B T word_width, twice that with concatenated positions
+        embedded = torch.cat([embedded, self.characters(spellings)[spelling_of]], dim=-1)  # B T C
+        x = embedded.transpose(0, 1)  # T B C
+        for layer in self.layers:
+            x = layer(x, ctx)
+        scores: Tensor = self.output(torch.cat([embedded, x.transpose(0, 1)], dim=-1))
+        return scores
+
+    def context(self, words: Tensor) -> AttentionContext:
+        real = words != PADDING
+        return AttentionContext(words.size(1), words.device, None if real.all() else real)
+
+    def embed(self, words: Tensor, ctx: AttentionContext) -> Tensor:
+        x: Tensor = self.words(words)
+        if self.positions is None:
+            return x
+        position = self.positions(ctx.positions.clamp(min=0)).expand_as(x)
+        return x + position if self.shape.positions == "added" else torch.cat([x, position], dim=-1)

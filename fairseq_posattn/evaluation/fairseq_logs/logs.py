@@ -1,0 +1,54 @@
+"""How fast a translation was, from the logs of fairseq-generate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.score_record import Decoding
+from fairseq_posattn.io.files import read_lines
+
+COUNT, FIGURE = r"([0-9][0-9,]{0,19})", r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
+TRANSLATED = re.compile(
+    rf"Translated {COUNT} sentences \({COUNT} tokens\) in {FIGURE}s "
+    rf"\({FIGURE} sentences/s, {FIGURE} tokens/s\)"
+)
+
+
+class Run(NamedTuple):
+    """The line that ends a run of fairseq-generate."""
+
+    sentences: int
+    pieces: int
+    seconds: float
+    sentences_per_second: float
+    pieces_per_second: float
+
+
+def speed(paths: Sequence[str]) -> Decoding:
+    """Return the speed of a run of fairseq-generate; several logs are shards of one run."""
+    runs = [translated(path) for path in paths]
+    whole = runs[0] if len(runs) == 1 else side_by_side(runs, paths[0])
+    return Decoding(**{name: value for name, value in whole._asdict().items() if name != "pieces"})
+
+
+def side_by_side(runs: Sequence[Run], path: str) -> Run:
+    """Sentences add up; the slowest shard says how long it took."""
+    sentences, pieces = sum(run.sentences for run in runs), sum(run.pieces for run in runs)
+    seconds = max(run.seconds for run in runs)
+    if not seconds:
+        raise InputError(f"{path}: 0.0 seconds; translate more sentences to tell a speed")
+    return Run(sentences, pieces, seconds, sentences / seconds, pieces / seconds)
+
+
+def translated(path: str) -> Run:
+    found = [match for line in read_lines(path) if (match := TRANSLATED.search(line))]
+    if len(found) != 1:
+        raise InputError(
+            f"{path}: has {len(found)} lines 'Translated ... sentences'; "
+            "name the whole log of one run of fairseq-generate"
+        )
+    sentences, pieces, *rest = found[0].groups()
+    return Run(*(int(count.replace(",", "")) for count in (sentences, pieces)), *map(float, rest))

@@ -1,0 +1,32 @@
+"""Numbers and texts as they may stand in the JSON of a scored system."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fairseq_posattn.io.records import Limit
+
+LARGEST = 1e15  # no figure of a system comes near it, and larger ones cannot be drawn
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and is_usual(value)
+
+
+def is_whole(value: Any) -> bool:
+    return type(value) is int and is_usual(value)
+
+
+def is_usual(value: float) -> bool:
+    """Whether a number is finite, and no larger than what can be counted or measured here."""
+    return -LARGEST <= value <= LARGEST  # false for nan
+
+
+def is_text(value: Any) -> bool:
+    """Whether it is a text without half characters, which JSON can spell and a file cannot hold."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+Number = Annotated[float, Limit(is_number, "a number")]
+Whole = Annotated[int, Limit(is_whole, "a whole number")]
+Text = Annotated[str, Limit(is_text, "text")]

@@ -1,0 +1,1 @@
+"""Scores of translations, and what they are computed from."""

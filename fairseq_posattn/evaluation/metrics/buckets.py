@@ -1,0 +1,83 @@
+"""BLEU by what makes a source sentence hard: its length, its tree's depth, its split words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.metrics.scores import Settings
+from fairseq_posattn.evaluation.metrics.spacing import Text
+from fairseq_posattn.evaluation.score_record import Bucket
+from fairseq_posattn.text.segmenters import SPACE
+from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.drawing import depths
+from fairseq_posattn.trees.projection import words_of_pieces
+
+Range = tuple[int, "int | None"]  # both included; None: no end
+
+LENGTHS: tuple[Range, ...] = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, None))
+DEPTHS: tuple[Range, ...] = ((0, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, None))
+SPLIT_WORDS: tuple[Range, ...] = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, None))
+
+
+def bleu_by(
+    measures: Sequence[int | None],
+    ranges: Sequence[Range],
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    settings: Settings,
+) -> list[Bucket]:
+    """BLEU of the sentences whose measure lies in a range; a None lies in none."""
+    found = []
+    metric = settings.bleu(force=True)
+    for first, last in ranges:
+        chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
+        if not chosen:
+            continue
+        score = metric.corpus_score(
+            [hypotheses[k] for k in chosen], [[lines[k] for k in chosen] for lines in references]
+        )
+        found.append(Bucket(first=first, last=last, sentences=len(chosen), bleu=score.score))
+    return found
+
+
+def within(measure: int | None, first: int, last: int | None) -> bool:
+    return measure is not None and measure >= first and (last is None or measure <= last)
+
+
+def lengths(lines: Iterable[str]) -> list[int]:
+    """Words of each line, as spaces separate them."""
+    return [len(line.split()) for line in lines]
+
+
+def tree_depths(path: str) -> list[int | None]:
+    """The largest depth in each tree; None for a sentence without one."""
+    return [
+        max(depths(tree.parents), default=None) if tree.parents else None
+        for tree in read_conllu(path)
+    ]
+
+
+def split_words(text: Text, separator: str) -> list[int]:
+    """How many words of each line were split into several pieces."""
+    found = []
+    for number, line in enumerate(text.lines, start=1):
+        try:
+            counts = pieces_of_words(line.split(), separator)
+        except TreeError as error:
+            raise InputError(f"{text.name}:{number}: {error}") from error
+        found.append(sum(count > 1 for count in counts))
+    return found
+
+
+def pieces_of_words(pieces: Sequence[str], separator: str) -> list[int]:
+    """The number of pieces of each word; a ▁ starts a word, and alone is no piece of it."""
+    if separator != SPACE:
+        return words_of_pieces(pieces, separator)[1]
+    counts: list[int] = []
+    for piece in pieces:
+        if piece.startswith(SPACE) or not counts:
+            counts.append(0)
+        counts[-1] += piece != SPACE
+    return counts

@@ -1,0 +1,62 @@
+"""The texts that posattn-score compares: all of the same sentences, and spaced in the same way."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import product, starmap
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.metrics import sgm
+from fairseq_posattn.evaluation.metrics.spacing import Text, spaced_differently
+from fairseq_posattn.io.files import read_lines, refuse_different_lengths
+
+
+def read_texts(args: argparse.Namespace) -> dict[str, Text]:
+    """The plain texts by their options; each is read once, so that it may be a pipe."""
+    names = ("hypotheses", "baseline", "source", "pieces")
+    found = {name: read_text(path) for name in names if (path := getattr(args, name))}
+    check_lengths(found.values())
+    if not found["hypotheses"].lines:
+        raise InputError(f"{args.hypotheses}: empty; nothing to score")
+    return found
+
+
+def read_text(path: str) -> Text:
+    return Text(path, list(read_lines(path)))
+
+
+def check_lengths(texts: Iterable[Text]) -> None:
+    refuse_different_lengths({text.name: len(text.lines) for text in texts})
+
+
+def read_references(args: argparse.Namespace, texts: dict[str, Text]) -> list[Text]:
+    """All references, in the order of the hypotheses."""
+    hypotheses = texts["hypotheses"]
+    if args.references:
+        if args.sgm_source:
+            raise InputError("--sgm-source gives the order of --sgm; it says nothing of plain text")
+        found = [read_text(path) for path in args.references]
+        check_lengths([hypotheses, *found])
+        return found
+    sets = [one for path in args.sgm for one in sgm.read_sets(path)]
+    order = sgm.read_set(args.sgm_source) if args.sgm_source else sets[0]
+    check_count(hypotheses, order.path, len(order.texts), "segments")
+    return list(map(Text, map(str, sets), sgm.aligned(sets, order)))
+
+
+def warn_of_spacing(texts: dict[str, Text], references: Sequence[Text]) -> None:
+    """Tell the user if a tokenised text is compared with a plain one."""
+    systems = [texts[name] for name in ("hypotheses", "baseline") if name in texts]
+    pairs = product(systems, references)
+    if found := next(filter(None, starmap(spaced_differently, pairs)), None):
+        print(f"warning: {found}", file=sys.stderr)
+
+
+def check_count(text: Text, other: str, count: int, what: str) -> None:
+    if len(text.lines) != count:
+        raise InputError(
+            f"{text.name} has {len(text.lines)} lines, but {other} has {count} {what}; "
+            "make them from the same sentences"
+        )

@@ -1,0 +1,140 @@
+"""What stands in a file of NIST's form: sets of segments, and how they are found."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import NamedTuple
+
+from fairseq_posattn.errors import InputError
+
+WHITESPACE = re.compile(r"[ \t\r\n\f\v]+")  # others, such as U+3000, belong to the text
+SETS = ("srcset", "refset", "tstset")
+
+
+class Key(NamedTuple):
+    """What names a segment in all sets."""
+
+    document: str
+    segment: str
+
+    def __str__(self) -> str:
+        return f"segment {self.segment} of document {self.document}"
+
+
+@dataclass
+class SegmentSet:
+    """The segments of one translator, or the source, in the order of the file."""
+
+    path: str
+    name: str
+    texts: dict[Key, str] = field(default_factory=dict)
+    lines: dict[Key, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.path} (set {self.name})" if self.name else self.path
+
+    def in_order_of(self, other: SegmentSet) -> list[str]:
+        """The texts, of the very segments that `other` has."""
+        for one, two in ((self, other), (other, self)):
+            for key, line in one.lines.items():
+                if key not in two.texts:
+                    raise InputError(
+                        f"{one.path}:{line}: {key} is missing in {two}; "
+                        "all sets need the same segments: add it there, or remove it here"
+                    )
+        return [self.texts[key] for key in other.texts]
+
+
+class SegmentReader(HTMLParser):
+    """Collects segments while the file is read, and where they stand."""
+
+    def __init__(self, path: str):
+        super().__init__(convert_charrefs=True)
+        self.path = path
+        self.sets: dict[str, SegmentSet] = {}
+        self.set_name, self.document_name = "", ""
+        self.document: str | None = None
+        self.segment: tuple[Key, int] | None = None
+        self.pieces: list[str] = []
+
+    def read(self, text: str) -> None:
+        try:
+            self.feed(text)
+            self.close()
+        except InputError:
+            raise
+        except (AssertionError, ValueError) as error:  # html.parser's: a declaration, a huge number
+            what = str(error).partition(";")[0]
+            raise self.fault(f"{what}; mend the markup here, or remove it") from error
+        self.check_outside_segment("the end of the file")
+
+    def set_cdata_mode(self, *_, **__) -> None:
+        """No element hides its tags here, as a script does on a page."""
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        attributes = {name: (value or "").strip() for name, value in attrs}
+        self.check_outside_segment(f"<{tag}>")
+        if tag in SETS:
+            self.set_name = attributes.get("refid") or attributes.get("sysid") or ""
+        elif tag == "doc":
+            self.start_document(attributes)
+        elif tag == "seg":
+            self.start_segment(attributes)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "seg" and self.segment:
+            self.end_segment()
+            return
+        self.check_outside_segment(f"</{tag}>")
+        if tag in SETS:
+            self.set_name = ""
+        elif tag == "doc":
+            self.document = None
+
+    def handle_data(self, data: str) -> None:
+        if self.segment:
+            self.pieces.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.check_outside_segment(f"<![{data[:8]}")
+
+    def start_document(self, attributes: dict[str, str]) -> None:
+        if not attributes.get("docid"):
+            raise self.fault("<doc> without docid; give each document its own")
+        self.document = attributes["docid"]
+        self.document_name = attributes.get("sysid") or attributes.get("refid") or self.set_name
+
+    def start_segment(self, attributes: dict[str, str]) -> None:
+        if self.document is None:
+            raise self.fault("<seg> outside a <doc>; put it into <doc docid=...>")
+        if not attributes.get("id"):
+            raise self.fault(
+                f"<seg> without id in document {self.document}; number the segments of a document"
+            )
+        self.segment = Key(self.document, attributes["id"]), self.getpos()[0]
+        self.pieces = []
+
+    def end_segment(self) -> None:
+        assert self.segment is not None  # as handle_endtag has seen
+        (key, line), self.segment = self.segment, None
+        one = self.sets.setdefault(self.document_name, SegmentSet(self.path, self.document_name))
+        if key in one.texts:
+            raise InputError(
+                f"{self.path}:{line}: {key} stands already in line {one.lines[key]}; "
+                "remove one, or tell several sets apart by the sysid of their documents"
+            )
+        one.texts[key] = WHITESPACE.sub(" ", "".join(self.pieces)).strip(" ")
+        one.lines[key] = line
+
+    def check_outside_segment(self, found: str) -> None:
+        if self.segment:
+            key, line = self.segment
+            raise self.fault(
+                f"{found} within {key}, which starts in line {line}; "
+                "close the segment with </seg>, and write a less-than sign as &lt;"
+            )
+
+    def fault(self, what: str) -> InputError:
+        return InputError(f"{self.path}:{self.getpos()[0]}: {what}")

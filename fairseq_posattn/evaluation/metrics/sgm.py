@@ -1,0 +1,49 @@
+"""Segments of NIST's files (.sgm, .xml): sources, references, translations of a test set.
+
+Tags in any case, attributes in any order, quoted or not; a `<seg>` may stand in `<hl>` and `<p>`,
+over several lines. A set is what one translator wrote: the `sysid` (or `refid`) of a `<doc>`, or
+of the `<refset>` around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.metrics.segments import SegmentReader, SegmentSet
+from fairseq_posattn.io.files import read_lines
+
+# only whole entities are decoded: the ampersand of AT&T, or of Q&amplifier, is meant as it stands
+BARE_AMPERSAND = re.compile(r"&(?!(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z]\w*);)")
+
+
+def read_sets(path: str | Path) -> list[SegmentSet]:
+    """All sets of a file."""
+    reader = SegmentReader(str(path))
+    text = "\n".join(read_lines(path))
+    reader.read(BARE_AMPERSAND.sub("&amp;", text) + "\n")
+    if not reader.sets:
+        raise InputError(
+            f"{path}: no <seg> found; name a file of NIST's form, "
+            "or give plain lines with --references"
+        )
+    return list(reader.sets.values())
+
+
+def read_set(path: str | Path, name: str | None = None) -> SegmentSet:
+    """The only set of a file, or the one of that name."""
+    sets = read_sets(path)
+    found = sets if name is None else [one for one in sets if one.name == name]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(repr(one.name) for one in sets)
+    if name is None:
+        raise InputError(f"{path}: has several sets ({names}); name a file with one, or use --set")
+    raise InputError(f"{path}: has no set {name!r}; it has {names}")
+
+
+def aligned(sets: Sequence[SegmentSet], order: SegmentSet) -> list[list[str]]:
+    """The texts of each set, all in the order of `order`."""
+    return [one.in_order_of(order) for one in sets]

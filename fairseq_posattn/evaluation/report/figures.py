@@ -1,0 +1,139 @@
+"""The plots of the report, as SVG to stand inside a page: same data, same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from fairseq_posattn.evaluation.report.drawing import INK, Look, drawing, printable
+from fairseq_posattn.evaluation.report.systems import System
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import MaxNLocator
+
+THIRD, HALF, WHOLE = (3.6, 3.0), (5.2, 3.3), (10.6, 3.5)  # inches: so many beside each other
+KINDS = {
+    "length": ("BLEU by length of the source", "words"),
+    "depth": ("BLEU by depth of the source’s tree", "depth"),
+    "split_words": ("BLEU by words that were split", "split words"),
+}
+
+
+@dataclass(frozen=True)
+class Plotter:
+    """Makes the figures of one report; each has a name of its own, which its ids begin with."""
+
+    looks: dict[str, Look]
+
+    def gaps(self, systems: Sequence[System], measure: str, name: str) -> str:
+        """The gap to the baseline against n; `measure` is bleu or precision."""
+        titles = {
+            "bleu": "BLEU with n-grams up to n",
+            "precision": "Precision of the n-grams of one n",
+        }
+        with drawing(name, HALF, titles[measure]) as (axes, done):
+            axes.axhline(0, color=INK, linewidth=0.9)
+            for system in systems:
+                gaps = (system.baseline or {}).get("ngrams", [])
+                points = [(gap["n"], gap[measure]) for gap in gaps]
+                self.line(axes, system, points)
+            axes.set_xlabel("n")
+            axes.set_ylabel("gap to the baseline")
+            locator = cast("MaxNLocator", axes.xaxis.get_major_locator())  # the usual one
+            locator.set_params(integer=True)
+            axes.yaxis.set_major_formatter(lambda y, _: signed(round(y, 6)))
+        return done()
+
+    def buckets(self, systems: Sequence[System], kind: str, name: str, size=HALF) -> str:
+        """BLEU of the sentences of each bucket, with their number below it."""
+        title, label = KINDS[kind]
+        sizes = {(b["from"], b["to"]): b["sentences"] for s in systems for b in s.buckets(kind)}
+        order = sorted(sizes, key=lambda ends: ends[0])
+        with drawing(name, size, title) as (axes, done):
+            for system in systems:
+                scores = {(b["from"], b["to"]): b["bleu"] for b in system.buckets(kind)}
+                points = [(k, scores[ends]) for k, ends in enumerate(order) if ends in scores]
+                self.line(axes, system, points)
+            labels = [f"{range_label(*ends)}\n{sizes[ends]:,}" for ends in order]
+            axes.set_xticks(range(len(order)), labels)
+            axes.margins(x=0.06, y=0.12)
+            axes.set_xlabel(f"{label} / number of sentences")
+            axes.set_ylabel("BLEU")
+        return done()
+
+    def speed(self, systems: Sequence[System], name: str) -> str:
+        """A bar a system, and a lighter one where it parsed as it translated."""
+        size = (WHOLE[0], 0.9 + 0.42 * len(systems))
+        with drawing(name, size, "Sentences translated per second") as (axes, done):
+            axes.grid(False)
+            for row, system in enumerate(systems):
+                self.bars(axes, row, system)
+            axes.set_yticks(range(len(systems)), [printable(s.name) for s in systems])
+            axes.set_ylim(len(systems) - 0.4, -0.6)
+            axes.set_xlim(left=0)
+            axes.margins(x=0.1)
+            axes.spines[["bottom", "left"]].set_visible(False)
+            axes.set_xticks([])
+        return done()
+
+    def bars(self, axes: Axes, row: int, system: System) -> None:
+        found = [
+            (speed, opacity, what)
+            for kind, opacity, what in (
+                ("translation", 1.0, ""),
+                ("with_parsing", 0.45, "  with parsing"),
+            )
+            if (speed := system.sentences_per_second(kind)) is not None
+        ]
+        height = 0.62 / len(found) if found else 0
+        for k, (speed, opacity, what) in enumerate(found):
+            y = row + (k - (len(found) - 1) / 2) * (height + 0.04)
+            axes.barh(y, speed, height, color=self.looks[system.name].colour, alpha=opacity)
+            axes.annotate(
+                f"{speed:,.1f}{what}", (speed, y), (5, 0), textcoords="offset points", va="center"
+            )
+
+    def curves(self, systems: Sequence[System], name: str) -> str:
+        """Validation loss against updates, training loss lighter."""
+        with drawing(name, WHOLE, "Learning curves") as (axes, done):
+            for system in systems:
+                look, curve = self.looks[system.name], system.training["curve"]
+                for key, strength in (("train_loss", 0.35), ("valid_loss", 1.0)):
+                    points = [(at["update"], at[key]) for at in curve if at[key] is not None]
+                    style: dict[str, Any] = {
+                        "color": look.colour,
+                        "linestyle": look.line,
+                        "alpha": strength,
+                    }
+                    marker = look.marker if key == "valid_loss" else ""
+                    style["markevery"] = max(1, len(points) // 8)
+                    width = 1.7 if key == "valid_loss" else 1.2
+                    axes.plot(*columns(points), marker=marker, linewidth=width, **style)
+            axes.set_xlabel("updates")
+            axes.set_ylabel("loss")
+            axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+        return done()
+
+    def line(self, axes: Axes, system: System, points: Sequence[tuple[float, float]]) -> None:
+        look = self.looks[system.name]
+        axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=look.line)
+
+
+def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def range_label(first: int, last: int | None) -> str:
+    if last is None:
+        return f"≥ {first}"
+    return str(first) if first == last else f"{first}–{last}"
+
+
+def signed(number: float, digits: int | None = None) -> str:
+    """With a real minus sign, and none before 0; without `digits` as short as it can be."""
+    size = f"{abs(number):g}" if digits is None else f"{abs(number):.{digits}f}"
+    if float(size) == 0:
+        return size
+    return f"{'−' if number < 0 else '+'}{size}"

@@ -1,0 +1,148 @@
+"""Scored systems -> one page to look at and to print: tables, figures, examples with attention.
+
+python -m fairseq_posattn.evaluation.report.report A.json B.json --out report.html
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from fairseq_posattn.evaluation.report import tables
+from fairseq_posattn.evaluation.report.arcs import tree_svg
+from fairseq_posattn.evaluation.report.drawing import looks
+from fairseq_posattn.evaluation.report.figures import Plotter
+from fairseq_posattn.evaluation.report.sections import buckets, gaps, speeds
+from fairseq_posattn.evaluation.report.systems import System, by_test
+from fairseq_posattn.trees.drawing import depths
+
+PAGE = Path(__file__).with_name("page")
+TITLE = "Translation quality"
+
+
+def page(systems: Sequence[System], title: str = TITLE) -> str:
+    """The whole report as HTML."""
+    plotter = Plotter(looks(systems))
+    script = (PAGE / "page.js").read_text(encoding="utf-8")
+    columns = tables.score_columns(systems)
+    compared = [system for system in systems if system.baseline]
+    examples = list(all_examples(systems))
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            css=Markup((PAGE / "page.css").read_text(encoding="utf-8")),
+            script=Markup(script),
+            script_digest=digest(script),
+            facts=facts(systems),
+            looks=plotter.looks,
+            tests=by_test(systems),
+            columns=columns,
+            compared=compared,
+            signatures=tables.signatures(systems),
+            differences=tables.differences(compared),
+            gaps=gaps(compared, plotter),
+            orders=tables.ORDERS,
+            plots=[s for s in (buckets(systems, plotter), *speeds(systems, plotter)) if s.parts],
+            examples=examples,
+            example_systems=[name_of(s, systems) for s in systems if s.examples],
+            data=[script_data(example) for example in examples],
+        )
+    )
+
+
+def environment() -> Environment:
+    """Templates in which all text is escaped."""
+    found = Environment(loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined)
+    found.globals |= {
+        "score_rows": tables.score_rows,
+        "unique_names": unique_names,
+        "about_test": about_test,
+    }
+    found.filters["groupby_system"] = by_system
+    return found
+
+
+def digest(script: str) -> str:
+    """By which the page's own rule lets this script run, and no other."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def facts(systems: Sequence[System]) -> list[str]:
+    pairs = dict.fromkeys(
+        f"{system.about['source']} → {system.about['target']}"
+        for system in systems
+        if system.about.get("source") and system.about.get("target")
+    )
+    return [*pairs, counted(len(unique_names(systems)), "system"), *only_test(systems)]
+
+
+def only_test(systems: Sequence[System]) -> list[str]:
+    """Several are told apart in the table."""
+    if len(by_test(systems)) > 1:
+        return []
+    return [part for part in (about_test(systems),) if part]
+
+
+def about_test(systems: Sequence[System]) -> str:
+    parts = (("sentences", "sentence"), ("references", "reference"))
+    about = systems[0].about
+    return ", ".join(counted(about[key], word) for key, word in parts if about.get(key))
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def unique_names(systems: Iterable[System]) -> list[str]:
+    return list(dict.fromkeys(system.name for system in systems))
+
+
+def by_system(rows: Sequence[tables.Difference]) -> list[tuple[System, list[tables.Difference]]]:
+    grouped = groupby(rows, key=lambda row: id(row.system))
+    return [(found[0].system, found) for found in (list(group) for _, group in grouped)]
+
+
+# examples
+
+
+def all_examples(systems: Sequence[System]) -> Iterable[dict]:
+    """What the page shows of each example; `group` is the number of its system."""
+    with_examples = [system for system in systems if system.examples]
+    for group, system in enumerate(with_examples):
+        for example in system.examples:
+            name = name_of(system, systems) if len(with_examples) > 1 else system.name
+            yield {
+                "reference": None,
+                **example,
+                "system": name,
+                "group": group,
+                "tree": tree(example),
+            }
+
+
+def tree(example: dict) -> Markup | None:
+    if not example["parents"]:
+        return None
+    parents = example["parents"]
+    shown = tree_svg(example["words"], parents, depths(parents), example.get("relations"))
+    return Markup(shown)
+
+
+def script_data(example: dict) -> dict:
+    """What the script needs."""
+    kept = {key: example[key] for key in ("number", "words", "pieces", "attention")}
+    return {**kept, "system": example["group"]}
+
+
+def name_of(system: System, systems: Sequence[System]) -> str:
+    """With the test set where there are several."""
+    several = len(by_test(systems)) > 1 and system.test
+    return f"{system.name}, {system.test}" if several else system.name

@@ -1,0 +1,148 @@
+"""The tables of the report: rows of cells, with the best of each column marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fairseq_posattn.evaluation.report.figures import signed
+from fairseq_posattn.evaluation.report.systems import System, by_test
+
+SCORES = ("BLEU", "chrF2", "TER", "tokenised BLEU", "NIST BLEU")
+LOWER_IS_BETTER = {"TER"}
+ORDERS = range(1, 9)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a system: where it comes from, how it is written, and which is best."""
+
+    title: str
+    group: str = ""
+    digits: int = 2
+    better: int = 1  # -1: the lower the better; 0: neither
+
+    def value(self, system: System) -> float | None:
+        if self.group == "score":
+            return system.scores.get(self.title, {}).get("score")
+        return {
+            "parameters": system.training.get("parameters"),
+            "training": system.training.get("words_per_second"),
+            "decoding": system.sentences_per_second("translation"),
+            "parsing": system.sentences_per_second("with_parsing"),
+        }[self.group]
+
+    def written(self, value: float | None) -> str:
+        return "" if value is None else f"{value:,.{self.digits}f}"
+
+
+FIGURES = (  # U+2060: no line break after the slash
+    Column("parameters", "parameters", 0, 0),
+    Column("training words/\u2060s", "training", 0),
+    Column("sentences/\u2060s", "decoding", 1),
+    Column("sentences/\u2060s, with parsing", "parsing", 1),
+)
+
+
+class Cell(NamedTuple):
+    text: str
+    best: bool = False
+    mark: str = ""
+
+
+def score_columns(systems: Sequence[System]) -> list[Column]:
+    """Those that some system has, in the usual order, others behind."""
+    names = dict.fromkeys([*SCORES, *(name for system in systems for name in system.scores)])
+    scores = [Column(n, "score", 2, -1 if n in LOWER_IS_BETTER else 1) for n in names]
+    return [c for c in (*scores, *FIGURES) if any(c.value(s) is not None for s in systems)]
+
+
+def score_rows(systems: Sequence[System], columns: Sequence[Column]) -> list[list[Cell]]:
+    """Of one test set: a row a system."""
+    best = [best_text(column, systems) for column in columns]
+    return [
+        [
+            Cell(text := column.written(column.value(system)), text == winner, mark(system, column))
+            for column, winner in zip(columns, best, strict=True)
+        ]
+        for system in systems
+    ]
+
+
+def best_text(column: Column, systems: Sequence[System]) -> str | None:
+    """As it is written: what looks equal is equally good. None where there is nothing to win."""
+    values = [v for system in systems if (v := column.value(system)) is not None]
+    if not column.better or len({column.written(v) for v in values}) < 2:
+        return None
+    return column.written(max(values, key=lambda value: column.better * value))
+
+
+def mark(system: System, column: Column) -> str:
+    if column.group != "score" or not system.baseline:
+        return ""
+    return system.baseline.get("scores", {}).get(column.title, {}).get("mark", "")
+
+
+def signatures(systems: Sequence[System]) -> list[tuple[str, str, str]]:
+    """Score, signature, and whose it is where not all have the same."""
+    found: dict[tuple[str, str], list[System]] = {}
+    for system in systems:
+        for name, score in system.scores.items():
+            found.setdefault((name, score["signature"]), []).append(system)
+    several = [name for name, _ in found]
+    order = list(dict.fromkeys([*SCORES, *several]))
+    return [
+        (name, signature, named(users) if several.count(name) > 1 else "")
+        for (name, signature), users in sorted(found.items(), key=lambda i: order.index(i[0][0]))
+    ]
+
+
+def named(systems: Sequence[System]) -> str:
+    parts = []
+    for test, group in by_test(systems).items():
+        names = ", ".join(system.name for system in group)
+        parts.append(f"{names} ({test})" if test else names)
+    return "; ".join(parts)
+
+
+class Difference(NamedTuple):
+    """A score against the baseline's."""
+
+    system: System
+    score: str
+    difference: str
+    bootstrap_p: str
+    randomisation_p: str
+    mark: str
+
+
+def differences(systems: Sequence[System]) -> list[Difference]:
+    return [
+        Difference(
+            system,
+            name,
+            signed(found["difference"], digits=2),
+            probability(found.get("bootstrap_p")),
+            probability(found.get("randomisation_p")),
+            found["mark"],
+        )
+        for system in systems
+        for name, found in (system.baseline or {}).get("scores", {}).items()
+    ]
+
+
+def probability(p: float | None) -> str:
+    if p is None:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def gap_rows(systems: Sequence[System], measure: str) -> list[tuple[System, list[str]]]:
+    """A cell for each n, empty where it is missing."""
+    rows = []
+    for system in systems:
+        found = (system.baseline or {}).get("ngrams", [])
+        gaps = {gap["n"]: gap[measure] for gap in found}
+        rows.append((system, [signed(gaps[n], digits=2) if n in gaps else "" for n in ORDERS]))
+    return rows

@@ -1,0 +1,1 @@
+"""fairseq: models, tasks, criteria, optimisers, data, and the patches of fairseq itself."""

@@ -1,0 +1,129 @@
+"""Sentences for the tagger: numbers of words, of their characters and, if known, of their tags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset, data_utils
+from torch import Tensor
+
+from fairseq_posattn.core.tagger import PADDING
+from fairseq_posattn.errors import InputError
+
+
+class TaggingDataset(FairseqDataset):
+    """words, chars, tags: one tensor for each sentence; in chars each word ends with padding.
+    by_length: sentences of about the same length meet in a batch; else any sentences do."""
+
+    def __init__(
+        self,
+        words: Sequence,
+        chars: Sequence,
+        tags: Sequence | None = None,
+        by_length: bool = True,
+    ):
+        self.words, self.chars, self.tags = words, chars, tags
+        self.by_length = by_length
+        sizes = words.sizes if hasattr(words, "sizes") else [len(w) for w in words]
+        self.sizes = np.asarray(sizes)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, k: int) -> dict:
+        tags = None if self.tags is None else self.tags[k]
+        return {"id": k, "words": self.words[k], "chars": self.chars[k], "tags": tags}
+
+    def collater(self, sentences: list[dict]) -> dict:
+        if not sentences:
+            return {}
+        words = padded([s["words"] for s in sentences])  # B T
+        spellings, spelling_of = distinct(spellings_of_words([s["chars"] for s in sentences]))
+        placed = torch.zeros_like(words)
+        placed[words != PADDING] = spelling_of
+        batch = {
+            "id": torch.tensor([s["id"] for s in sentences]),
+            "nsentences": len(sentences),
+            "ntokens": int((words != PADDING).sum()),
+            "net_input": {"words": words, "spellings": spellings, "spelling_of": placed},
+        }
+        if self.tags is not None:
+            batch["target"] = padded([s["tags"] for s in sentences])
+        return batch
+
+    def num_tokens(self, k: int) -> int:
+        return int(self.sizes[k])
+
+    def num_tokens_vec(self, indices) -> np.ndarray:
+        return self.sizes[indices]
+
+    def size(self, k: int) -> int:
+        return int(self.sizes[k])
+
+    def ordered_indices(self) -> np.ndarray:
+        """A new order each time, in which shorter sentences come first where batches go by
+        length."""
+        order = np.random.permutation(len(self))
+        if not self.by_length:
+            return order
+        return order[np.argsort(self.sizes[order], kind="stable")]
+
+    @property
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
+        return False  # other sentences meet in a batch in each epoch
+
+
+def check_parts(prefix: str, words, chars, tags) -> None:
+    """Refuse a set whose files disagree: words and tags have equal lengths, and in the characters
+    each word of a sentence ends with padding."""
+    for name, part in (("char", chars), ("tag", tags)):
+        if len(part) != len(words):
+            raise of_another_set(prefix, name, f"{len(part)} sentences, {len(words)} of words")
+    if (numbers_of(words) == PADDING).any():
+        raise of_another_set(prefix, "word", "padding among the words")
+    ends = numbers_of(chars) == PADDING
+    after = np.cumsum(chars.sizes, dtype=np.int64)
+    ends_until = np.concatenate([[0], np.cumsum(ends)])
+    words_of_chars = ends_until[after] - ends_until[after - chars.sizes]
+    for name, lengths in (("tag", tags.sizes), ("char", words_of_chars)):
+        if (differs := np.flatnonzero(lengths != words.sizes)).size:
+            raise of_another_set(prefix, name, f"other words in sentence {differs[0] + 1}")
+    if words.sizes.min() < 1 or not ends[after - 1].all():
+        raise of_another_set(prefix, "char", "a sentence without words, or a word without its end")
+
+
+def numbers_of(part) -> np.ndarray:
+    """Of all sentences of one of fairseq's datasets."""
+    return np.frombuffer(part._bin_buffer, part._index.dtype)
+
+
+def of_another_set(prefix: str, name: str, found: str) -> InputError:
+    return InputError(
+        f"{prefix}.{name}.bin: {found}: damaged, or not of one set with {prefix}.word.bin; "
+        "make the data again with posattn-binarize-tagging"
+    )
+
+
+def padded(rows: list[Tensor]) -> Tensor:
+    return data_utils.collate_tokens([row.long() for row in rows], PADDING)
+
+
+def spellings_of_words(chars: list[Tensor]) -> np.ndarray:
+    """Sentences of characters in which padding ends each word -> N C, one row for each word."""
+    flat = torch.cat(list(chars)).numpy()
+    ends = np.flatnonzero(flat == PADDING)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    columns = np.arange((ends - starts).max())
+    index = starts[:, None] + columns
+    inside = index < ends[:, None]
+    return np.where(inside, flat[np.minimum(index, len(flat) - 1)], PADDING)
+
+
+def distinct(spellings: np.ndarray) -> tuple[Tensor, Tensor]:
+    """N C -> the different rows U C, and which of them each row is: a word that occurs twice in a
+    batch goes through the network once."""
+    keys = np.ascontiguousarray(spellings).view([("", spellings.dtype)] * spellings.shape[1])
+    _, first, row_of = np.unique(keys.ravel(), return_index=True, return_inverse=True)
+    return torch.from_numpy(spellings[first]).long(), torch.from_numpy(row_of.ravel())

@@ -1,0 +1,1 @@
+"""fairseq models: thin glue around the attention core."""

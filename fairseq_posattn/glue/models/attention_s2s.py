@@ -1,0 +1,231 @@
+"""attention_s2s: LSTM encoder and decoder with positional, content or no attention.
+
+Dagan 2019, Section 4.1, and its two rivals. The decoder reads the words before with its LSTM, looks
+at the source, and predicts from tanh(W [c_t ; h_t]).
+"""
+
+# no `from __future__ import annotations`: fairseq reads the types of the options
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Optional
+
+import torch
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+)
+from torch import Tensor, nn
+
+from fairseq_posattn.core.recurrent.source_attention import (
+    ContentSourceAttention,
+    PositionalSourceAttention,
+    Source,
+)
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.preset_files import read_group, register_preset
+
+POSITIONAL, CONTENT, NONE = ATTENTIONS = ("positional", "content", "none")
+ENCODER, ZEROS = STARTS = ("encoder", "zeros")
+
+
+@dataclass
+class AttentionS2SConfig(FairseqDataclass):
+    attention: ChoiceEnum(ATTENTIONS) = field(  # type: ignore[valid-type]  # fairseq calls it
+        default=POSITIONAL, metadata={"help": "what the decoder's attention to the source heeds"}
+    )
+    width: int = field(default=128, metadata={"help": "of embeddings and LSTM states"})
+    layers: int = field(default=1, metadata={"help": "of the encoder, and of the decoder"})
+    dropout: float = field(
+        default=0.3, metadata={"help": "of embeddings, between layers, and before the output"}
+    )
+    decoder_start: Optional[ChoiceEnum(STARTS)] = field(  # type: ignore[valid-type]  # fairseq calls it
+        default=None,
+        metadata={
+            "help": "the decoder's first state: the encoder's last one, or zeros; "
+            "default: zeros, without attention the encoder's"
+        },
+    )
+    states_only: bool = field(
+        default=False,
+        metadata={"help": "attend to the LSTM's states without the embeddings added to them"},
+    )
+    position_width: int = field(
+        default=20, metadata={"help": "positional: width of the position generator"}
+    )
+    clamp: ChoiceEnum(["none", "unit"]) = field(  # type: ignore[valid-type]  # fairseq calls it
+        default="none", metadata={"help": "positional: mu as it comes, or kept in [0, 1]"}
+    )
+    sigma_floor: float = field(default=0.0, metadata={"help": "positional: least sigma"})
+    epsilon: float = field(default=1e-3, metadata={"help": "positional: added to 2 sigma^2"})
+    max_source_positions: int = field(default=1024, metadata={"help": "longest source"})
+    max_target_positions: int = field(default=1024, metadata={"help": "longest target"})
+
+
+class EncodedSource(NamedTuple):
+    """What the decoder gets of the encoder; every tensor has the batch first."""
+
+    states: Tensor  # B S C, in the columns of the source's tokens
+    real: Tensor  # B S, bool: no padding
+    hidden: Tensor  # B layers C, after the last real token
+    cell: Tensor  # B layers C
+
+
+class RecurrentEncoder(FairseqEncoder):
+    def __init__(self, cfg: AttentionS2SConfig, dictionary):
+        super().__init__(dictionary)
+        self.cfg = cfg
+        self.embed_tokens = nn.Embedding(len(dictionary), cfg.width, dictionary.pad())
+        self.lstm = build_lstm(cfg)
+
+    def forward(self, src_tokens, src_lengths=None, source_tree=None) -> EncodedSource:
+        """src_tokens: B S, padded anywhere. Trees of structured_translation are not looked at."""
+        real = src_tokens.ne(self.dictionary.pad())
+        x = F.dropout(self.embed_tokens(src_tokens), self.cfg.dropout, self.training)  # B S C
+        # the real tokens first, in their order: neither side's padding reaches the LSTM
+        order = (~real).long().argsort(dim=1, stable=True)  # B S
+        states, hidden, cell = self.run_lstm(along(x, order), real.sum(dim=1))
+        states = along(states, order.argsort(dim=1))  # back in the columns of the tokens
+        if not self.cfg.states_only:
+            states = states + x
+        return EncodedSource(states, real, hidden, cell)
+
+    def run_lstm(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x: B S C, lengths: B -> states: B S C, zeros in the padding; last state and cell."""
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        packed, (hidden, cell) = self.lstm(packed)
+        states, _ = nn.utils.rnn.pad_packed_sequence(
+            packed, batch_first=True, total_length=x.size(1)
+        )
+        return states, hidden.transpose(0, 1), cell.transpose(0, 1)
+
+    def reorder_encoder_out(self, encoder_out: EncodedSource, new_order) -> EncodedSource:
+        return EncodedSource(*(part.index_select(0, new_order) for part in encoder_out))
+
+    def max_positions(self):
+        return self.cfg.max_source_positions
+
+
+class RecurrentDecoder(FairseqIncrementalDecoder):
+    def __init__(self, cfg: AttentionS2SConfig, dictionary):
+        super().__init__(dictionary)
+        self.cfg = cfg
+        self.embed_tokens = nn.Embedding(len(dictionary), cfg.width, dictionary.pad())
+        self.lstm = build_lstm(cfg)
+        self.attention = build_attention(cfg)
+        self.combine = build_combination(cfg)
+        self.output_projection = nn.Linear(cfg.width, len(dictionary))
+
+    def forward(
+        self,
+        prev_output_tokens,
+        encoder_out: Optional[EncodedSource] = None,
+        incremental_state=None,
+        features_only: bool = False,
+        **unused,
+    ):
+        """prev_output_tokens: B T, of which only the last one is new after the first call with an
+        incremental state -> logits: B T vocabulary, attention: B T S."""
+        assert encoder_out is not None  # the default is fairseq's, which always hands it over
+        past = self.get_incremental_state(incremental_state or {}, "past")
+        tokens = prev_output_tokens if past is None else prev_output_tokens[:, -1:]
+        x = F.dropout(self.embed_tokens(tokens), self.cfg.dropout, self.training)
+        h, state = self.run_lstm(x, encoder_out, past)  # B T C
+        features, weights, attended = self.attend(h, encoder_out, past)
+        if incremental_state is not None:
+            self.set_incremental_state(incremental_state, "past", {**state, **attended})
+        features = F.dropout(features, self.cfg.dropout, self.training)
+        out = features if features_only else self.output_layer(features)
+        return out, {"attn": [weights]}
+
+    def run_lstm(self, x: Tensor, source: EncodedSource, past) -> tuple[Tensor, dict]:
+        if past is not None:
+            start = past["decoder.hidden"], past["decoder.cell"]
+        elif self.cfg.decoder_start == ENCODER:
+            start = source.hidden, source.cell
+        else:
+            start = torch.zeros_like(source.hidden), torch.zeros_like(source.cell)
+        h, (hidden, cell) = self.lstm(x, tuple(s.transpose(0, 1).contiguous() for s in start))
+        return h, {
+            "decoder.hidden": hidden.transpose(0, 1),
+            "decoder.cell": cell.transpose(0, 1),
+        }
+
+    def attend(self, h: Tensor, source: EncodedSource, past):
+        """-> features: B T C, weights: B T S or None, the attention's state."""
+        if self.attention is None:
+            return torch.tanh(self.combine(h)), None, {}
+        return self.attention(h, Source(source.states, source.real), past)
+
+    def output_layer(self, features, **unused):
+        return self.output_projection(features)
+
+    def reorder_incremental_state(self, incremental_state, new_order):
+        past = self.get_incremental_state(incremental_state, "past")
+        if past is not None:
+            past = {name: tensor.index_select(0, new_order) for name, tensor in past.items()}
+            self.set_incremental_state(incremental_state, "past", past)
+
+    def max_positions(self):
+        return self.cfg.max_target_positions
+
+
+@register_model("attention_s2s", dataclass=AttentionS2SConfig)
+class AttentionS2SModel(FairseqEncoderDecoderModel):
+    @classmethod
+    def build_model(cls, cfg, task):
+        refuse_what_cannot_work(cfg)
+        if cfg.decoder_start is None:
+            cfg.decoder_start = ENCODER if cfg.attention == NONE else ZEROS
+        return cls(
+            RecurrentEncoder(cfg, task.source_dictionary),
+            RecurrentDecoder(cfg, task.target_dictionary),
+        )
+
+    def forward(self, src_tokens, src_lengths, prev_output_tokens, source_tree=None, **unused):
+        return self.decoder(prev_output_tokens, self.encoder(src_tokens, src_lengths))
+
+
+def refuse_what_cannot_work(cfg) -> None:
+    if cfg.attention == NONE and cfg.decoder_start == ZEROS:
+        raise InputError(
+            "--attention none --decoder-start zeros: the decoder would see nothing of the source; "
+            "leave out --decoder-start"
+        )
+    for option in ("width", "layers", "position_width"):
+        if getattr(cfg, option) < 1:
+            raise InputError(f"--{option.replace('_', '-')} {getattr(cfg, option)}: at least 1")
+
+
+def build_lstm(cfg: AttentionS2SConfig) -> nn.LSTM:
+    between = cfg.dropout if cfg.layers > 1 else 0.0
+    return nn.LSTM(cfg.width, cfg.width, cfg.layers, batch_first=True, dropout=between)
+
+
+def build_attention(cfg: AttentionS2SConfig) -> Optional[nn.Module]:
+    if cfg.attention == NONE:
+        return None
+    if cfg.attention == CONTENT:
+        return ContentSourceAttention(cfg.width)
+    return PositionalSourceAttention(
+        cfg.width, cfg.position_width, cfg.clamp, cfg.sigma_floor, cfg.epsilon
+    )
+
+
+def build_combination(cfg: AttentionS2SConfig) -> nn.Module:
+    """The layer that stands in the place of the attention where there is none."""
+    return nn.Linear(cfg.width, cfg.width) if cfg.attention == NONE else nn.Identity()
+
+
+def along(x: Tensor, order: Tensor) -> Tensor:
+    """x: B S C with its second axis in this order, B S."""
+    return x.gather(1, order[..., None].expand_as(x))
+
+
+for _name, _preset in read_group("s2s").items():
+    register_preset("attention_s2s", _name, _preset)

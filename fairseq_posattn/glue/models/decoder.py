@@ -1,0 +1,160 @@
+"""fairseq's Transformer decoder; its self-attention may have mechanisms of the attention core.
+
+A layer that has none is fairseq's own. In translation each step has one query, and the keys and
+values of the steps before it lie in fairseq's incremental state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairseq.distributed import fsdp_wrap
+from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.models.transformer import TransformerDecoderBase
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.fairseq_dropout import FairseqDropout
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
+from torch import Tensor, cat
+
+from fairseq_posattn.core.attention import (
+    AttentionContext,
+    AttentionShape,
+    AttentionSpecification,
+    MultiheadSelfAttention,
+)
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.glue.models.encoder import fill_in, layer_numbers
+
+
+@with_incremental_state
+class CausalSelfAttention(MultiheadSelfAttention):
+    """The attention core behind the interface that fairseq's decoder layer calls."""
+
+    get_incremental_state: Callable  # both are added by the decorator
+    set_incremental_state: Callable
+
+    def __init__(self, cfg, mechanisms):
+        heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
+        dropout = FairseqDropout(cfg.attention_dropout, module_name="MultiheadAttention")
+        super().__init__(width, heads, mechanisms, dropout)
+        self.num_heads, self.head_dim = heads, width // heads
+
+    def forward(  # type: ignore[override]  # the arguments are those of fairseq's own attention
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        key_padding_mask: Tensor | None = None,
+        incremental_state=None,
+        need_weights: bool = False,
+        attn_mask: Tensor | None = None,
+        need_head_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """query: T B C -> T B C and, if asked for, the weights B T S, or of each head H B T S."""
+        q, k, v = self.project(query)  # B H T D
+        padding = key_padding_mask
+        before = self._get_input_buffer(incremental_state)
+        if "prev_key" in before:
+            k = cat([before["prev_key"], k], dim=2)
+            v = cat([before["prev_value"], v], dim=2)
+            padding = joined_padding(before.get("prev_key_padding_mask"), padding, k)
+        state = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": padding}
+        self._set_input_buffer(incremental_state, state)
+        causal = attn_mask is not None or incremental_state is not None
+        ctx = AttentionContext(
+            k.size(2), k.device, None if padding is None else ~padding, None, q.size(2), causal
+        )
+        out, weights = self.attend(query, q, k, v, ctx, need_weights or need_head_weights)
+        if weights is not None:
+            weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
+        return out, weights
+
+    def _get_input_buffer(self, incremental_state) -> dict:
+        return self.get_incremental_state(incremental_state, "attn_state") or {}
+
+    def _set_input_buffer(self, incremental_state, buffer: dict):
+        return self.set_incremental_state(incremental_state, "attn_state", buffer)
+
+    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+        """Beam search goes on with other hypotheses."""
+        buffer = self._get_input_buffer(incremental_state)
+        if buffer:
+            chosen = {
+                key: None if value is None else value.index_select(0, new_order)
+                for key, value in buffer.items()
+            }
+            self._set_input_buffer(incremental_state, chosen)
+        return incremental_state
+
+
+def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> Tensor | None:
+    """B S: padding of the steps before and of this one."""
+    if before is None and now is None:
+        return None
+    padding = keys.new_zeros(keys.size(0), keys.size(2)).bool()
+    if before is not None:
+        padding[:, : before.size(1)] = before
+    if now is not None:
+        padding[:, -now.size(1) :] = now
+    return padding
+
+
+class PosattnDecoderLayer(TransformerDecoderLayerBase):
+    """fairseq's decoder layer around that attention."""
+
+    def __init__(self, cfg, no_encoder_attn, mechanisms):
+        self.mechanisms = mechanisms
+        super().__init__(cfg, no_encoder_attn)
+        del self.mechanisms  # the attention has them
+        for dropout in (self.dropout_module, self.activation_dropout_module):
+            dropout.module_name = "TransformerDecoderLayerBase"  # for --retain-dropout-modules
+
+    def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
+        return CausalSelfAttention(cfg, self.mechanisms)
+
+
+class PosattnDecoder(TransformerDecoderBase):
+    """The stock decoder with chosen mechanisms in its self-attention."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False, **kwargs):
+        self.attention = AttentionSpecification(getattr(cfg, "decoder_attention", None) or "")
+        self.check(cfg)
+        self.numbers = layer_numbers(cfg.decoder)
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, **kwargs)
+        self.dropout_module.module_name = "TransformerDecoder"  # for --retain-dropout-modules
+
+    def check(self, cfg) -> None:
+        self.attention.check_causal()
+        if not cfg.decoder.layers_to_keep:  # else it was checked when all layers were there
+            self.attention.check(cfg.decoder.layers, attention_shape(cfg))
+        if self.attention.uses and cfg.cross_self_attention:
+            raise SpecificationError(
+                f"--decoder-attention '{self.attention}' cannot act under --cross-self-attention"
+            )
+        if self.attention.uses and cfg.decoder.xformers_att_config:
+            raise SpecificationError(
+                f"--decoder-attention '{self.attention}' and --decoder-xformers-att-config exclude "
+                "each other: leave one out"
+            )
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        mechanisms = self.attention.build(self.numbers.pop(0), attention_shape(cfg))
+        if not mechanisms:
+            return super().build_decoder_layer(cfg, no_encoder_attn)
+        layer = PosattnDecoderLayer(cfg, no_encoder_attn, mechanisms)
+        if cfg.checkpoint_activations:
+            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+        smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+        return fsdp_wrap(layer, min_num_params=smallest)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """As in the encoder: what a stock checkpoint lacks starts anew."""
+        super().upgrade_state_dict_named(state_dict, name)
+        if not self.cfg.decoder.layers_to_keep:  # else the checkpoint counts the layers otherwise
+            fill_in(state_dict, self, name)
+        return state_dict
+
+
+def attention_shape(cfg) -> AttentionShape:
+    heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
+    return AttentionShape(heads, width // heads, cfg.max_target_positions)

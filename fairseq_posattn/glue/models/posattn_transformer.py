@@ -1,0 +1,154 @@
+"""posattn_transformer: fairseq's Transformer with chosen positions and attention."""
+
+from __future__ import annotations
+
+import logging
+from argparse import ArgumentTypeError
+from functools import partial
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from hydra.core.hydra_config import HydraConfig
+
+from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.attention.registry import describe as describe_attention
+from fairseq_posattn.core.positions.registry import PositionSpecification
+from fairseq_posattn.core.positions.registry import describe as describe_positions
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.config import NEWER, PosattnTransformerConfig
+from fairseq_posattn.glue.models.decoder import PosattnDecoder
+from fairseq_posattn.glue.models.encoder import PosattnEncoder, plain_namespace
+
+logger = logging.getLogger(__name__)
+
+
+@register_model("posattn_transformer", dataclass=PosattnTransformerConfig)
+class PosattnTransformerModel(TransformerModelBase):
+    """Without trees it runs under any translation task, with trees under structured_translation."""
+
+    @classmethod
+    def add_args(cls, parser):
+        """All options of the stock Transformer and our own; '... help' explains those."""
+        gen_parser_from_dataclass(parser, PosattnTransformerConfig(), delete_default=True)
+        options = parser._option_string_actions
+        for side in ("encoder", "decoder"):
+            help = partial(describe_attention, side)
+            options[f"--{side}-attention"].type = helpful(AttentionSpecification, help)
+        options["--encoder-positions"].type = helpful(PositionSpecification, describe_positions)
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        args = plain_namespace(cfg)
+        refuse_preset_under_hydra(getattr(args, "_name", None))
+        refuse_what_cannot_work(args)
+        for name in ("decoder_input_dim", "decoder_output_dim"):
+            if getattr(args, name, None) is None:
+                setattr(args, name, args.decoder_embed_dim)
+        model = super().build_model(TransformerConfig.from_namespace(args), task)
+        check_task(model.encoder, task)
+        logger.info(
+            "posattn_transformer: --encoder-positions '%s' --encoder-attention '%s' "
+            "--decoder-attention '%s'",
+            model.encoder.positions,
+            model.encoder.attention,
+            model.decoder.attention,
+        )
+        return model
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return PosattnEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return PosattnDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+    def forward(
+        self,
+        src_tokens,
+        src_lengths,
+        prev_output_tokens,
+        return_all_hiddens=True,
+        source_tree=None,
+        **decoder_options,
+    ):
+        """As fairseq's Transformer, with the trees handed to the encoder."""
+        encoder_out = self.encoder(
+            src_tokens, src_lengths, return_all_hiddens, source_tree=source_tree
+        )
+        return self.decoder(
+            prev_output_tokens,
+            encoder_out=encoder_out,
+            src_lengths=src_lengths,
+            return_all_hiddens=return_all_hiddens,
+            **decoder_options,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
+    ):
+        """As fairseq's, but translate() also takes trees: see `hub.StructuredHubInterface`."""
+        from fairseq import hub_utils
+
+        from fairseq_posattn.glue.hub import StructuredHubInterface
+
+        loaded = hub_utils.from_pretrained(
+            model_name_or_path, checkpoint_file, data_name_or_path, **kwargs
+        )
+        return StructuredHubInterface(loaded["args"], loaded["task"], loaded["models"])
+
+
+def helpful(specification, describe):
+    """An argparse type: the canonical form of a specification; 'help' prints and ends."""
+
+    def read(text: str) -> str:
+        if text.strip() == "help":
+            print(describe())
+            raise SystemExit(0)
+        try:
+            return str(specification(text))
+        except SpecificationError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    read.__name__ = specification.__name__
+    return read
+
+
+def refuse_preset_under_hydra(name: str | None) -> None:
+    """Under hydra every option has its default before a preset of --arch could act."""
+    if HydraConfig.initialized() and name not in (None, "posattn_transformer"):
+        raise InputError(
+            f"model._name={name}: fairseq-hydra-train does not know the presets of --arch; "
+            "take config/model/*.yaml and config/size/*.yaml: model=structural size=wmt_en_de"
+        )
+
+
+def refuse_what_cannot_work(args) -> None:
+    """What the encoder's own attention does not take part in is refused, never ignored."""
+    refused = {
+        "quant_noise_pq": "--quant-noise-pq",
+        "quant_noise_scalar": "--quant-noise-scalar",
+        "encoder_xformers_att_config": "--encoder-xformers-att-config",
+        "char_inputs": "char_inputs",
+    }
+    for option, name in refused.items():
+        if getattr(args, option, None):
+            raise InputError(f"{name} does not work with posattn_transformer; leave it out")
+    for option, *_ in NEWER:
+        if getattr(args, option, None) and not hasattr(TransformerConfig, option):
+            raise InputError(
+                f"--{option.replace('_', '-')} does not work with this release of fairseq; "
+                "install fairseq-fixed, or leave it out"
+            )
+
+
+def check_task(encoder: PosattnEncoder, task) -> None:
+    if encoder.needs_tree and not getattr(task, "provides_trees", False):
+        raise InputError(
+            f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}' "
+            f"reads trees, which {type(task).__name__} does not load: "
+            "use --task structured_translation"
+        )

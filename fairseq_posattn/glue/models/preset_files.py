@@ -1,0 +1,46 @@
+"""The presets as the YAML files in config/ describe them, for --arch and for hydra alike.
+
+A file sets options of a model; a value such as ${model.encoder_embed_dim} is another option's.
+As fairseq's own presets, ours fill in what the user leaves open and override nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from fairseq.models import register_model_architecture
+from omegaconf import OmegaConf
+
+CONFIG = Path(__file__).parents[2] / "config"
+Options = dict[str, Any]
+
+
+def read_group(group: str) -> dict[str, Options]:
+    """Return the options that each file of a group sets, by the name of the file."""
+    return {path.stem: read_options(path) for path in sorted(CONFIG.glob(f"{group}/*.yaml"))}
+
+
+def read_options(path: Path) -> Options:
+    options = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {name: value for name, value in options.items() if name != "_name"}
+
+
+def fill_in(args, preset: Options) -> None:
+    """Set the options of a preset that the user leaves open."""
+    given = {name: getattr(args, name) for name in preset if hasattr(args, name)}
+    whole = OmegaConf.create({"model": {**preset, **given}})  # what ${model...} refers to
+    chosen: Any = OmegaConf.to_container(whole, resolve=True)
+    for name, value in chosen["model"].items():
+        if name not in given:
+            setattr(args, name, value)
+
+
+def register_preset(model: str, name: str, preset: Options) -> None:
+    """Make a preset known as --arch NAME."""
+
+    def architecture(args):
+        fill_in(args, preset)
+
+    register_model_architecture(model, name)(architecture)

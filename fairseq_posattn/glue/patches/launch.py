@@ -1,0 +1,111 @@
+"""Several processes train as one, or not into one folder."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import socket
+from pathlib import Path
+
+import torch
+from fairseq.distributed import utils as distributed_utils
+
+from fairseq_posattn.glue.patches.atomic import mend_last, remove_partial, writes_here
+from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.io.atomic import full_disk_named
+from fairseq_posattn.io.lock import NoLocks, hold_until_the_end
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".training.lock"
+
+AS_ONE = (
+    "If they were meant to train as one, give each of them --distributed-world-size {n}, and on "
+    "the CPU also --distributed-backend gloo --ddp-backend legacy_ddp"
+)
+
+
+def started_once(load_checkpoint):
+    """Begin a training alone in its folder, with the traces of a kill removed."""
+
+    @functools.wraps(load_checkpoint)
+    def start(cfg, trainer, **kwargs):
+        together(trainer, lambda: prepare(cfg, trainer))
+        if trainer.data_parallel_world_size > 1:
+            # each process reads the file: what fairseq would send around holds more classes than
+            # may be loaded
+            cfg.load_checkpoint_on_all_dp_ranks = True
+        return load_checkpoint(cfg, trainer, **kwargs)
+
+    return start
+
+
+def together(trainer, action) -> None:
+    """The first process acts, the others wait for it; if it fails, all of them end."""
+    error = None
+    if trainer.is_data_parallel_master:
+        try:
+            action()
+        except Exception as raised:
+            error = raised
+    if trainer.data_parallel_world_size > 1:
+        failed = torch.tensor([float(error is not None)], device=trainer.device)
+        distributed_utils.all_reduce(failed, group=trainer.data_parallel_process_group)
+        if failed.item() and error is None:
+            raise CheckpointError("the first process cannot start: see its message")
+    if error is not None:
+        raise error
+
+
+def prepare(cfg, trainer) -> None:
+    refuse_strangers(trainer.cfg.distributed_training.distributed_world_size)
+    if not writes_here(cfg):
+        return
+    folder = Path(cfg.save_dir)
+    with full_disk_named(folder):
+        take_lock(cfg.save_dir)
+        remove_partial(folder)
+        if cfg.restore_file == "checkpoint_last.pt" and not cfg.no_last_checkpoints:
+            mend_last(folder, trainer.checkpoint_suffix)
+
+
+def refuse_strangers(world_size: int) -> None:
+    """torchrun started several processes, but fairseq takes each for the only one."""
+    started = int(os.environ.get("WORLD_SIZE") or 1)
+    if started > 1 and world_size == 1:
+        raise CheckpointError(
+            f"{started} processes were started together (WORLD_SIZE={started}), but each of them "
+            f"would train on its own. {AS_ONE.format(n=started)}"
+        )
+
+
+def take_lock(save_dir: str) -> None:
+    """Refuse a second training in this folder, as long as this process lives."""
+    path = Path(os.path.realpath(os.path.join(save_dir, LOCK)))
+    try:
+        holder = hold_until_the_end(path, f"process {os.getpid()} on {socket.gethostname()}")
+    except NoLocks as error:
+        logger.warning("no lock on %s (%s): let no other training write there", path, error)
+        return
+    if holder is not None:
+        raise CheckpointError(
+            f"another training ({holder}) is writing to {save_dir}, and two would overwrite each "
+            f"other's checkpoints: choose another --save-dir. {AS_ONE.format(n='N')}"
+        )
+
+
+def without_gpus(infer):
+    """Take rank and size from torchrun on the CPU too, where fairseq divides by the GPUs."""
+
+    @functools.wraps(infer)
+    def infer_launch(cfg) -> None:
+        if torch.cuda.device_count():
+            return infer(cfg)
+        cfg.distributed_init_method = "env://"
+        cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
+        cfg.distributed_rank = int(os.environ["RANK"])
+        cfg.device_id = 0
+        cfg.distributed_no_spawn = True
+
+    return infer_launch

@@ -1,0 +1,48 @@
+"""One patch: a function of fairseq, what stands in its place, and the reason."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+
+class Patch(NamedTuple):
+    """Wraps the function (or class, or module) that a place of fairseq has under a name.
+
+    why: what goes wrong without the patch. releases: those of fairseq that were seen to need it.
+    until: what would make it superfluous.
+    """
+
+    place: object
+    name: str
+    wrapper: Callable
+    why: str
+    releases: str
+    until: str
+
+    @property
+    def function(self) -> str:
+        """The full name of what is wrapped."""
+        place = self.place
+        where = getattr(place, "__qualname__", "")
+        module = getattr(place, "__module__", None) or getattr(place, "__name__", "")
+        return ".".join(part for part in (module, where, self.name) if part)
+
+    def install(self) -> None:
+        """Put the wrapper in place, unless it is there already."""
+        if self not in installed:
+            installed.append(self)
+            wrapped = self.wrapper(getattr(self.place, self.name))
+            if isinstance(inspect.getattr_static(self.place, self.name), staticmethod):
+                wrapped = staticmethod(wrapped)
+            setattr(self.place, self.name, wrapped)
+
+
+installed: list[Patch] = []
+
+
+def install(patches: Iterable[Patch]) -> None:
+    """Install patches in their order: a later one wraps an earlier one."""
+    for patch in patches:
+        patch.install()

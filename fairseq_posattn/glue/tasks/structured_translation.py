@@ -1,0 +1,243 @@
+"""structured_translation: fairseq's translation task with a dependency tree for each source.
+
+Binarised data have their trees beside them; new text gets them from a tree provider.
+"""
+
+# no `from __future__ import annotations`: fairseq reads the types of the options
+
+import logging
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Optional
+
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.positions.registry import PositionSpecification
+from fairseq_posattn.glue.data.prefixes import source_prefixes
+from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Trees
+from fairseq_posattn.glue.data.tree_files import load_tree_file
+from fairseq_posattn.glue.data.tree_printing import print_new_trees, print_read_trees
+from fairseq_posattn.glue.models.stock_models import ignore_trees
+from fairseq_posattn.live.codec import PipelineCodec
+from fairseq_posattn.live.new_text import NewText, flat
+from fairseq_posattn.live.pending import NewTrees, PendingTrees
+from fairseq_posattn.live.providers import PROVIDERS, provider_name
+from fairseq_posattn.live.spelled_source import SpelledSource
+from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.text.pipeline import TextPipeline
+from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+from fairseq_posattn.trees.projection import SEPARATOR
+from fairseq_posattn.trees.store import exists
+
+logger = logging.getLogger(__name__)
+
+BATCHES_AHEAD = 4
+
+
+@dataclass
+class StructuredTranslationConfig(TranslationConfig):
+    tree_provider: Optional[ChoiceEnum(list(PROVIDERS))] = field(  # type: ignore[valid-type]  # fairseq calls it
+        default=None,
+        metadata={
+            "help": "where the trees of new text come from (interactive, hub); "
+            "default: conllu with --tree-file, else none"
+        },
+    )
+    tree_file: Optional[str] = field(
+        default=None,
+        metadata={"help": "CoNLL-U file: the k-th line of new text takes its k-th tree"},
+    )
+    missing_tree: ChoiceEnum(["error", "flat"]) = field(  # type: ignore[valid-type]  # fairseq calls it
+        default="error",
+        metadata={
+            "help": "what to do with a sentence that has no tree: stop, or translate it with a "
+            "flat one (each word a child of the first)"
+        },
+    )
+    several_roots: ChoiceEnum(list(SEVERAL_ROOTS)) = field(  # type: ignore[valid-type]  # fairseq calls it
+        default="error",
+        metadata={
+            "help": "what to do with a tree of several roots in new text: stop, or keep the first, "
+            "with the others as its children"
+        },
+    )
+    piece_separator: str = field(
+        default=SEPARATOR,
+        metadata={
+            "help": "ends a piece that its word goes on after; \u2581: pieces of sentencepiece"
+        },
+    )
+    parser_lang: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "with --tree-provider stanza: language (default: as the data, or source)"
+        },
+    )
+    parser_dir: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "with --tree-provider stanza: folder of its models (default: as the data)"
+        },
+    )
+    parser_tokenized: bool = field(
+        default=False,
+        metadata={"help": "with --tree-provider stanza: words of new text are separated by spaces"},
+    )
+    print_tree: bool = field(
+        default=False,
+        metadata={"help": "print the tree of each translated sentence: T-number, depth, word"},
+    )
+
+
+@register_task("structured_translation", dataclass=StructuredTranslationConfig)
+class StructuredTranslationTask(TranslationTask):
+    """Trees are loaded only where a model reads them, so that others pay nothing."""
+
+    provides_trees = True
+
+    def __init__(self, cfg, src_dict, tgt_dict):
+        if cfg.upsample_primary < 1:  # fairseq's default of -1 breaks its own concatenation
+            cfg.upsample_primary = 1
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.needs_trees: Optional[bool] = None  # not known before a model is built
+        self.own_bpe = False
+        self.pending = PendingTrees()
+
+    # models
+
+    def build_model(self, cfg, from_checkpoint=False):
+        """fairseq's model; from now on the task knows whether any model reads trees."""
+        store_canonical(cfg)
+        model = super().build_model(cfg, from_checkpoint)
+        encoder = getattr(model, "encoder", None)
+        self.needs_trees = bool(self.needs_trees) or getattr(encoder, "needs_tree", False)
+        return model
+
+    # binarised data
+
+    def load_dataset(self, split, epoch=1, combine=False, **kwargs):
+        """fairseq's dataset, with trees if a model reads them; before a model is built, with trees
+        if they are there."""
+        super().load_dataset(split, epoch, combine, **kwargs)
+        prefixes = source_prefixes(self.cfg, split, epoch, combine)
+        if self.needs_trees is None and not all(map(exists, prefixes)):
+            return
+        if self.needs_trees is not False:
+            dataset = self.datasets[split]
+            trees = self.load_trees(prefixes, dataset.src)
+            self.datasets[split] = TreeDataset(dataset, trees)
+
+    def get_batch_iterator(self, dataset, *args, **options):
+        """Outside of training every sentence counts: fairseq after 0.12.2 drops the last ones, and
+        those are the longest, if they do not fill --required-batch-size-multiple."""
+        if dataset is not self.datasets.get(self.cfg.train_subset):
+            options["required_batch_size_multiple"] = 1
+        if isinstance(getattr(dataset, "trees", None), NewTrees):
+            options["data_buffer_size"] = BATCHES_AHEAD  # parsed while others are translated
+        return super().get_batch_iterator(dataset, *args, **options)
+
+    def load_trees(self, prefixes: list[str], source) -> Trees:
+        """The trees beside the data, or those that a parser or --missing-tree gives instead."""
+        if not any(map(exists, prefixes)) and self.parses_data():
+            logger.info("%s has no trees: it is parsed as it is read", prefixes[0])
+            return self.spelled_source(source, self.new_text.parse)
+        if self.cfg.missing_tree == "flat" and not any(map(exists, prefixes)):
+            logger.warning("%s has no trees: all its sentences get flat ones", prefixes[0])
+            return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
+        parts = [load_tree_file(prefix) for prefix in prefixes]
+        for prefix, part in zip(prefixes, parts, strict=True):
+            logger.info("%s.tree: %s trees", prefix, f"{len(part):,}")
+        return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
+
+    def parses_data(self) -> bool:
+        """Whether sentences of binarised data that have no trees are parsed."""
+        return provider_name(self.cfg, self.pipeline()) == "stanza"
+
+    def spelled_source(self, source, find) -> SpelledSource:
+        """Trees that `find` makes from what the pieces of the data spell."""
+        return SpelledSource(source, self.src_dict, self.separator(), find)
+
+    # new text
+
+    def get_interactive_tokens_and_lengths(self, lines, encode_fn):
+        segmented = self.new_sentences(self.new_text.without_mark(lines), encode_fn)
+        return super().get_interactive_tokens_and_lengths(segmented, lambda line: line)
+
+    def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
+        """The pieces of new lines; their trees are given, or come from the provider later."""
+        wanted = bool(self.needs_trees) and given is None
+        segmented = self.new_text.lines(lines, encode_fn, wanted)
+        if self.needs_trees:
+            self.pending.expect(self.new_text.trees(segmented, given))
+        return [line.pieces for line in segmented]
+
+    @cached_property
+    def new_text(self) -> NewText:
+        """What finds the pieces and trees of new lines; made when the first ones come in."""
+        return NewText(self.cfg, self.pipeline())
+
+    def pipeline(self) -> TextPipeline | None:
+        """How the data were prepared; not if --bpe says how new text is to be segmented."""
+        folder = utils.split_paths(self.cfg.data)[0] if self.cfg.data else ""
+        if self.own_bpe or not folder or not text_pipeline.exists(folder):
+            return None
+        return TextPipeline.load(folder)
+
+    def build_bpe(self, args):
+        """Without --bpe, new text is segmented, and its translation joined, as the data were."""
+        bpe = super().build_bpe(args)
+        self.own_bpe = bpe is not None
+        if bpe is not None or self.datasets:  # fairseq-generate scores the pieces as they are
+            return bpe
+        pipeline = self.pipeline()
+        return pipeline and PipelineCodec(pipeline)
+
+    def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None):
+        dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints)
+        if not self.needs_trees:
+            return dataset
+        trees = self.pending.attach(len(src_tokens))
+        return TreeDataset(dataset, trees, trees.add_batch)
+
+    def build_generator(self, models, args, *rest, **kwargs):
+        if self.needs_trees:
+            for model in models:
+                if not hasattr(model.encoder, "needs_tree"):
+                    ignore_trees(model)
+        return super().build_generator(models, args, *rest, **kwargs)
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        if self.needs_trees and "source_tree" not in sample["net_input"]:
+            self.add_pending_trees(sample)
+        elif self.needs_trees and self.cfg.print_tree:
+            print_read_trees(sample, self.src_dict, self.separator())
+        return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+
+    def add_pending_trees(self, sample) -> None:
+        """fairseq-interactive makes a new sample of each batch's pieces; its trees are put back."""
+        tokens = sample["net_input"]["src_tokens"]
+        batch = self.pending.for_batch(tokens)
+        if self.cfg.print_tree:
+            print_new_trees(batch.sentences)
+        sample["net_input"]["source_tree"] = batch.source_tree.to(tokens.device)
+
+    def separator(self) -> str:
+        """What tells the pieces of a word together: see --piece-separator."""
+        pipeline = self.pipeline()
+        return self.cfg.piece_separator if pipeline is None else pipeline.separator
+
+
+def store_canonical(cfg) -> None:
+    """The checkpoint's configuration describes the model in full, whatever the defaults become."""
+    for option, specification in (
+        ("encoder_attention", AttentionSpecification),
+        ("decoder_attention", AttentionSpecification),
+        ("encoder_positions", PositionSpecification),
+    ):
+        text = getattr(cfg, option, None)
+        if text is not None:
+            setattr(cfg, option, str(specification(text)))

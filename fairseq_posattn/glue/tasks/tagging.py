@@ -1,0 +1,126 @@
+"""tagging: one tag for each word, for san_tagger."""
+
+# no `from __future__ import annotations`: fairseq reads the types of the options
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import fairseq
+import torch
+from fairseq.data import data_utils
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import MISSING
+
+from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset, check_parts
+from fairseq_posattn.tagging.curve import Curve
+from fairseq_posattn.tagging.vectors import load_vectors
+from fairseq_posattn.tagging.vocabulary import KINDS, Vocabulary
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class TaggingConfig(FairseqDataclass):
+    data: str = field(default=MISSING, metadata={"help": "folder made by posattn-binarize-tagging"})
+    word_vectors: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "text file of pretrained vectors (fastText, word2vec), which words start from"
+        },
+    )
+    fixed_word_vectors: bool = field(
+        default=False, metadata={"help": "do not train the embedding of the words"}
+    )
+    batches: ChoiceEnum(["by_length", "shuffled"]) = field(  # type: ignore[valid-type]  # fairseq calls it
+        default="by_length",
+        metadata={
+            "help": "sentences that meet in a batch: those of about the same length, which is "
+            "faster, or any, as in the authors' program"
+        },
+    )
+    curve: Optional[str] = field(
+        default=None,
+        metadata={"help": "file for points of the learning curve, measured on the set `valid`"},
+    )
+    curve_interval: int = field(
+        default=100, metadata={"help": "batches between points of the learning curve"}
+    )
+
+
+@register_task("tagging", dataclass=TaggingConfig)
+class TaggingTask(FairseqTask):
+    def __init__(self, cfg: TaggingConfig, vocabulary: Vocabulary):
+        super().__init__(cfg)
+        self.vocabulary = vocabulary
+        self.ambiguous = torch.from_numpy(vocabulary.is_ambiguous())
+        self.curve = Curve(cfg.curve, cfg.curve_interval) if cfg.curve else None
+
+    @classmethod
+    def setup_task(cls, cfg: TaggingConfig, **kwargs):
+        vocabulary = Vocabulary.load(cfg.data)
+        logger.info(
+            "words: %d, characters: %d, labels: %d (padding and unknown counted)",
+            *map(len, (vocabulary.words, vocabulary.chars, vocabulary.tags)),
+        )
+        return cls(cfg, vocabulary)
+
+    def load_dataset(self, split: str, **kwargs):
+        prefix = Path(self.cfg.data, split)
+        vocabulary = (self.vocabulary.words, self.vocabulary.chars, self.vocabulary.tags)
+        words, chars, tags = parts = [
+            data_utils.load_indexed_dataset(f"{prefix}.{kind}", dictionary)
+            for kind, dictionary in zip(KINDS, vocabulary, strict=True)
+        ]
+        if None in parts:
+            raise InputError(
+                f"{self.cfg.data}: has no set called '{split}'; name it with --valid-subset, or "
+                "make it with posattn-binarize-tagging"
+            )
+        check_parts(str(prefix), *parts)
+        by_length = str(self.cfg.batches) == "by_length"
+        self.datasets[split] = TaggingDataset(words, chars, tags, by_length=by_length)
+
+    def get_batch_iterator(self, dataset, *args, **options):
+        """All sentences: fairseq leaves some out where they do not fill a multiple of 8."""
+        options["required_batch_size_multiple"] = 1
+        if fairseq.__version__ == "0.12.2":  # which forgets the epoch, its successor does not
+            options["seed"] = options.get("seed", 1) + options.get("epoch", 1)
+        return super().get_batch_iterator(dataset, *args, **options)
+
+    def build_model(self, cfg, from_checkpoint=False):
+        cfg.encoder_attention = str(AttentionSpecification(cfg.encoder_attention))
+        self.check_length(cfg)
+        model = super().build_model(cfg, from_checkpoint)
+        words = model.tagger.words.weight
+        if self.cfg.fixed_word_vectors and not (self.cfg.word_vectors or from_checkpoint):
+            raise InputError("--fixed-word-vectors takes --word-vectors FILE")
+        if self.cfg.word_vectors and not from_checkpoint:
+            load_vectors(self.cfg.word_vectors, self.vocabulary.words, words)
+        words.requires_grad = not self.cfg.fixed_word_vectors
+        return model
+
+    def check_length(self, cfg) -> None:
+        longest = self.vocabulary.settings.max_words
+        if longest > cfg.max_source_positions:
+            raise InputError(
+                f"{self.cfg.data}: sentences have up to {longest} words, the model takes "
+                f"{cfg.max_source_positions}: give --max-source-positions {longest}"
+            )
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        if self.curve is not None and self.curve.is_due(update_num):
+            self.curve.add_point(self, model, criterion, update_num)
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    @property
+    def source_dictionary(self):
+        return self.vocabulary.words
+
+    @property
+    def target_dictionary(self):
+        return self.vocabulary.tags

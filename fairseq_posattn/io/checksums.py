@@ -1,0 +1,25 @@
+"""Checksums by which a later step knows that a file is the one it trusts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.io.paths import refuse_stream
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def fingerprint(path: str | Path) -> dict[str, Any]:
+    """Return the size and the checksum by which a file is recognised."""
+    refuse_stream(path)
+    return {"bytes": os.path.getsize(path), "sha256": sha256(path)}

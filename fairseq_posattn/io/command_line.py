@@ -1,0 +1,109 @@
+"""What all commands share: every error ends in one line and exit code 1."""
+
+import errno
+import os
+import re
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from fairseq_posattn.errors import InputError
+
+LONGEST = 300  # characters of the line that an error ends with
+TRACEBACK = "POSATTN_TRACEBACK"  # set to 1: the traceback of any error is printed above its line
+UNEXPECTED = "unexpected error of the program"
+# Errors of worker processes arrive as text with the whole traceback: its last line is the error.
+IN_WORKER = "Traceback (most recent call last)"
+FORESEEN = re.compile(
+    r"(fairseq_posattn\.[\w.]+|OSError|(FileNotFound|Permission|IsADirectory)Error)"
+    r": (\[Errno \d+\] )?(?P<message>.*)"
+)
+
+
+def run(main: Callable[[], None]) -> NoReturn:
+    """Run a command and exit: with 0, or with 1 after one line `error: ...`."""
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        print(explained(error), file=sys.stderr)
+        sys.exit(1)
+    sys.exit(0)
+
+
+def explained(error: Exception) -> str:
+    """The line that a user reads for an error; what nobody foresaw leaves its traceback, too."""
+    if asked := os.environ.get(TRACEBACK) == "1":
+        traceback.print_exception(error)
+    if message := foreseen(error):
+        return one_line(f"error: {message}")
+    remedy = "" if asked else f"; {kept(error)}"
+    return one_line(f"error: {UNEXPECTED} ({place_of(error)}): {named(error)}", remedy)
+
+
+def foreseen(error: Exception) -> str | None:
+    """What went wrong and what to do, or None if nobody foresaw this error."""
+    if isinstance(error, InputError | OSError):
+        return describe(error)
+    if isinstance(error, MemoryError):
+        return "not enough memory; free some, or work on less at once"
+    match = FORESEEN.fullmatch(last_line(error)) if IN_WORKER in str(error) else None
+    return match and match["message"]
+
+
+def describe(error: Exception) -> str:
+    """What went wrong, where, and what to do."""
+    if IN_WORKER in str(error):  # of a worker that loads data for fairseq
+        return last_line(error).partition(": ")[2]
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    if error.errno == errno.ENOSPC:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}no space left on the disk; free some and start this step again"
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
+def named(error: Exception) -> str:
+    return last_line(error) if IN_WORKER in str(error) else f"{type(error).__name__}: {error}"
+
+
+def last_line(error: Exception) -> str:
+    return str(error).rstrip().rpartition("\n")[2]
+
+
+def one_line(text: str, end: str = "") -> str:
+    """A text and its end as one line that any terminal shows. One that is too long is shortened in
+    the middle: it begins with the name of a file, and it ends with what to do."""
+    text = re.sub(r"\s*\n\s*", " ", text.strip())
+    shown = "".join(char if char.isprintable() else escaped(char) for char in text + end)
+    if len(shown) <= LONGEST:
+        return shown
+    rest = max(LONGEST * 2 // 5, len(end))
+    return f"{shown[: LONGEST - rest - 3]}...{shown[-rest:]}"
+
+
+def escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def place_of(error: Exception) -> str:
+    """The line of code that raised an error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
+
+
+def kept(error: Exception) -> str:
+    """Keep the traceback in a file; says where, or how to see it."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="posattn-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
+        ) as file:
+            file.write(text)
+    except OSError:
+        return f"set {TRACEBACK}=1 to see the traceback"
+    return f"traceback: {file.name}"

@@ -1,0 +1,190 @@
+"""Reading files strictly, packed or not.
+
+Text is UTF-8 and its lines end at "\\n" (or "\\r\\n") only: characters such as U+2028 or U+0085,
+which Python's `splitlines` takes for line ends too, stay inside their line.
+"""
+
+import codecs
+import gzip
+import io
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.paths import refuse_stream
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressionObj
+
+Mode = Literal["rb", "wb"]
+Opener = Callable[[str | Path, Mode], Any]  # a BinaryIO, to which typing knows no gzip or lzma file
+XZ_PRESET = 3  # five times as fast as the usual 6, an eighth larger
+
+
+class PackingError(ValueError):
+    """A .zst file that cannot be unpacked."""
+
+
+PACKING_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, PackingError)
+
+
+def open_to_read(path: str | Path) -> BinaryIO:
+    """The bytes of a file, unpacked if its name ends in .gz, .xz or .zst."""
+    opener = OPENERS.get(Path(path).suffix)
+    return io.BufferedReader(opener(path, "rb")) if opener else open(path, "rb")
+
+
+def open_to_write(path: str | Path) -> BinaryIO:
+    """A file to write, packed if its name ends in .xz or .zst."""
+    if Path(path).suffix == ".xz":
+        return cast(BinaryIO, lzma.open(path, "wb", preset=XZ_PRESET))
+    opener: Opener = OPENERS.get(Path(path).suffix, open)
+    file: BinaryIO = opener(path, "wb")
+    return file
+
+
+def open_zst(path: str | Path, mode: Mode) -> BinaryIO:
+    """A file of one or several zstandard frames; one written anew has its checksum."""
+    zstandard = import_zstandard(path)
+    if mode == "wb":
+        compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
+        file: BinaryIO = zstandard.open(path, "wb", compressor)
+        return file
+    return cast(BinaryIO, ZstReader(zstandard, path))
+
+
+def import_zstandard(path: str | Path) -> ModuleType:
+    try:
+        import zstandard
+    except ImportError:
+        raise InputError(
+            f"{path}: .zst takes the package zstandard: pip install 'fairseq_posattn[parse]'"
+        ) from None
+    return zstandard
+
+
+class ZstReader(io.RawIOBase):
+    """Unpacks all frames of a file, and tells a torn one from one that ends."""
+
+    def __init__(self, zstandard: ModuleType, path: str | Path):
+        self.zstandard, self.file = zstandard, open(path, "rb")  # noqa: SIM115
+        self.frame: ZstdDecompressionObj | None = None
+        self.packed, self.unpacked = b"", b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # what a BufferedReader gives: a memoryview
+        while not self.unpacked and self._feed():
+            self._unpack()
+        count = min(len(buffer), len(self.unpacked))
+        buffer[:count] = self.unpacked[:count]
+        self.unpacked = self.unpacked[count:]
+        return count
+
+    def _feed(self) -> bool:
+        self.packed = self.packed or self.file.read(1 << 16)
+        if not self.packed and self.frame is not None:
+            raise EOFError("the file ends within a frame")
+        return bool(self.packed)
+
+    def _unpack(self) -> None:
+        if self.frame is None:
+            frame: ZstdDecompressionObj = self.zstandard.ZstdDecompressor().decompressobj()
+            self.frame = frame
+        try:
+            self.unpacked = self.frame.decompress(self.packed)
+        except self.zstandard.ZstdError as error:
+            raise PackingError(str(error)) from error
+        self.packed = self.frame.unused_data if self.frame.eof else b""
+        if self.frame.eof:
+            self.frame = None
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+OPENERS: dict[str, Opener] = {".gz": gzip.open, ".xz": lzma.open, ".zst": open_zst}
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a text file one after the other, without their line ends."""
+    number = 0
+    try:
+        with open_to_read(path) as file:
+            for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                yield line.rstrip(b"\r\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}:{number}: not UTF-8 ({error.reason}); convert the file, with iconv for example"
+        ) from error
+    except PACKING_ERRORS as error:
+        raise InputError(
+            f"{path}:{number + 1}: cannot be unpacked ({error}); the file is cut off or damaged"
+        ) from error
+
+
+def read_json(path: str | Path, remedy: str) -> dict[str, Any]:
+    """The JSON object in a file that one of our programs wrote."""
+    document = read_json_value(path, remedy)
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: damaged (holds no JSON object); {remedy}")
+    return document
+
+
+def read_json_value(path: str | Path, remedy: str) -> Any:
+    """The JSON value, of whatever kind, in a file that one of our programs wrote."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error}); {remedy}") from error
+
+
+def count_lines(path: str | Path) -> int:
+    """How many lines `read_lines` gives; a last line without its line end counts."""
+    refuse_stream(path)
+    count, last = 0, b"\n"
+    try:
+        with open_to_read(path) as file:
+            while chunk := file.read(1 << 20):
+                count += chunk.count(b"\n")
+                last = chunk[-1:]
+    except PACKING_ERRORS as error:
+        raise InputError(
+            f"{path}: cannot be unpacked ({error}); the file is cut off or damaged"
+        ) from error
+    return count + (last != b"\n")
+
+
+def same_number_of_lines(paths: Sequence[str | Path]) -> int:
+    """The number of lines that all these files have, or an error if they differ."""
+    counts = {str(path): count_lines(path) for path in paths}
+    refuse_different_lengths(counts)
+    return next(iter(counts.values()))
+
+
+def refuse_different_lengths(counts: Mapping[str, int]) -> None:
+    """Raise an error if the texts of these names have different numbers of lines."""
+    (first, lines), *others = counts.items()
+    for other, found in others:
+        if found != lines:
+            raise InputError(
+                f"the files differ in their number of lines: {first} has {lines}, "
+                f"{other} has {found}; make them from the same sentences"
+            )
+
+
+def write_json(path: str | Path, value: object, **options: Any) -> None:
+    """Write a value as a JSON file, whole or not at all; the options are those of json.dump."""
+    with written_whole(path) as file:
+        json.dump(value, file, **options)
+        file.write("\n")

@@ -1,0 +1,20 @@
+"""What a command tells its user while it works."""
+
+import sys
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def say(text: str) -> None:
+    """Print a line to stderr at once."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def progress(items: Iterable[T], total: int | None = None, unit: str = " sentences") -> Iterable[T]:
+    """The same items, with a progress bar where somebody looks at the terminal."""
+    from tqdm import tqdm
+
+    bar: Iterable[T] = tqdm(items, total=total, unit=unit, unit_scale=True, disable=None)
+    return bar

@@ -1,0 +1,152 @@
+"""A parser in a process of its own: it works while the model translates, and no fork can hurt it.
+
+python -m fairseq_posattn.live.parser_process      # talks with LiveParser through pipes
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.parsing.loading import load_parser
+from fairseq_posattn.parsing.parsers import parse_safely
+from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.trees.sentence import Sentence
+
+if TYPE_CHECKING:
+    from fairseq_posattn.parsing.stanza_parser import StanzaParser
+
+
+class LiveParser:
+    """Starts when it is first asked; ends with the program."""
+
+    def __init__(self, settings: ParserSettings):
+        self.settings = settings
+        self.process: subprocess.Popen | None = None
+        self.owner: int | None = None
+        self.one_at_a_time = threading.Lock()
+
+    def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
+        return self.ask("tokenize", list(lines))
+
+    def parse(self, lines_of_words: Sequence[Sentence]) -> list[Sentence]:
+        return self.ask("parse", list(lines_of_words))
+
+    def ask(self, what: str, lines: list) -> list[Sentence]:
+        """What the process answers; an error of its own is raised here."""
+        if not lines:
+            return []
+        with self.one_at_a_time:
+            try:
+                process = self.start()
+                send((what, lines), process)
+                answer = pickle.load(pipe(process.stdout))
+            except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+                raise InputError(
+                    f"the parser's process was killed (exit code {self.stop(10)}): out of memory?"
+                ) from None
+            except BaseException:  # interrupted: its answer must not pass for that to the next
+                if self.process is not None:
+                    self.stop()
+                raise
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """The process, started if it does not run yet."""
+        if self.process is not None and self.owner == os.getpid():
+            return self.process
+        self.process, self.owner = None, os.getpid()  # a fork has a parser of its own
+        process = self.process = subprocess.Popen(
+            [sys.executable, "-m", "fairseq_posattn.live.parser_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        send(self.settings, process)
+        return process
+
+    def stop(self, seconds: float = 0) -> int | None:
+        """The exit code of the process, which has some time to end by itself; None: it never
+        started."""
+        process, self.process = self.process, None
+        if process is None:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        process.kill()
+        process.wait()
+        pipe(process.stdout).close()
+        with contextlib.suppress(BrokenPipeError):
+            pipe(process.stdin).close()
+        return process.returncode
+
+
+def pipe(end: IO[bytes] | None) -> IO[bytes]:
+    """The pipe itself; the types do not know that the process was started with one."""
+    assert end is not None
+    return end
+
+
+def send(message: object, process: subprocess.Popen[bytes]) -> None:
+    """Write a message that the process reads at once."""
+    stdin = pipe(process.stdin)
+    pickle.dump(message, stdin)
+    stdin.flush()
+
+
+class ParsesWords:
+    """Parses lines that are tokenised already, for parse_safely."""
+
+    def __init__(self, parser: StanzaParser):
+        self.parser = parser
+
+    def words(self, line: Sentence) -> Sentence:
+        """The line itself."""
+        return line
+
+    def parse(self, lines: Sequence[Sentence]) -> list[Sentence]:
+        """The trees of the lines."""
+        return self.parser.parse_words(lines)
+
+
+def answer(settings: ParserSettings, what: str, lines: list) -> list[Sentence]:
+    """The words of the lines, or the trees of lines that are words already."""
+    parser = load_parser(settings)
+    if what == "tokenize":
+        return parser.tokenize(lines)
+    return parse_safely(
+        ParsesWords(parser), lines, lambda k: f"sentence {k + 1}", settings.on_failure
+    )
+
+
+def serve() -> None:
+    """Answer what comes through the pipe until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard ends the program, and that ends us
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no reply
+    with contextlib.suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):
+        settings = pickle.load(sys.stdin.buffer)
+        while True:
+            what, lines = pickle.load(sys.stdin.buffer)
+            reply: list[Sentence] | InputError
+            try:
+                reply = answer(settings, what, lines)
+            except Exception as error:
+                reply = InputError(str(error))
+            pickle.dump(reply, replies)
+            replies.flush()
+    os._exit(0)  # the program has ended
+
+
+if __name__ == "__main__":
+    serve()

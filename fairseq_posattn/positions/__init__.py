@@ -1,6 +1,0 @@
-"""Absolute positions in the sequence and in the tree: torch only, knows nothing of fairseq."""
-
-from fairseq_posattn.positions.sinusoid import sinusoid
-from fairseq_posattn.positions.tree import SourceTree
-
-__all__ = ["SourceTree", "sinusoid"]

@@ -1,0 +1,126 @@
+"""The last step: folders of binary data, one or several shards."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from fairseq_posattn.io.steps import Steps
+from fairseq_posattn.preparation import binarize
+from fairseq_posattn.preparation.job import Job
+from fairseq_posattn.preparation.pairs import share_out
+from fairseq_posattn.text.pipeline import FILE, TextPipeline
+
+
+class DataFolders:
+    """Makes the folders of data of a job from its pieces and trees."""
+
+    def __init__(self, job: Job, pipeline: TextPipeline, steps: Steps):
+        self.job = job
+        self.config = job.config
+        self.pipeline = pipeline
+        self.steps = steps
+        self.source, self.target = job.config.source, job.config.target
+
+    def binarize(self) -> None:
+        dictionaries = self.dictionaries() if self.job.shards > 1 else []
+        for folder, prefixes in data_folders(self.job).items():
+            self.binarize_into(folder, prefixes, dictionaries)
+
+    def dictionaries(self) -> list[Path]:
+        """Of all training pairs, which are then shared out."""
+        prefix = self.job.file("train", "clean")
+        texts = [f"{prefix}.{language}" for language in (self.source, self.target)]
+        folder = self.job.work / "dictionaries"
+        found = [folder / f"dict.{language}.txt" for language in (self.source, self.target)]
+        options = [
+            *self.languages(),
+            "--trainpref",
+            prefix,
+            "--destdir",
+            str(folder),
+            *self.joined_dictionary(),
+        ]
+        self.steps.do(
+            "dictionaries",
+            self.job.learning.separate,
+            texts,
+            found,
+            lambda: binarize.make_dictionaries(binarize.parser().parse_args(options)),
+        )
+        kinds = (self.source, self.target, f"{self.source}.trees")
+        files = [f"{prefix}.{kind}" for kind in kinds]
+        shards = [[f"{prefix}.shard{k}.{kind}" for kind in kinds] for k in range(self.job.shards)]
+        self.steps.do(
+            "shards",
+            self.job.shards,
+            files,
+            [path for of_shard in shards for path in of_shard],
+            lambda: share_out(files, shards),
+        )
+        return found
+
+    def languages(self) -> list[str]:
+        return ["--source-lang", self.source, "--target-lang", self.target]
+
+    def joined_dictionary(self) -> list[str]:
+        return [] if self.job.learning.separate else ["--joined-dictionary"]
+
+    def binarize_into(
+        self, folder: Path, prefixes: dict[str, str], dictionaries: Sequence[Path]
+    ) -> None:
+        options = [*self.languages(), "--destdir", str(folder)]
+        options += ["--workers", str(self.job.binarize_workers)]
+        if dictionaries:
+            options += [f"--srcdict={dictionaries[0]}", f"--tgtdict={dictionaries[1]}"]
+        else:
+            options += self.joined_dictionary()
+        of_kind: dict[str, list[str]] = {}
+        for split, prefix in prefixes.items():
+            of_kind.setdefault(split.rstrip("0123456789"), []).append(prefix)
+        for kind, named in of_kind.items():
+            options += [f"--{kind}pref", ",".join(named)]
+        kinds = (self.source, self.target, f"{self.source}.trees")
+        texts = [f"{prefix}.{kind}" for prefix in prefixes.values() for kind in kinds]
+        model = self.job.segmenters()[0]
+        self.steps.do(
+            "binarize" if folder == self.job.out else f"binarize.{folder.name}",
+            [self.job.learning.separate, list(prefixes), asdict(self.config)],
+            [*texts, model, *dictionaries],
+            self.data_files(folder, list(prefixes)),
+            lambda: self.binarize_now(options, model),
+        )
+
+    def data_files(self, folder: Path, splits: Sequence[str]) -> list[Path]:
+        names = [FILE, self.config.segmenter_file]
+        for language in (self.source, self.target):
+            start = f"{self.source}-{self.target}.{language}"
+            kinds = ["bin", "idx"]
+            if language == self.source:
+                kinds += ["tree.bin", "tree.idx"]
+            names.append(f"dict.{language}.txt")
+            names += [f"{split}.{start}.{kind}" for split in splits for kind in kinds]
+        return [folder / name for name in names]
+
+    def binarize_now(self, options: Sequence[str], model: Path) -> None:
+        def add_choices(folder: Path) -> None:
+            shutil.copyfile(model, folder / self.config.segmenter_file)
+            self.pipeline.save(folder)
+
+        args = binarize.parser().parse_args([*options, "--overwrite"])
+        binarize.binarize(args, add_choices)
+
+
+def data_folders(job: Job) -> dict[Path, dict[str, str]]:
+    """Each folder of data, and the files of its splits. Shards share the training pairs out in
+    turn; fairseq looks for all other splits in the first."""
+    clean = {split: job.file(split, "clean") for split in job.corpus.splits()}
+    if job.shards == 1:
+        return {job.out: clean}
+    train, shards = clean.pop("train"), {}
+    for k in range(job.shards):
+        shards[job.out / f"shard{k}"] = {"train": f"{train}.shard{k}", **clean}
+        clean = {}
+    return shards

@@ -1,0 +1,76 @@
+"""What a data directory is made from, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.text.pipeline import TextConfig
+
+TARGET_SEGMENTER = "segmenter.target"
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How the pieces are learnt from the training data."""
+
+    symbols: int = 32000
+    min_frequency: int = 2
+    model_type: str = "unigram"
+    character_coverage: float = 0.9995
+    separate: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of a training pair, in pieces."""
+
+    shortest: int = 1
+    longest: int = 250
+    ratio: float = 3.0
+
+    def admit(self, source: int, target: int) -> bool:
+        inside = self.shortest <= min(source, target) and max(source, target) <= self.longest
+        return inside and max(source, target) <= self.ratio * max(min(source, target), 1)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """PREFIX.SOURCE and PREFIX.TARGET of each split; trees, made elsewhere, in PREFIX.conllu."""
+
+    train: str
+    valid: str | None = None
+    test: Sequence[str] = ()
+
+    def splits(self) -> dict[str, str]:
+        """Named as fairseq does: test, test1, test2."""
+        tests = {f"test{k or ''}": prefix for k, prefix in enumerate(self.test)}
+        named = {"train": self.train, "valid": self.valid, **tests}
+        return {name: prefix for name, prefix in named.items() if prefix}
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a data directory is made from."""
+
+    corpus: Corpus
+    out: Path
+    work: Path
+    config: TextConfig
+    learning: Learning = field(default_factory=Learning)
+    limits: Limits = field(default_factory=Limits)
+    cluster: Cluster = field(default_factory=Cluster)
+    shard_lines: int = 2000
+    binarize_workers: int = 1
+    shards: int = 1
+
+    def file(self, split: str, kind: str) -> str:
+        """A file between the steps."""
+        return str(self.work / f"{split}.{kind}")
+
+    def segmenters(self) -> tuple[Path, Path]:
+        """The files of the segmenters of source and target, which may be the same."""
+        source = self.work / self.config.segmenter_file
+        return source, self.work / TARGET_SEGMENTER if self.learning.separate else source
