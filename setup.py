@@ -57,6 +57,8 @@ setup(
         "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
+    # The tests ran on 3.10 with fairseq 0.12.2, and on 3.11 to 3.13 with fairseq-fixed 0.12.3.1.
+    # On 3.14 hydra, which fairseq needs, does not start.
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=["fairseq_posattn*"]),
     package_data={"fairseq_posattn": ["config/**/*.yaml", "evaluation/report/page/*"]},
