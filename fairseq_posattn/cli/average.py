@@ -20,7 +20,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.old_names import rename_parameters
 from fairseq_posattn.glue.patches.safe import load_plain, register_classes
 from fairseq_posattn.glue.patches.writing import write
-from fairseq_posattn.io.argument_types import positive
+from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
 
 BY_UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
@@ -70,11 +70,7 @@ def check_same_model(sums: dict, model: dict, first, path) -> None:
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-average",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-average", __doc__)
     parser.add_argument("run", help="the --save-dir of a training")
     parser.add_argument(
         "--last", type=positive, default=5, help="how many checkpoints (default: %(default)s)"

@@ -6,20 +6,16 @@ posattn-examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out example
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from fairseq_posattn.evaluation.attention_export import examples
-from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.files import write_json
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-examples",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-examples", __doc__)
     parser.add_argument("data", metavar="DATA", help="binarised data, with trees where there are")
     parser.add_argument("--path", type=Path, required=True, help="checkpoint")
     parser.add_argument(
@@ -45,10 +41,7 @@ def parse_options() -> argparse.Namespace:
 
 def main() -> None:
     options = parse_options()
-    found = examples(options)
-    with written_whole(options.out) as file:
-        json.dump(found, file, ensure_ascii=False, indent=1)
-        file.write("\n")
+    write_json(options.out, examples(options), ensure_ascii=False, indent=1)
 
 
 def command() -> None:

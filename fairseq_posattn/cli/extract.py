@@ -5,17 +5,14 @@ posattn-extract train.conllu.xz --out work/train
 
 import argparse
 
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.preparation.extract import extract
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-extract",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-extract", __doc__)
     parser.add_argument(
         "treebanks",
         nargs="+",

@@ -22,7 +22,7 @@ def run(program: str) -> None:
 
 
 def run_fairseq(program: str) -> None:
-    """Run fairseq's program; it and the processes that it starts load the plug-in by its option."""
+    """Run fairseq's program with the plug-in; --user-dir names it where the user does not."""
     if not any(argument.split("=")[0] == "--user-dir" for argument in sys.argv[1:]):
         sys.argv += ["--user-dir", str(Path(__file__).parents[1])]
     module = import_module(f"fairseq_cli.{program}")

@@ -9,6 +9,7 @@ Killed at any moment, the same command goes on where it was.
 import argparse
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.parsing.options import add_parser_options
@@ -16,11 +17,7 @@ from fairseq_posattn.text.parser_settings import ParserSettings
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-parse",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-parse", __doc__)
     parser.add_argument("text", help="one sentence a line; plain, .gz, .xz or .zst")
     parser.add_argument("--out", required=True, help=".conllu, .conllu.xz or .conllu.zst")
     group = parser.add_argument_group("parser")

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import positive
+from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.parsing.options import add_parser_options
@@ -20,11 +20,7 @@ from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-prepare",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-prepare", __doc__)
     add = parser.add_argument
     add("--source", required=True, help="source language: the last part of the names")
     add("--target", required=True, help="target language")

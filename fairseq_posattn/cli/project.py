@@ -13,6 +13,7 @@ writes work/train.en.trees, where posattn-binarize looks for it.
 
 import argparse
 
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.preparation.project import MISSING_TREE, ProjectionInputs, project
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
@@ -20,11 +21,7 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-project",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-project", __doc__)
     parser.add_argument("--words", required=True, help="words of the trees (from posattn-extract)")
     parser.add_argument(
         "--parents", required=True, help="parents of the words (from posattn-extract)"

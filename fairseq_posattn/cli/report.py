@@ -10,17 +10,14 @@ from pathlib import Path
 
 from fairseq_posattn.evaluation.report.report import TITLE, page
 from fairseq_posattn.evaluation.report.systems import read_systems
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.visible import visible
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-report",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-report", __doc__)
     parser.add_argument("systems", nargs="+", metavar="JSON", help="written by posattn-score")
     parser.add_argument("--out", type=Path, required=True, help="the page to write (.html)")
     parser.add_argument("--title", default=TITLE)

@@ -14,6 +14,7 @@ posattn-segment apply train.en --sentencepiece work/model --out work/train.en
 import argparse
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.preparation.segment import (
     SENTENCEPIECE_MODELS,
@@ -26,11 +27,7 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-segment",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-segment", __doc__)
     steps = parser.add_subparsers(required=True)
     _add_learn(
         steps.add_parser("learn", help="learn the merges from one text, or from several together")

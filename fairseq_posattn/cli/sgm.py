@@ -10,16 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fairseq_posattn.evaluation.metrics.sgm import read_set, read_sets
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-sgm",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-sgm", __doc__)
     parser.add_argument("file", help="source, references or translations, .sgm or .xml")
     parser.add_argument("--out", required=True, help="one segment a line")
     which = parser.add_mutually_exclusive_group()

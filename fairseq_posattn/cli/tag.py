@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import open_to_read
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="posattn-tag", description=__doc__, formatter_class=RawDescriptionHelpFormatter
-    )
+    parser = command_parser("posattn-tag", __doc__)
     parser.add_argument("model", metavar="MODEL", help="a checkpoint of --task tagging")
     parser.add_argument("--text", metavar="FILE", help="default: standard input")
     parser.add_argument(

@@ -15,17 +15,14 @@ from fairseq_posattn.evaluation.fairseq_logs.generate_log import (
     to_text,
     write,
 )
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="posattn-translations",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("posattn-translations", __doc__)
     parser.add_argument("data", help="folder of the binarised data")
     parser.add_argument("logs", nargs="+", help="outputs of fairseq-generate: all shards of a run")
     parser.add_argument("--out", required=True, help="one translation a line")

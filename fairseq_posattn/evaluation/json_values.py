@@ -18,12 +18,12 @@ def is_whole(value: Any) -> bool:
 
 
 def is_usual(value: float) -> bool:
-    """Whether a number is finite, and no larger than what can be counted or measured here."""
+    """Return whether a number is finite, and no larger than what can be counted or measured."""
     return -LARGEST <= value <= LARGEST  # false for nan
 
 
 def is_text(value: Any) -> bool:
-    """Whether it is a text without half characters, which JSON can spell and a file cannot hold."""
+    """Return whether a text has no half characters, which JSON can spell but no file can hold."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 

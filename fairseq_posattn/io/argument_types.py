@@ -1,6 +1,13 @@
-"""Types of command-line options, whose errors say what is expected."""
+"""Parsers of command lines, and types of options, whose errors say what is expected."""
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+
+
+def command_parser(name: str, description: str | None) -> ArgumentParser:
+    """Return a parser whose help names the installed command, however it was started."""
+    return ArgumentParser(
+        prog=name, description=description, formatter_class=RawDescriptionHelpFormatter
+    )
 
 
 def positive(text: str) -> int:

@@ -121,8 +121,8 @@ def read_training(paths: Sequence[str]) -> Course:
 
 
 def has_figures(path: str) -> bool:
-    """Whether a log tells of the training. Another machine's tells when it started, by a clock of
-    its own, which may be ahead of the first updates."""
+    """Return whether a log tells of the training. That of another machine says when it started, by
+    a clock of its own, which may be ahead of the first updates."""
     return any(map(statistics_of, read_lines(path)))
 
 

@@ -1,4 +1,5 @@
-"""Whether texts are spaced in the same way: a tokenised one and a plain one give wrong scores."""
+"""This module finds texts that are spaced differently: a tokenised one beside a plain one gives
+wrong scores."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def check_parts(prefix: str, words, chars, tags) -> None:
 
 
 def numbers_of(part) -> np.ndarray:
-    """Of all sentences of one of fairseq's datasets."""
+    """Return the lengths of all sentences of one of fairseq's datasets."""
     return np.frombuffer(part._bin_buffer, part._index.dtype)
 
 

@@ -49,7 +49,7 @@ def marked(save):
 
 
 def is_best(cfg, val_loss: float | None) -> bool:
-    """Whether fairseq takes this result for the best one, an equal one included."""
+    """Return whether fairseq takes this result for the best one, as it does with an equal one."""
     best = vars(checkpoint_utils.save_checkpoint).get("best", val_loss)
     choose = max if cfg.maximize_best_checkpoint_metric else min
     return val_loss is not None and choose(val_loss, best) == val_loss

@@ -41,7 +41,7 @@ def stays_finished(load):
 
 
 def goes_on(cfg, trainer) -> bool:
-    """Whether the training goes on from its own last checkpoint, neither reset nor another's."""
+    """Return whether the training goes on from its own last checkpoint, and is not reset."""
     last = own_last(cfg, trainer)
     named = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     from_last = cfg.restore_file == "checkpoint_last.pt" or same_file(named, last)
