@@ -1,13 +1,13 @@
-"""Position information and attention mechanisms for neural machine translation with fairseq.
+"""This package adds position information and attention mechanisms to fairseq's translation models.
 
 `fairseq-train --user-dir fairseq_posattn` imports this package and registers its tasks and models.
-The rooms `core` (torch) and `trees` (numpy) work without fairseq, so nothing is
-registered unless fairseq is there already.
+The packages `core` (torch) and `trees` (numpy) work without fairseq, so nothing is registered
+unless fairseq was imported already.
 """
 
 import sys
 
 from fairseq_posattn.io.version import __version__ as __version__
 
-if "fairseq" in sys.modules:
+if sys.modules.get("fairseq") is not None:
     from fairseq_posattn import plugin  # noqa: F401

@@ -1,5 +1,5 @@
-"""Errors that a user can mend; a command prints one line for each of them and exits with 1."""
+"""Errors that a user can mend are of this class: a command prints one line and exits with 1."""
 
 
 class InputError(ValueError):
-    """An input that cannot be right. The message says what was found, where, and what to do."""
+    """This error says that an input cannot be right: what was found, where, and what to do."""

@@ -1,4 +1,7 @@
-"""Importing this registers everything with fairseq."""
+"""Register all tasks, models, criteria and optimisers with fairseq when this module is imported.
+
+It also installs the patches of fairseq, which `glue.patches.table` lists.
+"""
 
 from fairseq_posattn.glue.criterions import summed_cross_entropy  # noqa: F401
 from fairseq_posattn.glue.criterions import tagging as _tagging_criterion  # noqa: F401

@@ -1,4 +1,4 @@
-"""Files out of archives: .tar, packed or not, and .zip."""
+"""Unpack files from archives: .tar, compressed or not, and .zip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
 
 CHUNK = 1 << 20
-# NotImplementedError: a method of packing that Python does not know; RuntimeError: a password
+# Python raises NotImplementedError for an unknown compression, RuntimeError for a password.
 TORN = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, LZMAError, EOFError),
     *(NotImplementedError, RuntimeError, ValueError),
@@ -25,7 +25,8 @@ TORN = (
 
 
 def unpack(archive: str, folder: Path, names: Sequence[str]) -> None:
-    """Write the files of an archive, or those of these names, below a folder; each is whole."""
+    """Write all files of an archive, or those of these names, below a folder; each appears when it
+    is complete."""
     missing = set(names)
     with torn_archive_named(archive):
         for name, file in members(archive, names):
@@ -34,26 +35,28 @@ def unpack(archive: str, folder: Path, names: Sequence[str]) -> None:
             with replaced_whole(out) as partial, open(partial, "wb") as copy:
                 shutil.copyfileobj(file, copy, CHUNK)
     if missing:
-        raise InputError(f"{archive}: has no {min(missing)}; another archive, or cut off?")
+        raise InputError(
+            f"{archive}: the archive has no {min(missing)}; it may be incomplete: get it again"
+        )
 
 
 @contextmanager
 def torn_archive_named(archive: str) -> Iterator[None]:
-    """Say of which archive an error of unpacking is."""
+    """Name the archive in an error of unpacking."""
     try:
         yield
     except InputError:
         raise
     except (*TORN, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise  # of the disk; a place before the file's beginning is of the archive
+            raise  # the disk has failed; a seek before the file's beginning is the archive's fault
         raise InputError(
-            f"{archive}: cannot be unpacked ({str(error)[:80]}): torn or damaged; get it again"
+            f"{archive}: the archive is incomplete or damaged ({str(error)[:80]}); get it again"
         ) from error
 
 
 def members(archive: str, names: Sequence[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    """Names and contents of the plain files, in their order; without links and folders."""
+    """Yield names and contents of the plain files in their order, without links and folders."""
     if zipfile.is_zipfile(archive) or archive.endswith(".zip"):
         with zipfile.ZipFile(archive) as opened:
             for info in opened.infolist():
@@ -68,16 +71,19 @@ def members(archive: str, names: Sequence[str]) -> Iterator[tuple[str, IO[bytes]
 
 
 def check_end(archive: tarfile.TarFile) -> None:
-    """Refuse an archive that was cut off between two files, which tarfile takes for a whole one."""
+    """Refuse an archive that was cut off between two files, which tarfile takes for a complete
+    one."""
     if archive.fileobj.tell() == archive.offset:
         raise tarfile.ReadError("its end is missing")
-    while archive.fileobj.read(CHUNK):  # the checksum of what is packed stands at the very end
+    while archive.fileobj.read(CHUNK):  # the checksum stands at the very end
         pass
 
 
 def inside(archive: str, name: str) -> PurePosixPath:
-    """The path of a file below the folder that it is written to."""
+    """Return the path of a file below the folder that it is written to."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name or not path.parts:
-        raise InputError(f"{archive}: {name[:60]!a} would lie outside its folder; refused")
+        raise InputError(
+            f"{archive}: {name[:60]!a} would be written outside its folder; get another archive"
+        )
     return path

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# What the recipes and the tests share; to be sourced under `set -euo pipefail`:
+# The recipes and the tests share these functions. Source this file under `set -euo pipefail`:
 #
 #   . recipes/common.sh
-#   set_up [EXTRA ...]     # e.g. `set_up`, `set_up test`
+#   set_up [EXTRA ...]     # such as `set_up` or `set_up test`
 #
-# After set_up, `python` has fairseq, this package and the extras. Without an active environment it
-# is the checkout's .venv, with the exact versions of constraints.txt. An active one (VIRTUAL_ENV, or
-# conda's but its base) gets only what it lacks of setup.py. A stamp inside the environment makes the
-# next call return at once. PYTHON names the Python to make .venv from.
+# After set_up, `python` has fairseq, this package and the extras. Without an active environment, set_up makes
+# the checkout's .venv, with the exact versions of constraints.txt. An active environment (VIRTUAL_ENV, or one
+# of conda other than base) gets only the requirements of pyproject.toml that it lacks. A stamp inside the environment
+# makes the next call return at once. PYTHON names the Python that makes .venv.
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 script=$(cd "$(dirname "$0")" 2>/dev/null && pwd -P)/${0##*/}
@@ -41,7 +41,7 @@ choose_environment() {
     fi
 }
 
-# The stamp's first line says from what, its second which extras were installed.
+# The first line of the stamp identifies what was installed from, the second line names the extras.
 stamp_key() {
     (cd "$checkout" && { pwd -P && cat setup.py pyproject.toml constraints.txt; } | sha256sum)
 }
@@ -57,11 +57,11 @@ stamped() {
     done
 }
 
-# Two commands started together must not install into one environment at once.
+# Two commands that are started together must not install into one environment at the same time.
 take_turn() {
     flock --nonblock "$set_up_lock" 2>/dev/null && return
-    say 'waiting for the set-up of another run'
-    flock "$set_up_lock" || say 'no lock on this file system, going on without'
+    say 'waiting for the set-up of another run to end'
+    flock "$set_up_lock" || say 'this file system has no locks, so the set-up goes on without one'
 }
 
 install_all() {
@@ -82,7 +82,7 @@ install_all() {
         install_requirements "$@"
     fi
     environment_py linked || install 'this package' --no-deps --no-build-isolation --editable "$checkout"
-    { printf '%s\n%s\n' "$key" "$extras_there $*" >"$stamp"; } 2>>"$log" || true # a read-only one is checked each time
+    { printf '%s\n%s\n' "$key" "$extras_there $*" >"$stamp"; } 2>>"$log" || true # a read-only environment is checked each time
     rm -f "$log" "$pins"
 }
 
@@ -99,11 +99,11 @@ has_pip() {
     "$environment/bin/python" -m pip --version >>"$log" 2>&1
 }
 
-# Sets python to the first that will do: for 3.12 fairseq-fixed has a wheel, for the others it is built.
+# Sets `python` to the first one that works: fairseq-fixed has a wheel for 3.12, and is built for the others.
 find_python() {
     local candidate version found='' without_venv=''
     if [[ -n ${PYTHON:-} ]]; then
-        command -v "$PYTHON" >/dev/null || give_up "PYTHON=$PYTHON is no program"
+        command -v "$PYTHON" >/dev/null || give_up "PYTHON=$PYTHON is no program: name one that is there"
         check_python_version "$PYTHON" 'set PYTHON to such a Python'
     fi
     for candidate in ${PYTHON:+"$PYTHON"} python3.12 python3.11 python3.13 python3.10 python3; do
@@ -135,7 +135,7 @@ right_version() {
 
 check_python_version() { # PYTHON REMEDY
     local version
-    version=$(python_version "$1") || give_up "$1 does not run"
+    version=$(python_version "$1") || give_up "$1 does not run: name another Python with PYTHON"
     right_version "$version" || give_up "found Python $version ($1), need Python 3.10 to 3.13: $2"
 }
 
@@ -154,12 +154,12 @@ check_space() { # LACKING REQUIREMENTS
 check_compiler() { # LACKING REQUIREMENTS
     local header version
     version=$(python_version "$environment/bin/python")
-    [[ $1 == *fairseq* && $version != 3.12 ]] || return 0 # for 3.12 the package index has it built
+    [[ $1 == *fairseq* && $version != 3.12 ]] || return 0 # the package index has a wheel for 3.12
     command -v "${CXX:-g++}" >/dev/null ||
-        give_up "no C++ compiler (${CXX:-g++}), which building fairseq takes: install it (Debian, Ubuntu: apt install g++)"
+        give_up "there is no C++ compiler (${CXX:-g++}), which building fairseq needs: install it (Debian, Ubuntu: apt install g++)"
     header=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
     [[ -e $header ]] ||
-        give_up "no $header, which building fairseq takes: install it (Debian, Ubuntu: apt install python$version-dev)"
+        give_up "there is no $header, which building fairseq needs: install it (Debian, Ubuntu: apt install python$version-dev)"
 }
 
 install_requirements() { # EXTRAS
@@ -173,7 +173,7 @@ install_requirements() { # EXTRAS
         environment_py pins "$@" >"$pins"
     fi
     if [[ $version == 3.10 ]]; then
-        # Later pips refuse what fairseq 0.12.2 requires, and its build must not see torch.
+        # Later releases of pip refuse the requirements of fairseq 0.12.2, whose build must not see torch.
         fairseq=fairseq==0.12.2 isolation=
         install 'the build tools' 'pip<24.1' 'setuptools>=64,<81' wheel cython 'numpy<2'
     else
@@ -181,7 +181,7 @@ install_requirements() { # EXTRAS
         install 'the build tools' pip 'setuptools>=64' wheel cython numpy
     fi
     install torch 'torch>=2.1'
-    install 'fairseq (takes some minutes where it is built from source)' ${isolation:+"$isolation"} "$fairseq"
+    install 'fairseq (which takes some minutes if it is built from source)' ${isolation:+"$isolation"} "$fairseq"
     install 'this package' --no-build-isolation --editable "$checkout${extras:+[${extras// /,}]}"
 }
 
@@ -189,13 +189,13 @@ install() { # WHAT PIP-ARGUMENTS
     local what=$1
     shift
     say "installing $what ..."
-    # PIP_CONSTRAINT, unlike --constraint, also holds where pip builds a package on its own.
+    # PIP_CONSTRAINT, unlike --constraint, also applies where pip builds a package in isolation.
     PIP_CONSTRAINT=$(file_url "$pins") "$environment/bin/python" -m pip install --no-input \
         --disable-pip-version-check --retries 1 --timeout 30 "$@" </dev/null >>"$log" 2>&1 ||
         explain_failure "installing $what"
 }
 
-# PIP_CONSTRAINT is split at spaces.
+# pip splits PIP_CONSTRAINT at spaces, so they are escaped.
 file_url() {
     [[ -n $1 ]] && printf 'file://%s' "${1// /%20}"
 }
@@ -203,11 +203,11 @@ file_url() {
 explain_failure() { # WHAT
     local what="$1 failed"
     if grep -qE 'No space left on device|Errno 28|Disk quota exceeded' "$log"; then
-        give_up "$what, disk full: free some space (about 3 GiB are needed; more for a torch with CUDA); see $log"
+        give_up "$what, because the disk is full: free some space (about 3 GiB are needed; more for a torch with CUDA); see $log"
     elif grep -qE 'Failed (to build|building)|error: command .* failed' "$log"; then
-        give_up "$what, a package could not be built; see $log"
+        give_up "$what, because a package could not be built; see $log"
     elif grep -qE 'connection broken|Connection ?Error|Max retries|timed out|ProxyError|from versions: none' "$log"; then
-        give_up "$what, the package index is out of reach: check the network, proxy and index settings (pip config list); see $log"
+        give_up "$what, because the package index is out of reach: check the network, proxy and index settings (pip config list); see $log"
     fi
     give_up "$what: $(tail -n 1 "$log"); see $log"
 }
@@ -226,43 +226,44 @@ give_up() {
     exit 1
 }
 
-# For recipes with options: `recipe` is their name, `dry_run` is set where commands are only shown.
+# The functions below are for recipes with options: `recipe` is their name, and `dry_run` is set if commands are
+# only to be shown.
 
 usage() { # EXIT-CODE: prints the comment at the head of the script
     sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$script" >&"$((1 + ($1 > 0)))"
     exit "$1"
 }
 
-# shellcheck disable=SC2154 # the recipe sets it
+# shellcheck disable=SC2154 # the recipe sets `recipe`
 fail() {
     printf '%s: %s\n' "$recipe" "$*" >&2
     exit 1
 }
 
-# A result is for the options and files that it was made from: ends with an error if what is there was
-# made from others. See recipes/made_from.py for the arguments.
+# Ends with an error if the results that are there were made from other options or files. recipes/made_from.py
+# explains the arguments.
 made_from() { # RECORD --made PATH ... --options NAME=VALUE ... --files NAME=FILE ...
     [[ -n ${dry_run:-} ]] || python "$checkout/recipes/made_from.py" "$@" || exit 1
 }
 
-# Ends with an error while another run works in this folder; the lock goes with the last process of this
-# run, so a training that outlives its killed recipe holds it, too.
+# Ends with an error while another run works in this folder. The last process of this run releases the lock, so a
+# training that outlives its killed recipe still holds it.
 alone_in() { # FOLDER
     local turn status=0
     [[ -z ${dry_run:-} ]] || return 0
     mkdir -p "$1" || exit 1
     exec {turn}<"$1"
     flock --nonblock --conflict-exit-code 75 "$turn" 2>/dev/null || status=$?
-    ((status != 75)) || fail "$1: another run works there; wait for its end, or name another folder"
+    ((status != 75)) || fail "$1: another run works in this folder; wait for its end, or name another folder"
 }
 
-# Runs of one recipe that want the same data: the first makes it, the others wait.
+# Lets the first of several runs of a recipe make the data that they share, while the others wait.
 in_turn() { # FOLDER COMMAND ...
     local turn
     [[ -z ${dry_run:-} ]] || { "${@:2}" && return; }
     mkdir -p "$1" || exit 1
     exec {turn}<"$1"
-    flock "$turn" 2>/dev/null || true # not on every file system
+    flock "$turn" 2>/dev/null || true # not every file system has locks
     "${@:2}"
     exec {turn}<&-
 }

@@ -1,6 +1,6 @@
-"""Files from the network: whole and as expected, or not there under their names.
+"""Download files so that they are complete and as expected, or not there under their names.
 
-A download that breaks off goes on where it was, if the server agrees. However a server answers, no
+An interrupted download goes on where it was, if the server allows it. However a server answers, no
 more is written than the table of sources states.
 """
 
@@ -26,14 +26,14 @@ from fairseq_posattn.io.files import PACKING_ERRORS
 from fairseq_posattn.io.lock import locked
 
 CHUNK = 1 << 20
-PATIENCE = 60  # seconds without an answer
-ELSEWHERE = "get {} elsewhere and name its folder with --from DIR"
-REFUSED = (400, 412, 416)  # what servers answer to a range that they will not send
+PATIENCE = 60  # seconds to wait for an answer
+ELSEWHERE = "get {} from elsewhere, and name its folder with --from DIR"
+REFUSED = (400, 412, 416)  # answers of servers that will not send a part of a file
 NETWORK_ERRORS = (OSError, EOFError, HTTPException, ValueError)
 
 
 def fetch(folder: Path, table: str) -> None:
-    """Fetch what is not there; what was broken off goes on where it was."""
+    """Download what is not there; an interrupted download goes on where it was."""
     folder.mkdir(parents=True, exist_ok=True)
     for source in sources(table):
         if not (folder / source.name).exists():
@@ -42,6 +42,7 @@ def fetch(folder: Path, table: str) -> None:
 
 
 def fetch_one(folder: Path, source: Source) -> None:
+    """Download one file, check it, and give it its name."""
     partial = folder / f"{source.name}.part"
     kept = size_of(partial)
     if not kept or kept != source.bytes:
@@ -54,17 +55,18 @@ def fetch_one(folder: Path, source: Source) -> None:
     partial.unlink()
     if not kept:
         raise InputError(
-            f"{source.address}: damaged on the way, or changed since: its checksum is "
+            f"{source.address}: the file was damaged on the way, or has changed: its checksum is "
             f"{found[:16]}, expected {expected[:16]}; start again, or "
             f"{ELSEWHERE.format(source.name)}"
         )
-    print(f"{source.address}: what was there does not fit; beginning anew", file=sys.stderr)
+    print(f"{source.address}: what was there does not fit, so all is fetched", file=sys.stderr)
     fetch_one(folder, source)
 
 
 def download(source: Source, partial: Path, kept: int) -> int:
-    """Fetch all but the first `kept` bytes; return how many were kept: 0 if it began anew."""
-    print(f"{source.address} ({source.bytes:,} bytes, {kept:,} there)", file=sys.stderr)
+    """Download all but the first `kept` bytes, and return how many were kept, which is 0 if the
+    server sent all."""
+    print(f"fetching {source.address} ({source.bytes:,} bytes, {kept:,} there)", file=sys.stderr)
     answer, kept = opened(source, kept)
     with answer:
         refuse_other_size(answer, source, kept)
@@ -79,23 +81,25 @@ def download(source: Source, partial: Path, kept: int) -> int:
             file.flush()
             os.fsync(file.fileno())
     if size < source.bytes:
-        raise InputError(f"{source.address}: broken off; the same command goes on from there")
+        raise InputError(
+            f"{source.address}: the download was interrupted; the same command goes on from there"
+        )
     return kept
 
 
 def opened(source: Source, kept: int) -> tuple:
-    """The answer of the server, and how many bytes it leaves out: `kept`, or 0."""
+    """Return the answer of the server, and how many bytes it leaves out: `kept`, or 0."""
     if kept and (answer := asked(source, kept)):
         if goes_on(answer, kept, source.bytes):
             return answer, kept
-        if answer.status != 206:  # the whole file
+        if answer.status != 206:  # the server sends the whole file
             return answer, 0
         answer.close()
     return asked(source, 0), 0
 
 
 def asked(source: Source, begin: int):
-    """The open answer; None if the server refuses to begin in the middle."""
+    """Return the open answer, or None if the server refuses to begin in the middle."""
     headers = {"Range": f"bytes={begin}-"} if begin else {}
     try:
         request = urllib.request.Request(source.address, headers=headers)
@@ -110,7 +114,7 @@ def asked(source: Source, begin: int):
 
 
 def goes_on(answer, kept: int, size: int) -> bool:
-    """Whether the answer begins after the bytes that are there, and is of a file of this size."""
+    """Return whether the answer goes on after the bytes that are there, in a file of this size."""
     found = re.fullmatch(
         r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)", answer.headers["Content-Range"] or ""
     )
@@ -120,17 +124,17 @@ def goes_on(answer, kept: int, size: int) -> bool:
 
 
 def refuse_other_size(answer, source: Source, kept: int) -> None:
-    """End before anything is written if the server announces another file."""
+    """Raise an error before anything is written if the server announces another file."""
     if not kept and answer.status == 206:
         raise InputError(
-            f"{source.address}: sends a part of the file where all was asked for; "
+            f"{source.address}: the server sends only a part of the file; "
             f"{ELSEWHERE.format(source.name)}"
         )
     length = answer.headers["Content-Length"] or ""
     size = kept + int(length) if SIZE.fullmatch(length) else source.bytes
     if source.bytes and size != source.bytes:
         raise InputError(
-            f"{source.address}: has {size:,} bytes, expected {source.bytes:,}: another file? "
+            f"{source.address}: the file has {size:,} bytes, expected {source.bytes:,}; "
             f"{ELSEWHERE.format(source.name)}"
         )
     if size > source.most:
@@ -138,25 +142,27 @@ def refuse_other_size(answer, source: Source, kept: int) -> None:
 
 
 def sends_too_much(source: Source) -> InputError:
-    stated = "its table states" if source.bytes else "are taken of a file of unknown size"
+    """Return the error that a server sends more than the table allows."""
+    stated = "its table states" if source.bytes else "a file of unknown size may have"
     return InputError(
-        f"{source.address}: sends more than the {source.most:,} bytes that {stated}; "
+        f"{source.address}: the server sends more than the {source.most:,} bytes that {stated}; "
         f"{ELSEWHERE.format(source.name)}"
     )
 
 
 def unreachable(source: Source, error: Exception) -> InputError:
-    is_answer = isinstance(error, urllib.error.HTTPError)  # its number says more than its words
+    """Return the error that an address cannot be read."""
+    is_answer = isinstance(error, urllib.error.HTTPError)  # its text has the number of the error
     reason = error if is_answer else getattr(error, "reason", error)
     what = " ".join(str(reason).split()) or repr(error)
     return InputError(
-        f"{source.address}: cannot be downloaded ({what[:80]!a}); without a network, "
+        f"{source.address}: the file cannot be downloaded ({what[:80]!a}); without a network, "
         f"{ELSEWHERE.format(source.name)}"
     )
 
 
 def chunks(answer, source: Source) -> Iterator[bytes]:
-    """What arrives, as it arrives, so that an interruption loses nothing."""
+    """Yield what arrives when it arrives, so that an interruption loses nothing."""
     while True:
         try:
             chunk = answer.read1(CHUNK)
@@ -168,18 +174,19 @@ def chunks(answer, source: Source) -> Iterator[bytes]:
 
 
 def open_partial(path: Path, anew: bool) -> BinaryIO:
-    """Open the growing file; a link in its place is refused."""
+    """Open the growing file for writing, and refuse a link in its place."""
     kind = os.O_TRUNC if anew else os.O_APPEND
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | kind
     return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
 def size_of(path: Path) -> int:
+    """Return the size of a file, or 0 if there is none."""
     return path.stat().st_size if path.exists() else 0
 
 
 def checksum(path: Path, source: Source) -> str:
-    """Of the file, or of the text that is packed in it."""
+    """Return the sha256 of the file, or of the text that is compressed in it."""
     packed = source.sha256.startswith("text:")
     digest = hashlib.sha256()
     try:

@@ -1,13 +1,12 @@
-"""Looks at the Python environment that runs it, for set_up in common.sh.
+"""Inspect the Python environment that runs this program, for set_up in common.sh.
 
-lacking [EXTRA ...]   prints the requirements of setup.py that it does not meet
-pins [EXTRA ...]      prints constraints.txt without the packages that it has and that meet setup.py
-linked                succeeds if this checkout's package is the one that Python finds
+lacking [EXTRA ...]   prints the requirements of pyproject.toml that the environment does not meet
+pins [EXTRA ...]      prints constraints.txt without the packages that are there and good enough
+linked                succeeds if Python finds the package of this checkout
 sweep                 deletes the records of installations that were interrupted
 """
 
 import argparse
-import ast
 import importlib.metadata
 import importlib.util
 import os
@@ -21,24 +20,25 @@ try:
 except ImportError:
     from pip._vendor.packaging.requirements import Requirement
     from pip._vendor.packaging.utils import canonicalize_name
+try:
+    import tomllib
+except ImportError:  # Python 3.10, whose pip brings a reader of its own
+    from pip._vendor import tomli as tomllib
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def declared(extras: list[str]) -> list[Requirement]:
-    """The requirements in setup.py, and those of the extras, that apply to this Python."""
-    literals = {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in ast.parse((CHECKOUT / "setup.py").read_text(encoding="utf-8")).body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    lines = literals["REQUIREMENTS"] + [
-        line for extra in extras for line in literals["EXTRAS"][extra]
-    ]
+    """Return the requirements of this package and of the extras that apply to this Python."""
+    with open(CHECKOUT / "pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    optional = project["optional-dependencies"]
+    lines = project["dependencies"] + [line for extra in extras for line in optional[extra]]
     return [r for r in map(Requirement, lines) if r.marker is None or r.marker.evaluate()]
 
 
 def installed() -> dict[str, str]:
+    """Return the version of each installed package."""
     return {
         canonicalize_name(found.metadata["Name"]): found.version
         for found in reversed(list(importlib.metadata.distributions()))
@@ -47,6 +47,7 @@ def installed() -> dict[str, str]:
 
 
 def lacking(extras: list[str]) -> list[str]:
+    """Return the requirements that the environment does not meet."""
     present = installed()
     return [
         str(requirement)
@@ -57,6 +58,7 @@ def lacking(extras: list[str]) -> list[str]:
 
 
 def pins(extras: list[str]) -> list[str]:
+    """Return the lines of constraints.txt for packages that are missing or too old."""
     wanting = {canonicalize_name(Requirement(line).name) for line in lacking(extras)}
     keep = installed().keys() - wanting
     lines = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines()
@@ -68,13 +70,15 @@ def pins(extras: list[str]) -> list[str]:
 
 
 def linked() -> bool:
-    # Python puts the folder of this file, not the current one, in front of the search path.
+    """Return whether Python finds the package of this checkout."""
+    # Python searches the folder of this file first, not the current folder.
     found = importlib.util.find_spec("fairseq_posattn")
     return bool(found and found.origin) and Path(found.origin).resolve().is_relative_to(CHECKOUT)
 
 
 def sweep() -> None:
-    """pip writes RECORD last, and takes a package without it for installed."""
+    """Delete the records of interrupted installations, because pip takes a package without RECORD
+    for installed."""
     for folder in filter(os.path.isdir, sys.path):
         if Path(folder).is_relative_to(sys.prefix):
             for record in Path(folder).glob("*.dist-info"):
@@ -83,11 +87,16 @@ def sweep() -> None:
 
 
 def main() -> int:
+    """Run one command, and return its exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["lacking", "pins", "linked", "sweep"])
-    parser.add_argument("extras", nargs="*", metavar="EXTRA")
+    parser.add_argument(
+        "command", choices=["lacking", "pins", "linked", "sweep"], help="run this one command"
+    )
+    parser.add_argument(
+        "extras", nargs="*", metavar="EXTRA", help="include these extras of setup.py"
+    )
     options = parser.parse_args()
     if options.command == "linked":
         return 0 if linked() else 1

@@ -1,26 +1,26 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # recipe.sh sets them
-# What the recipes of published experiments share; to be sourced by the recipe.sh of a folder, which
-# sets what is particular to it:
+# The recipes of published experiments share these functions. The recipe.sh of a folder sources this file, and
+# sets what is particular to the folder:
 #
 #   recipe source target embeddings valid tests sources_table prepare_options
-#   batch_tokens warmup smoothing lenpen beam       size: set_size sets arch updates lr dropout averaged
-#   collect DIR       copies or unpacks the corpus of DIR to $raw: train, valid and tests .LANGUAGE
+#   batch_tokens warmup smoothing lenpen beam       set_size sets arch updates lr dropout averaged for a size
+#   collect DIR       copies or unpacks the corpus of DIR to $raw, as train, valid and tests with .LANGUAGE
 #   references TEST   prints the options of posattn-score that name the references (default: $raw/TEST.TARGET)
 #
 # prepare.sh, train.sh, evaluate.sh and table.sh of the folder call `prepare`, `train`, `evaluate` and
-# `table` with their arguments. All go on where they were interrupted.
+# `table` with their arguments. All of them go on where they were interrupted.
 
 # shellcheck source=recipes/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 here=$checkout/recipes/$recipe
 work=$here/work
-host=$(uname -n) # HOSTNAME may come from the machine where a job was submitted
+host=$(uname -n) # HOSTNAME may name the machine that submitted the job
 dry_run='' any_size='' sources_table='' save_every='' size_options=()
 size='' run='' cpu='' gpus='' processes=''
 
-# Options that several scripts take; `eaten` is how many words it was.
+# Reads an option that several scripts have, and sets `eaten` to the number of its words.
 common_option() {
     eaten=1
     case $1 in
@@ -37,7 +37,8 @@ common_option() {
     esac
 }
 
-start() { # an environment, unless commands are only shown
+# Sets up the environment, unless commands are only shown.
+start() {
     if [[ -z $dry_run ]]; then
         mkdir -p "$work"
         work=$(cd "$work" && pwd)
@@ -51,7 +52,8 @@ start() { # an environment, unless commands are only shown
     export PYTHONWARNINGS=ignore
 }
 
-logged() { # LOG COMMAND ...: with what it prints also in LOG
+# Runs a command, and appends what it prints to LOG, too.
+logged() { # LOG COMMAND ...
     local log=$1
     shift
     if [[ -n $dry_run ]]; then
@@ -61,14 +63,14 @@ logged() { # LOG COMMAND ...: with what it prints also in LOG
     fi
 }
 
-# Writes a line, which is there whole or not at all.
+# Writes a line to a file, which is never there with a part of it.
 write_line() { # FILE TEXT
     [[ -z $dry_run ]] || return 0
     printf '%s\n' "$2" >"$1.$host.$$"
     mv "$1.$host.$$" "$1"
 }
 
-# Whether a file is there and newer than what it is made from.
+# Succeeds if a file is there and newer than what it is made from.
 is_fresh() { # FILE SOURCE ...
     local file=$1 from
     shift
@@ -78,8 +80,7 @@ is_fresh() { # FILE SOURCE ...
     done
 }
 
-# prepare
-
+# Makes the data.
 prepare() {
     local from='' rest=()
     while (($#)); do
@@ -90,14 +91,14 @@ prepare() {
         esac
     done
     [[ " ${rest[*]} " != *" --work "* && " ${rest[*]} " != *" --out "* ]] ||
-        fail 'the folders are those of the recipe: --work stands before --'
+        fail 'the recipe chooses the folders: give --work before --, and leave out --out'
     start
     if [[ -z $from ]]; then
         from=$work/download
-        [[ -n $sources_table ]] || fail "$recipe: this corpus cannot be downloaded; name its folder with --from DIR (see $here/recipe.sh)"
+        [[ -n $sources_table ]] || fail "this corpus cannot be downloaded; name its folder with --from DIR (see $here/recipe.sh)"
         do_or_show python "$checkout/recipes/corpora.py" fetch "$from" "$sources_table"
     fi
-    [[ -d $from || -n $dry_run ]] || fail "$from: no such folder"
+    [[ -d $from || -n $dry_run ]] || fail "$from: there is no such folder; name that of the corpus"
     [[ -n $dry_run ]] || mkdir -p "$raw"
     collect "$from"
     local test_prefixes=("${tests[@]/#/$raw/}")
@@ -119,7 +120,7 @@ expect() { # FILE LINES [PERCENT]
     [[ -n $any_size ]] || do_or_show python "$checkout/recipes/corpora.py" expect "$@"
 }
 
-# Both languages of NAME in FOLDER, and how many sentences they must have.
+# Takes both languages of NAME in FOLDER, and checks how many sentences they have.
 take_pair() { # FOLDER NAME OUT LINES [PERCENT]
     local language
     for language in "$source" "$target"; do
@@ -128,12 +129,12 @@ take_pair() { # FOLDER NAME OUT LINES [PERCENT]
     done
 }
 
-# Whether FOLDER holds NAME, plain or packed.
+# Succeeds if FOLDER has NAME, plain or compressed.
 holds() { # FOLDER NAME
     compgen -G "$1/$2" >/dev/null || compgen -G "$1/$2.[gxz][zs]*" >/dev/null
 }
 
-# A test set of WMT, from FOLDER if it is there.
+# Takes a test set of WMT from FOLDER if it is there, else from sacrebleu.
 collect_test() { # FOLDER NAME SACREBLEU-SET LINES
     if holds "$1" "$2.$source"; then
         take_pair "$1" "$2" "$2" "$4"
@@ -142,7 +143,7 @@ collect_test() { # FOLDER NAME SACREBLEU-SET LINES
     fi
 }
 
-# The same by sacrebleu, which downloads and checks it.
+# Takes a test set of WMT from sacrebleu, which downloads and checks it.
 fetch_wmt() { # SET NAME LINES
     local side language
     for side in src ref; do
@@ -151,15 +152,14 @@ fetch_wmt() { # SET NAME LINES
             do_or_show sacrebleu -t "$1" -l "$source-$target" --echo "$side"
         elif [[ ! -e $raw/$2.$language ]]; then
             sacrebleu -t "$1" -l "$source-$target" --echo "$side" >"$raw/$2.$language.part" ||
-                fail "sacrebleu could not fetch $1: without a network, put $2.$source and $2.$target into the folder of --from"
+                fail "sacrebleu could not download $1: without a network, put $2.$source and $2.$target into the folder of --from"
             mv "$raw/$2.$language.part" "$raw/$2.$language"
         fi
         expect "$raw/$2.$language" "$3"
     done
 }
 
-# train
-
+# Trains a model.
 train() {
     local model='' nodes=1 rendezvous='' node_rank='' tokens=4096 seed=1 precision='' max_updates='' rest=()
     while (($#)); do
@@ -186,14 +186,14 @@ train() {
     local done_before=0
     [[ ! -e $folder/finished ]] || done_before=$(<"$folder/finished")
     if [[ -z $dry_run && $done_before == "$updates" ]]; then
-        echo "$folder: trained before"
+        echo "$folder: the training has ended before"
         return
     fi
     ((done_before < updates)) ||
-        fail "$folder: trained for $done_before updates before; name another run with --run"
+        fail "$folder: this run was trained for $done_before updates already; name another run with --run"
     launcher
     batch "$tokens"
-    [[ -d $data || -n $dry_run ]] || fail "$data: no data; start $here/prepare.sh first"
+    [[ -d $data || -n $dry_run ]] || fail "$data: there are no data; start $here/prepare.sh first"
     [[ -n $dry_run ]] || same_machine "$world processes, $(given --max-tokens "$max_tokens") tokens, $(given --update-freq "$update_freq") batches"
     logged "$folder/$(log_name)" "${launch[@]}" "$(folders)" --user-dir "$checkout/fairseq_posattn" \
         --task structured_translation --source-lang "$source" --target-lang "$target" \
@@ -209,8 +209,8 @@ train() {
     write_line "$folder/finished" "$updates"
 }
 
-# Several machines would overwrite each other's lines in one file. The first one, whose lines tell of the
-# training, has train.log; without --node-rank torch decides which is the first.
+# Prints the name of this machine's log, as several machines would overwrite each other's lines in one file. The
+# first machine, whose lines tell of the training, has train.log; without --node-rank torch decides which is first.
 log_name() {
     local first=$((node_rank == 0))
     [[ -n $node_rank ]] || first=$([[ ${host%%.*} == "${rendezvous%%[.:]*}" ]] && echo 1 || echo 0)
@@ -221,7 +221,7 @@ log_name() {
     fi
 }
 
-# The data, in shards or in one folder, as fairseq takes them.
+# Prints the folder of the data, or all shards, as fairseq takes them.
 folders() {
     local shards=("$data"/shard*)
     if [[ -d ${shards[0]} ]]; then
@@ -231,7 +231,7 @@ folders() {
     fi
 }
 
-# A folder is for one training and its data; its checkpoints would not fit another.
+# Ends with an error if the folder has another training, or other data, whose checkpoints would not fit.
 same_options() { # OPTIONS
     mkdir -p "$folder"
     local inputs=()
@@ -240,13 +240,13 @@ same_options() { # OPTIONS
     )
     local made=("$folder/finished" "$folder"/checkpoint*.pt)
     if [[ ! -e $folder/made_from.json && -e $folder/options && $(<"$folder/options") == "$1" ]]; then
-        made=("$folder/none") # begun by version 0.1.0, which kept the options alone
+        made=("$folder/none") # version 0.1.0 began it, and stored only the options
     fi
     made_from "$folder/made_from.json" --made "${made[@]}" \
         --options training="$1" --files "${inputs[@]}" --remedy 'name another run with --run'
 }
 
-# The dictionaries that the data have now must be those that the model was trained with.
+# Ends with an error if the model was trained with other dictionaries than the data have now.
 same_dictionaries() { # FOLDER OF ALL SHARDS
     local shard=''
     [[ $data == "$1" ]] || shard=${data#"$1"/}/
@@ -254,19 +254,19 @@ same_dictionaries() { # FOLDER OF ALL SHARDS
         --files "${shard}dict.$source.txt=$data/dict.$source.txt" "${shard}dict.$target.txt=$data/dict.$target.txt"
 }
 
-# fairseq counts its place in an epoch in batches of a process: with others, the epochs begin anew. All
-# nodes read what the checkpoint was made with, so they agree.
+# Resets the place in the epoch if the processes or their batches change, because fairseq counts it in batches of a
+# process. All machines read from the checkpoint how it was trained, so they agree.
 same_machine() { # PROCESSES-AND-BATCH
     local before
     [[ -e $folder/checkpoint_last.pt ]] || return 0
     before=$(python "$checkout/recipes/machine_of.py" "$folder/checkpoint_last.pt")
     if [[ $before != "$1" ]]; then
-        echo "$folder: going on with $1, after $before: the data begin anew"
+        echo "$folder: the training goes on with $1 after $before, so the epoch begins again"
         machine+=(--reset-dataloader)
     fi
 }
 
-# What stands behind an option after `--`.
+# Prints the value of an option that was given after `--`.
 given() { # OPTION DEFAULT
     local k value=$2
     for k in "${!rest[@]}"; do
@@ -279,12 +279,12 @@ known_model() {
     local file=$checkout/fairseq_posattn/config/model/$1.yaml known
     [[ -e $file ]] && return
     known=$(cd "$checkout/fairseq_posattn/config/model" && printf '%s ' *.yaml)
-    fail "no model '$1'; there are: ${known//.yaml/}"
+    fail "there is no model '$1'; choose one of: ${known//.yaml/}"
 }
 
 choose_size() {
     size=${size:-${sizes[0]}}
-    [[ " ${sizes[*]} " == *" $size "* ]] || fail "$recipe has no size '$size'; it has: ${sizes[*]}"
+    [[ " ${sizes[*]} " == *" $size "* ]] || fail "there is no size '$size'; choose one of: ${sizes[*]}"
     set_size "$size"
     save_every=${save_every:-1500}
 }
@@ -293,7 +293,7 @@ run_folder() { # MODEL SEED
     echo "$work/runs/${run:-$1.$size$([[ $2 == 1 ]] || echo ".seed$2")}"
 }
 
-# Sets launch, what starts a training on this machine, machine, options of fairseq, and world, the
+# Sets `launch`, the command that starts a training on this machine, `machine`, options of fairseq, and `world`, the
 # number of processes.
 launcher() {
     local each
@@ -303,18 +303,18 @@ launcher() {
         machine=(--cpu)
     else
         each=${gpus:-$(visible_gpus)}
-        ((each > 0)) || fail 'no GPU is visible: add --cpu (slow), or --gpus N with --dry-run'
+        ((each > 0)) || fail 'no GPU is visible: add --cpu (which is slow), or --gpus N with --dry-run'
         [[ -n $precision ]] || precision=$(best_precision)
         case $precision in
             bf16 | fp16) machine=("--$precision") ;;
             fp32) ;;
-            *) fail "--precision $precision: bf16, fp16 or fp32" ;;
+            *) fail "--precision $precision: expected bf16, fp16 or fp32" ;;
         esac
     fi
     world=$((each * nodes))
     machine+=(--distributed-world-size "$world")
     if ((nodes > 1)); then
-        [[ -n $rendezvous ]] || fail '--nodes needs --rendezvous HOST:PORT, the same for all of them'
+        [[ -n $rendezvous ]] || fail '--nodes needs --rendezvous HOST:PORT, which is the same on all machines'
         launch=(torchrun --nproc_per_node "$each" --nnodes "$nodes")
         if [[ -n $node_rank ]]; then
             launch+=(--node_rank "$node_rank" --master_addr "${rendezvous%:*}" --master_port "${rendezvous##*:}")
@@ -329,7 +329,7 @@ launcher() {
         machine+=(--distributed-backend gloo --ddp-backend legacy_ddp)
 }
 
-# The published batch, whatever the number of processes: sets max_tokens and update_freq.
+# Sets max_tokens and update_freq so that the batch is the published one with any number of processes.
 batch() { # TOKENS that fit one process
     update_freq=$(((batch_tokens + $1 * world - 1) / ($1 * world)))
     max_tokens=$((batch_tokens / (world * update_freq)))
@@ -346,8 +346,7 @@ major = torch.cuda.get_device_capability()[0] if torch.cuda.is_available() else 
 print("bf16" if major >= 8 else "fp16" if major == 7 else "fp32")'
 }
 
-# evaluate
-
+# Averages checkpoints, translates and scores.
 evaluate() {
     local model='' seed=1 baseline='' with_parsing='' last='' examples=5 on_valid=''
     while (($#)); do
@@ -371,7 +370,7 @@ evaluate() {
     data=$(folders)
     data=${data%%:*} # the first shard has the other splits
     [[ -e $folder/finished || -n $dry_run ]] ||
-        fail "$folder: not trained to the end; start $here/train.sh first"
+        fail "$folder: the training has not ended; start $here/train.sh first"
     if [[ -z $dry_run ]]; then
         mkdir -p "$work/results"
         same_dictionaries "$whole"
@@ -419,7 +418,7 @@ evaluate_one() { # TEST SUBSET
         "${options[@]}" "${score_options[@]}"
 }
 
-# The first sentences with their trees and the encoder's attention, for the report.
+# Writes the first sentences with their trees and the encoder's attention, for the report.
 make_examples() { # SUBSET OUT
     local numbers
     mapfile -t numbers < <(seq 0 $((examples - 1)))
@@ -428,7 +427,7 @@ make_examples() { # SUBSET OUT
         --beam "$beam" --lenpen "$lenpen" --out "$2"
 }
 
-# With its logs, which the score takes, too.
+# Succeeds if a test set is translated, and its logs are there, which the score reads.
 is_translated() { # START
     is_fresh "$1.hyp" "$folder/averaged.pt" "$data/prepare.json" && [[ -e $1.src && -e $1.shard0 ]]
 }
@@ -437,7 +436,7 @@ references() {
     printf '%s\n' --references "$raw/$1.$target"
 }
 
-# The translation of a test set, in shards, one for each GPU or process; START.hyp comes last.
+# Translates a test set in shards, one for each GPU or process; START.hyp is written last.
 translate() { # DATA SUBSET START
     local shards shard device=() visible lines batch_size=()
     pids=()
@@ -445,14 +444,14 @@ translate() { # DATA SUBSET START
         device=(--cpu) shards=${processes:-1}
     else
         shards=${gpus:-$(visible_gpus)}
-        ((shards > 0)) || fail 'no GPU is visible: add --cpu (slow)'
+        ((shards > 0)) || fail 'no GPU is visible: add --cpu (which is slow)'
     fi
     visible=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 "$((shards - 1))")}
     IFS=, read -ra visible <<<"$visible"
-    [[ -n $cpu ]] || ((shards <= ${#visible[@]})) || fail "$shards GPUs, but ${#visible[@]} are visible"
+    [[ -n $cpu ]] || ((shards <= ${#visible[@]})) || fail "--gpus $shards: only ${#visible[@]} are visible; name fewer"
     if [[ -z $dry_run ]]; then
         rm -f "$3".shard*
-        # each shard must get a batch: fairseq-generate fails on one that has none
+        # fairseq-generate fails on a shard without a batch
         lines=$(wc -l <"$work/data.work/$2.words")
         ((shards <= lines)) || shards=$lines
         batch_size=(--batch-size $((lines / shards)))
@@ -464,7 +463,7 @@ translate() { # DATA SUBSET START
         [[ -z $dry_run ]] || wait
     done
     for shard in "${pids[@]}"; do
-        [[ -n $dry_run ]] || wait "$shard" || fail "translating failed; see $3.shard*"
+        [[ -n $dry_run ]] || wait "$shard" || fail "the translation failed; see $3.shard*"
     done
     trap - EXIT
     do_or_show python -m fairseq_posattn.cli.translations "$data" "$3".shard* --sources "$3.src" \
@@ -480,11 +479,11 @@ generate_shard() { # DATA SUBSET START
     if [[ -n $dry_run ]]; then
         do_or_show "${command[@]}"
     else
-        exec "${command[@]}" >"$3.shard$shard" 2>&1 # a background job of its own
+        exec "${command[@]}" >"$3.shard$shard" 2>&1 # this function runs in a background job of its own
     fi
 }
 
-# The same from data without tree files, which is parsed while it is translated.
+# Translates data without tree files, which are parsed at the same time.
 translate_parsing() { # SUBSET START
     local without=$work/data.without_trees file
     if [[ -z $dry_run ]]; then
@@ -496,9 +495,7 @@ translate_parsing() { # SUBSET START
     translate "$without" "$1" "$2"
 }
 
-# table
-
-# Trains and evaluates one more model, for table and sweep: RUN names it.
+# Trains and evaluates one more model under the name RUN, for table and sweep.
 train_and_evaluate() { # MODEL SIZE RUN BASELINE [OPTION OF fairseq-train ...]
     "$here/train.sh" "$1" --size "$2" --run "$3" "${both[@]}" "${training[@]}" -- "${@:5}"
     "$here/evaluate.sh" "$1" --size "$2" --run "$3" "${both[@]}" "${evaluating[@]}" --baseline "$4"
@@ -510,13 +507,13 @@ report() { # RESULTS-FOLDER
         --out "$work/report.html"
 }
 
-# Sets both, training, evaluating and rest from the arguments of table and sweep.
+# Sets `both`, `training`, `evaluating` and `rest` from the arguments of table and sweep.
 options_of_rows() {
     both=() training=() evaluating=() rest=()
     while (($#)); do
         case $1 in
             --updates | --tokens | --precision | --seed) training+=("$1" "${2:?$1 needs a value}") && shift 2 ;;
-            --run) fail 'each row has a run of its own: --run belongs to train.sh' ;;
+            --run) fail 'each row has its own run: leave out --run, which belongs to train.sh' ;;
             --last | --examples) evaluating+=("$1" "${2:?$1 needs a value}") && shift 2 ;;
             --) rest=("${@:2}") && break ;;
             *)
@@ -528,6 +525,7 @@ options_of_rows() {
     done
 }
 
+# Trains and evaluates all models of models.tsv, and writes the table and the report.
 table() {
     local both training evaluating rest model of_size baseline=''
     options_of_rows "$@"
@@ -543,8 +541,7 @@ table() {
     report "$work/results"
 }
 
-# sweep: windows of one head, then numbers of neighbouring heads, as in Figure 2 of Yang et al. 2019
-
+# Trains windows of one head, then windows across several heads, as in Figure 2 of Yang et al. 2019.
 sweep() {
     local both training evaluating rest width across
     options_of_rows "$@"

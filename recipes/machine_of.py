@@ -1,4 +1,4 @@
-"""With how many processes, and with what batches, a checkpoint was trained.
+"""Print with how many processes, and with what batches, a checkpoint was trained.
 
 python recipes/machine_of.py CHECKPOINT.pt
 """
@@ -11,9 +11,10 @@ from fairseq_posattn.io import command_line
 
 
 def main() -> None:
+    """Print the processes, tokens and batches of the checkpoint."""
     from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 
-    from fairseq_posattn import plugin  # noqa: F401  (loads safely)
+    from fairseq_posattn import plugin  # noqa: F401  (it loads checkpoints safely)
 
     config = load_checkpoint_to_cpu(sys.argv[1])["cfg"]
     processes = config["distributed_training"]["distributed_world_size"]

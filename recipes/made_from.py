@@ -1,12 +1,12 @@
-"""Refuses to go on with what was made from other options or other files.
+r"""Refuse to go on with results that were made from other options or other files.
 
     python recipes/made_from.py RECORD --made PATH ... [--options NAME=VALUE ...] \\
         [--files NAME=FILE ...] [--remedy TEXT] [--part]
 
-RECORD is a JSON file which keeps the options, and the sizes and checksums of the files, that the
-paths of --made were made from. It is written while there is nothing at these paths. Afterwards, the
-same options and files end with exit code 0; others end with an error that names the differences.
-With --part the record has more options and files, which are not compared, and is not written.
+RECORD is a JSON file with the options, and the sizes and checksums of the files, from which the
+paths of --made were made. It is written while there is nothing at these paths. Later, the same
+options and files end with exit code 0; others end with an error that names the differences. With
+--part only the options and files that are named here are compared, and RECORD is not written.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_json
 
-LONGEST_VALUE = 60  # of an option, in a message
-MOST_DIFFERENCES = 3  # in a message
+LONGEST_VALUE = 60  # characters of an option in a message
+MOST_DIFFERENCES = 3  # a message names so many
 
 Origin = dict[str, dict]  # "options": name -> value; "files": name -> size and checksum
 
 
 def holds_something(path: Path, record: Path) -> bool:
-    """Whether a file or a folder with files is there; the record itself does not count."""
+    """Return whether a file, or a folder with files other than the record, is there."""
     if path.is_dir():
         return any(inside != record for inside in path.iterdir())
     return path.exists()
 
 
 def differences(before: Origin, now: Origin) -> Iterator[str]:
+    """Yield each difference of options and files in words."""
     for kind in ("options", "files"):
         old, new = before.get(kind, {}), now[kind]
         for name in [*old, *(name for name in new if name not in old)]:
@@ -46,11 +47,11 @@ def differences(before: Origin, now: Origin) -> Iterator[str]:
                 was, now_is = from_first_difference(old.get(name), new.get(name))
                 yield f"{name} was {was}, is now {now_is}"
             else:
-                yield f"the file '{name}' was another one"
+                yield f"the file '{name}' has changed"
 
 
 def from_first_difference(old: str | None, new: str | None) -> tuple[str, str]:
-    """Two values for a message, long ones without the words that both begin with."""
+    """Return two values for a message; long ones lose the words that both begin with."""
     old_words, new_words = (old or "").split(" "), (new or "").split(" ")
     pairs = zip(old_words, new_words, strict=False)
     same = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
@@ -60,55 +61,91 @@ def from_first_difference(old: str | None, new: str | None) -> tuple[str, str]:
 
 
 def shown(value: str | None, words: list[str]) -> str:
+    """Return a value for a message, cut if it is too long."""
     text = " ".join(words)
     cut = f"{text[:LONGEST_VALUE]}..." if len(text) > LONGEST_VALUE else text
     return f"'{cut}'" if value else "not given"
 
 
 def common(before: dict, now: dict) -> dict:
+    """Return the entries that `now` has, too."""
     return {name: value for name, value in before.items() if name in now}
 
 
 def check(record: Path, made: list[Path], now: Origin, remedy: str, part: bool = False) -> None:
-    """Write the record, or compare with it. Another process may do the same at this moment: the
-    record is written before anything is made, so the order of these two looks matters."""
+    """Write the record, or compare with it.
+
+    Another process may do the same at this moment. The record is written before anything is made,
+    so the paths must be looked at before the record.
+    """
     there = [path for path in made if holds_something(path, record)]
     if not there or not record.exists():
         if there:
-            raise InputError(f"{there[0]}: nothing says what it was made from; {remedy}")
+            raise InputError(f"{there[0]}: no record says what this was made from; {remedy}")
         if not part:
             with written_whole(record) as file:
                 json.dump(now, file, indent=1)
         return
     before = read_json(record, remedy)
     if not isinstance(before, dict) or not all(isinstance(b, dict) for b in before.values()):
-        raise InputError(f"{record}: damaged; {remedy}")
+        raise InputError(f"{record}: the record is damaged; {remedy}")
     if part:
         before = {kind: common(before.get(kind, {}), now[kind]) for kind in now}
     found = list(differences(before, now))
     if found:
         more = f", and {len(found) - MOST_DIFFERENCES} more" * (len(found) > MOST_DIFFERENCES)
         listed = "; ".join(found[:MOST_DIFFERENCES]) + more
-        raise InputError(f"{there[0]}: was made from something else: {listed}; {remedy}")
+        raise InputError(f"{there[0]} was made from something else: {listed}; {remedy}")
 
 
 def pair(text: str) -> tuple[str, str]:
+    """Return a name and a value of the form NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text}: NAME=VALUE is expected")
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found '{text}'")
     return name, value
 
 
 def main() -> None:
+    """Write the record or compare with it, as the command line says."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("record", type=Path)
-    parser.add_argument("--made", type=Path, nargs="+", required=True, metavar="PATH")
-    parser.add_argument("--options", type=pair, nargs="*", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--files", type=pair, nargs="*", default=[], metavar="NAME=FILE")
-    parser.add_argument("--remedy", default="name another folder with --work")
-    parser.add_argument("--part", action="store_true")
+    parser.add_argument("record", type=Path, help="keep the options and files in this JSON file")
+    parser.add_argument(
+        "--made",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="protect the results at these paths",
+    )
+    parser.add_argument(
+        "--options",
+        type=pair,
+        nargs="*",
+        default=[],
+        metavar="NAME=VALUE",
+        help="compare these options with the record",
+    )
+    parser.add_argument(
+        "--files",
+        type=pair,
+        nargs="*",
+        default=[],
+        metavar="NAME=FILE",
+        help="compare these files with the record",
+    )
+    parser.add_argument(
+        "--remedy",
+        default="name another folder with --work",
+        help="tell the user to do this (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--part",
+        action="store_true",
+        help="compare only what is named, and do not write the record",
+    )
     arguments = parser.parse_args()
     now = {
         "options": dict(arguments.options),

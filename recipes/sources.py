@@ -1,7 +1,7 @@
-"""The table of the files that a recipe fetches.
+"""Read the table of the files that a recipe downloads.
 
-Name, bytes (-: not known), sha256 (text:...: of what is packed) and address of a file, separated by
-tabs. Lines that begin with # are comments.
+A line has the name of a file, its number of bytes (-: unknown), its sha256 (text:... is that of the
+unpacked text) and its address, separated by tabs. Lines that begin with # are comments.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
 
-MOST_OF_UNKNOWN = 1 << 30  # bytes of a file whose size is not stated
+MOST_OF_UNKNOWN = 1 << 30  # the most bytes of a file whose size is not stated
 SCHEMES = ("http", "https", "ftp")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 SIZE = re.compile(r"[1-9][0-9]{0,14}")
@@ -22,7 +22,7 @@ ADDRESS = re.compile(r"[!-~]+")
 
 
 class Source(NamedTuple):
-    """A file to fetch; 0 bytes: its size is not known."""
+    """Describes a file to download; its bytes are 0 if its size is not known."""
 
     name: str
     bytes: int
@@ -31,12 +31,12 @@ class Source(NamedTuple):
 
     @property
     def most(self) -> int:
-        """How many bytes are written at most."""
+        """Return how many bytes are written at most."""
         return self.bytes or MOST_OF_UNKNOWN
 
 
 def sources(table: str) -> list[Source]:
-    """The lines of a table; all are checked before anything is fetched."""
+    """Return the lines of a table, all checked before anything is downloaded."""
     found: list[Source] = []
     for number, line in enumerate(read_lines(table), start=1):
         if not line or line.startswith("#"):
@@ -48,12 +48,12 @@ def sources(table: str) -> list[Source]:
         size = 0 if columns[1] == "-" else int(columns[1])
         found.append(Source(columns[0], size, *columns[2:]))
     if not found:
-        raise InputError(f"{table}: names no file to fetch; is it cut off?")
+        raise InputError(f"{table}: the table names no file to fetch; get it again")
     return found
 
 
 def fault_of(columns: list[str]) -> str | None:
-    """What is wrong with a line of the table; None if nothing is."""
+    """Return what is wrong with a line of the table, or None."""
     if len(columns) != 4:
         return f"expected 4 columns, found {len(columns)}"
     name, size, sha256, address = columns
@@ -69,6 +69,7 @@ def fault_of(columns: list[str]) -> str | None:
 
 
 def is_address(text: str) -> bool:
+    """Return whether a text is an address that can be downloaded."""
     try:
         parts = urlsplit(text)
         return bool(ADDRESS.fullmatch(text) and parts.scheme in SCHEMES and parts.hostname)

@@ -1,9 +1,9 @@
-"""The table of a recipe, beside the published one.
+"""Write the table of a recipe beside the published figures.
 
     python recipes/table.py recipes/wmt14_en_de/models.tsv --results WORK/results --out table.md
 
-models.tsv: model, size, published BLEU of each test set (-: none), paper. A result is the JSON of
-posattn-score, MODEL.SIZE.TEST.json.
+A row of models.tsv has a model, its size, the published BLEU of each test set (-: none) and the
+paper. A result is the JSON of posattn-score, MODEL.SIZE.TEST.json.
 """
 
 from __future__ import annotations
@@ -30,17 +30,21 @@ NAME = re.compile(r"[\w][\w.-]{0,99}")
 
 @dataclass(frozen=True)
 class Compared(Open):
+    """Says whether a score differs significantly from that of the baseline."""
+
     mark: Text = ""
 
 
 @dataclass(frozen=True)
 class Baseline(Open):
+    """Says how the scores compare with a baseline."""
+
     scores: dict[str, Compared] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Result(Open):
-    """What the table takes from the JSON of posattn-score."""
+    """Says what the table takes from the JSON of posattn-score."""
 
     scores: dict[str, Score]
     baseline: Baseline = field(default_factory=Baseline)
@@ -48,6 +52,8 @@ class Result(Open):
 
 
 class Row(NamedTuple):
+    """Describes a row of the table with its published figures."""
+
     model: str
     size: str
     published: dict[str, str]
@@ -55,7 +61,7 @@ class Row(NamedTuple):
 
 
 def rows(table: str) -> list[Row]:
-    """The rows below the header, whose names are parts of names of files."""
+    """Return the rows below the header, whose names become parts of file names."""
     header, *lines = read_rows(table)
     tests = header[2:-1]
     if not tests or not lines or not all(map(NAME.fullmatch, tests)):
@@ -75,17 +81,18 @@ def rows(table: str) -> list[Row]:
 
 
 def result(folder: Path, row: Row, test: str) -> Result | None:
+    """Return the result of a model on a test set, or None if there is none yet."""
     path = folder / f"{row.model}.{row.size}.{test}.json"
     if not path.exists():
         return None
     found = read_record(Result, path, AGAIN)
     if not {"BLEU", "NIST BLEU"} & set(found.scores):
-        raise InputError(f"{path}: has no BLEU; {AGAIN}")
+        raise InputError(f"{path}: the file has no BLEU; {AGAIN}")
     return found
 
 
 def score(found: Result | None) -> str:
-    """The one to compare: of several references NIST's, else sacrebleu's."""
+    """Return the score to compare with: NIST's of several references, else sacrebleu's."""
     if found is None:
         return NONE
     metric = "NIST BLEU" if "NIST BLEU" in found.scores else "BLEU"
@@ -94,15 +101,18 @@ def score(found: Result | None) -> str:
 
 
 def tokenised(found: Result | None) -> str:
+    """Return the tokenised BLEU as text."""
     scores = found.scores if found else {}
     return f"{scores['tokenised BLEU'].score:.2f}" if "tokenised BLEU" in scores else NONE
 
 
 def million(parameters: float | None) -> str:
+    """Return a number of parameters in millions as text."""
     return f"{parameters / 1e6:.1f}" if parameters else NONE
 
 
 def markdown(table: list[Row], folder: Path) -> Iterator[str]:
+    """Yield the lines of the table."""
     tests = list(table[0].published)
     heads = ["model", "size"]
     for test in tests:
@@ -121,6 +131,7 @@ def markdown(table: list[Row], folder: Path) -> Iterator[str]:
 
 
 def trained(found: dict[str, Result | None]) -> list[str]:
+    """Return the size and the speed of a training, from any of its results."""
     told = (f.training for f in found.values() if f and f.training is not ABSENT)
     training = next(told, Training())
     speed = training.words_per_second
@@ -128,7 +139,7 @@ def trained(found: dict[str, Result | None]) -> list[str]:
 
 
 def signatures(table: list[Row], folder: Path) -> Iterator[str]:
-    """Below the table, once each."""
+    """Yield the signatures of the scores, each once, below the table."""
     seen: dict[str, None] = {}
     for row in table:
         for test in row.published:
@@ -138,16 +149,21 @@ def signatures(table: list[Row], folder: Path) -> Iterator[str]:
                     seen[f"{metric}: `{scores[metric].signature}`"] = None
     if seen:
         yield ""
-        yield "; ".join(seen) + "; ↑ ⇑: better than the first row of the size, p < 0.05, 0.01"
+        yield "; ".join(seen) + (
+            "; ↑ and ⇑ mean better than the first row of the size at p < 0.05 and p < 0.01"
+        )
 
 
 def main() -> None:
+    """Write the table of the recipe."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models")
-    parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--out", required=True)
+    parser.add_argument("models", help="read the rows and the published figures from this file")
+    parser.add_argument(
+        "--results", type=Path, required=True, help="read the scores in this folder"
+    )
+    parser.add_argument("--out", required=True, help="write the table to this file (.md)")
     options = parser.parse_args()
     lines = list(markdown(rows(options.models), options.results))
     with written_whole(options.out) as file:

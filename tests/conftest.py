@@ -1,5 +1,6 @@
 """Options, markers and the small corpora that the tests share."""
 
+import gc
 import os
 import signal
 import sys
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(Path(__file__).parent))  # reference, hand_drawn, commands
+sys.path.insert(0, str(Path(__file__).parent))  # the package `support`
 
 # a shell that starts the tests in the background would have all their programs ignore the keyboard
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,6 +27,14 @@ def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="also run the tests marked long")
 
 
+def pytest_configure(config):
+    """Let the workers of pytest-xdist share what starts their programs."""
+    from support import warm
+
+    if not hasattr(config, "workerinput"):
+        warm.share()
+
+
 LONGEST = "test_the_toy_recipe_shows_what_trees_are_good_for"
 
 
@@ -37,19 +46,40 @@ def pytest_collection_modifyitems(config, items):
         return
     skip = pytest.mark.skip(reason="long: runs with --all")
     for item in items:
-        if "long" in item.keywords:
+        if is_long(item):
             item.add_marker(skip)
+
+
+def pytest_collection_finish(session):
+    """Spare the tests what takes a tenth of their time without any use.
+
+    The garbage collector looks through all that was imported, again and again. Without a GPU torch
+    keeps each seed for later, with a trace of the calls, which are many in a test.
+    """
+    torch = sys.modules.get("torch")
+    if torch and not torch.cuda.is_available():
+        torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = lambda seed: None
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+def is_long(item) -> bool:
+    """Return whether a test runs with --all only; `but` names the cases that always run."""
+    mark = item.get_closest_marker("long")
+    case = item.callspec.id if hasattr(item, "callspec") else None
+    return mark is not None and case not in mark.kwargs.get("but", ())
 
 
 @pytest.fixture(scope="session")
 def toy_data(tmp_path_factory) -> Path:
     """A binarised toy corpus with trees, made by the real steps; shared by all workers.
 
-    Beside the folder `data` lie the texts that it was made from: see commands.make_toy_data.
+    Beside the folder `data` lie the texts that it was made from: see `make_toy_data`.
     """
     from filelock import FileLock
 
-    from commands import make_toy_data
+    from support.commands import make_toy_data
 
     shared = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
@@ -63,10 +93,18 @@ def toy_data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def stanza_models(tmp_path_factory):
-    """Small stanza models, shared by all workers: see parse_toys.StanzaModels."""
-    from parse_toys import StanzaModels
+    """Small stanza models, shared by all workers: see support.parse_toys.StanzaModels."""
+    from support.parse_toys import StanzaModels
 
     shared = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         shared = shared.parent
     return StanzaModels(shared / "stanza")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes a text or lines to a file of this name and returns its path."""
+    from support import files
+
+    return lambda name, content: str(files.write(tmp_path / name, content))

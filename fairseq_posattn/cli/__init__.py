@@ -1,1 +1,1 @@
-"""The installed commands, one module each."""
+"""This room holds the installed commands, one module for each."""

@@ -1,9 +1,9 @@
-"""The average of the parameters of several checkpoints of one training (Vaswani et al. 2017).
+"""Average the parameters of several checkpoints of one training (Vaswani et al. 2017).
 
     posattn-average RUN --last 5 --out RUN/averaged.pt
 
-takes the newest checkpoints of RUN by number of updates (checkpoint_1_1500.pt), or, where there are
-none, by epoch (checkpoint3.pt).
+The newest checkpoints of RUN are taken by number of updates (checkpoint_1_1500.pt) or, where there
+are none of these, by epoch (checkpoint3.pt).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 
 
 def newest(run: str | os.PathLike, count: int) -> list[Path]:
-    """The last `count` checkpoints, oldest first."""
+    """Return the last `count` checkpoints, the oldest first."""
     names = sorted(os.listdir(run))
     for kind in (BY_UPDATES, BY_EPOCH):
         found = sorted((int(m[1]), name) for name in names if (m := kind.fullmatch(name)))
@@ -36,14 +36,14 @@ def newest(run: str | os.PathLike, count: int) -> list[Path]:
             break
     if len(found) < count:
         raise InputError(
-            f"{run}: {len(found)} checkpoints, {count} are to be averaged; train on, or take fewer "
-            "(--last)"
+            f"{run}: there are {len(found)} checkpoints, but {count} are to be averaged; train "
+            "longer, or choose fewer with --last"
         )
     return [Path(run) / name for _, name in found[-count:]]
 
 
 def average(paths: Sequence[str | os.PathLike]) -> dict:
-    """The last checkpoint, with the mean of all in the place of its parameters."""
+    """Return the last checkpoint with the mean of all checkpoints as its parameters."""
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
         checkpoint = load_plain(path)
@@ -57,36 +57,46 @@ def average(paths: Sequence[str | os.PathLike]) -> dict:
 
 
 def check_same_model(sums: dict, model: dict, first, path) -> None:
+    """Refuse a checkpoint whose parameters have other names or sizes than those before it."""
     if not sums:
         return
     for name in sorted(sums.keys() ^ model.keys()):
-        raise InputError(f"{path}: not of the same architecture as {first}: {name} is in one only")
+        raise InputError(
+            f"{path}: the architecture differs from that of {first}: only one of them has {name}; "
+            "average checkpoints of one training"
+        )
     for name, total in sums.items():
         if total.shape != model[name].shape:
             raise InputError(
-                f"{path}: not of the same architecture as {first}: {name} is "
-                f"{tuple(model[name].shape)}, there {tuple(total.shape)}"
+                f"{path}: the architecture differs from that of {first}: {name} is "
+                f"{tuple(model[name].shape)} here, but {tuple(total.shape)} there; "
+                "average checkpoints of one training"
             )
 
 
 def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = command_parser("posattn-average", __doc__)
-    parser.add_argument("run", help="the --save-dir of a training")
+    parser.add_argument("run", help="average checkpoints of this --save-dir of a training")
     parser.add_argument(
-        "--last", type=positive, default=5, help="how many checkpoints (default: %(default)s)"
+        "--last",
+        type=positive,
+        default=5,
+        help="average so many checkpoints, the newest ones (default: %(default)s)",
     )
-    parser.add_argument("--out", required=True)
+    parser.add_argument("--out", required=True, help="write the averaged checkpoint to this file")
     return parser.parse_args()
 
 
 def main() -> None:
+    """Average the checkpoints that the command line names."""
     options = parse_options()
     register_classes()
     paths = newest(options.run, options.last)
     averaged = average(paths)
     averaged.pop("last_optimizer_state", None)
     write(averaged, options.out)
-    print(f"{options.out}: the mean of {', '.join(path.name for path in paths)}")
+    print(f"{options.out} is the mean of {', '.join(path.name for path in paths)}")
 
 
 def command() -> None:

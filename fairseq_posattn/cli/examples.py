@@ -1,4 +1,4 @@
-"""Translate some sentences of binarised data; write them with their trees and attention maps.
+"""Translate some sentences of binarised data, and write them with their trees and attention maps.
 
 posattn-examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out examples.json
 """
@@ -15,31 +15,62 @@ from fairseq_posattn.io.files import write_json
 
 
 def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = command_parser("posattn-examples", __doc__)
-    parser.add_argument("data", metavar="DATA", help="binarised data, with trees where there are")
-    parser.add_argument("--path", type=Path, required=True, help="checkpoint")
+    parser.add_argument("data", metavar="DATA", help="translate sentences of these binarised data")
+    parser.add_argument(
+        "--path", type=Path, required=True, help="translate with the model in this checkpoint"
+    )
     parser.add_argument(
         "--sentences",
         type=int,
         nargs="+",
         required=True,
         metavar="NUMBER",
-        help="from 0, as in fairseq-generate's S-NUMBER",
-    )
-    parser.add_argument("--gen-subset", default="test")
-    parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--lenpen", type=float, default=1.0, help="as fairseq-generate's")
-    parser.add_argument("--out", type=Path, default=Path("examples.json"))
-    parser.add_argument(
-        "--references", metavar="FILE", help="a line a sentence; default: the targets of the data"
+        help="choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",
     )
     parser.add_argument(
-        "--trees", metavar="CONLLU", help="words and relations from here; a tree a sentence"
+        "--user-dir", metavar="FOLDER", help="import classes of your own that the model has"
+    )
+    parser.add_argument("--task", help="take this task of fairseq (default: that of the training)")
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    parser.add_argument(
+        "--gen-subset",
+        default="test",
+        metavar="NAME",
+        help="choose the subset of the data (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--beam", type=int, default=5, help="set the size of the beam (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        default=1.0,
+        help="set the length penalty of fairseq-generate (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("examples.json"),
+        help="write the examples to this file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--references",
+        metavar="FILE",
+        help="read references from here, a line for each sentence (default: the targets of the "
+        "data)",
+    )
+    parser.add_argument(
+        "--trees",
+        metavar="CONLLU",
+        help="read words and relations from here, a tree for each sentence",
     )
     return parser.parse_args()
 
 
 def main() -> None:
+    """Translate the sentences and write the examples."""
     options = parse_options()
     write_json(options.out, examples(options), ensure_ascii=False, indent=1)
 

@@ -1,4 +1,4 @@
-"""CoNLL-U -> OUT.words and OUT.parents, one sentence a line.
+"""Extract words and parents from CoNLL-U to OUT.words and OUT.parents, one sentence in each line.
 
 posattn-extract train.conllu.xz --out work/train
 """
@@ -12,34 +12,37 @@ from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
 
 def parse_options() -> argparse.Namespace:
+    """Read the options of the command line."""
     parser = command_parser("posattn-extract", __doc__)
     parser.add_argument(
         "treebanks",
         nargs="+",
         metavar="CONLLU",
-        help="CoNLL-U, plain, .gz, .xz or .zst; several are joined",
+        help="read these treebanks, which are joined; .gz, .xz and .zst are read",
     )
-    parser.add_argument("--out", required=True, help="where to write: OUT.words and OUT.parents")
+    parser.add_argument("--out", required=True, help="write the files OUT.words and OUT.parents")
     parser.add_argument(
         "--tokens",
         action="store_true",
-        help="write words as the text has them: multiword tokens (im), not their words (in dem)",
+        help="write words as the text has them (im), and not as the tree has them (in dem)",
     )
     parser.add_argument(
         "--several-roots",
         choices=SEVERAL_ROOTS,
         default="error",
-        help="several roots: an error (default), or the first stays and the others hang from it",
+        help="if a tree has several roots, stop with an error (default), or keep the first and "
+        "make the others its children",
     )
     return parser.parse_args()
 
 
 def main() -> None:
+    """Extract the treebanks that the command line names."""
     options = parse_options()
     found = extract(options.treebanks, options.out, options.several_roots, options.tokens)
     print(
-        f"{options.out}: {found.sentences} sentences, {found.words} words, "
-        f"{found.without_tree} sentences without a tree"
+        f"{options.out}: {found.words} words of {found.sentences} sentences were written; "
+        f"{found.without_tree} of these have no tree"
     )
 
 

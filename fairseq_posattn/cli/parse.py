@@ -1,9 +1,9 @@
-r"""Text -> CoNLL-U: one tree for each line, always, in the same order.
+r"""Parse a text to CoNLL-U, with exactly one tree for each line, in the same order.
 
     posattn-parse train.en --lang en --model-dir stanza_resources \
         --out work/train.conllu.xz --workers 4
 
-Killed at any moment, the same command goes on where it was.
+If the command is killed, run it again, and it goes on where it was.
 """
 
 import argparse
@@ -17,37 +17,50 @@ from fairseq_posattn.text.parser_settings import ParserSettings
 
 
 def parse_options() -> argparse.Namespace:
+    """Read the options of the command line."""
     parser = command_parser("posattn-parse", __doc__)
-    parser.add_argument("text", help="one sentence a line; plain, .gz, .xz or .zst")
-    parser.add_argument("--out", required=True, help=".conllu, .conllu.xz or .conllu.zst")
+    parser.add_argument(
+        "text", help="parse this file, with one sentence in each line; .gz, .xz and .zst are read"
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        help="write the trees here; the name ends in .conllu, .conllu.xz or .conllu.zst",
+    )
     group = parser.add_argument_group("parser")
     add_parser_options(group, lang="en")
-    group.add_argument("--trees", metavar="CONLLU", help="with --parser conllu: the trees")
+    group.add_argument(
+        "--trees", metavar="CONLLU", help="with --parser conllu: take the trees of this file"
+    )
     group.add_argument(
         "--tokenized",
         action="store_true",
-        help="words are separated by spaces; else stanza tokenises the line",
+        help="split the lines at spaces and tabs; without it, stanza tokenises them",
     )
-    group = parser.add_argument_group("at size")
+    group = parser.add_argument_group("large corpora")
     add_cluster_options(group)
     group.add_argument(
-        "--wait", action="store_true", help="slurm: end when the result is there, not before"
+        "--wait", action="store_true", help="slurm: wait until the result is there, then end"
     )
     group.add_argument(
-        "--keep-parts", action="store_true", help="keep OUT.parts, the shards, at the end"
+        "--keep-parts", action="store_true", help="keep the shards in OUT.parts at the end"
     )
     return parser.parse_args()
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:
+    """Return the settings of the parser, or refuse options that contradict each other."""
     if (options.parser == "conllu") != (options.trees is not None):
-        raise InputError("--parser conllu and --trees FILE.conllu go together")
+        raise InputError(
+            "--parser conllu and --trees FILE.conllu need each other; give both or none"
+        )
     return ParserSettings(
         **{name: getattr(options, name) for name in ParserSettings.__dataclass_fields__}
     )
 
 
 def main() -> None:
+    """Parse the text that the command line names."""
     options = parse_options()
     settings = settings_of(options)
     from fairseq_posattn.parsing.run import parse

@@ -1,10 +1,10 @@
-r"""Raw parallel text -> a data directory for structured_translation, in one command.
+r"""Make a data directory for structured_translation from raw parallel text.
 
     posattn-prepare --source en --target de --train raw/train --valid raw/val \
         --test raw/test --model-dir stanza_resources --symbols 8000 --out data
 
-reads raw/train.en, raw/train.de and so on. Killed at any moment, the same command goes on where it
-was. The choices are stored in data/prepare.json, and new text is prepared by them.
+reads raw/train.en, raw/train.de and so on. If the command is killed, run it again, and it goes on
+where it was. The choices are stored in data/prepare.json, by which new text is prepared, too.
 """
 
 import argparse
@@ -20,15 +20,27 @@ from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 
 
 def parse_options() -> argparse.Namespace:
+    """Read the options of the command line."""
     parser = command_parser("posattn-prepare", __doc__)
     add = parser.add_argument
-    add("--source", required=True, help="source language: the last part of the names")
-    add("--target", required=True, help="target language")
-    add("--train", required=True, metavar="PREFIX", help="PREFIX.SOURCE, PREFIX.TARGET")
-    add("--valid", metavar="PREFIX")
-    add("--test", metavar="PREFIX", nargs="+", default=[], help="test, test1, ... of the data")
-    add("--out", required=True, type=Path, help="the data directory")
-    add("--work", type=Path, help="for the files between the steps (default: OUT.work)")
+    add("--source", required=True, help="translate from this language, in which file names end")
+    add("--target", required=True, help="translate into this language, in which file names end")
+    add(
+        "--train",
+        required=True,
+        metavar="PREFIX",
+        help="train on the texts PREFIX.SOURCE and PREFIX.TARGET",
+    )
+    add("--valid", metavar="PREFIX", help="validate on the texts of this prefix")
+    add(
+        "--test",
+        metavar="PREFIX",
+        nargs="+",
+        default=[],
+        help="test on the texts of these prefixes, which become the splits test, test1 and so on",
+    )
+    add("--out", required=True, type=Path, help="write the data into this directory")
+    add("--work", type=Path, help="keep the files between the steps here (default: OUT.work)")
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
     add_cluster_options(parser.add_argument_group("where the source is parsed"))
@@ -38,55 +50,109 @@ def parse_options() -> argparse.Namespace:
 
 
 def add_text_options(group) -> None:
+    """Add the options that say how text becomes words."""
     add = group.add_argument
-    add("--no-normalize", action="store_true", help="leave punctuation as it is")
+    add("--no-normalize", action="store_true", help="leave the punctuation as it is")
     add(
         "--tokenize",
         choices=TOKENIZERS,
         default="stanza",
-        help="words of the source: stanza's (default), those of moses, or separated by spaces",
+        help="tokenise the source by stanza (default) or by Moses, or split it at spaces",
     )
     add(
         "--target-tokenize",
         choices=("moses", "spaces"),
         default="moses",
-        help="words of the target, for subword-nmt (default: %(default)s)",
+        help="with subword-nmt: tokenise the target by Moses, or split it at spaces (default: "
+        "%(default)s)",
     )
 
 
 def add_piece_options(group) -> None:
+    """Add the options that say how words become pieces and data."""
     add = group.add_argument
-    add("--segmenter", choices=SEGMENTERS, default="subword-nmt", help="default: %(default)s")
-    add("--symbols", type=positive, default=32000, help="merges, or pieces (default: %(default)s)")
+    add(
+        "--segmenter",
+        choices=SEGMENTERS,
+        default="subword-nmt",
+        help="split words into pieces with this program (default: %(default)s)",
+    )
+    add(
+        "--symbols",
+        type=positive,
+        default=32000,
+        help="learn this many merges of subword-nmt, or pieces of sentencepiece (default: "
+        "%(default)s)",
+    )
     add(
         "--min-frequency",
         type=positive,
         default=2,
-        help="of a pair to merge (default: %(default)s)",
+        help="with subword-nmt: merge only pairs that occur at least this often (default: "
+        "%(default)s)",
     )
-    add("--model-type", choices=("unigram", "bpe"), default="unigram", help="of sentencepiece")
-    add("--character-coverage", type=float, default=0.9995, help="of sentencepiece")
-    add("--separate", action="store_true", help="pieces and dictionary of each language alone")
+    add(
+        "--model-type",
+        choices=("unigram", "bpe"),
+        default="unigram",
+        help="with sentencepiece: learn a model of this type (default: %(default)s)",
+    )
+    add(
+        "--character-coverage",
+        type=float,
+        default=0.9995,
+        help="with sentencepiece: cover this share of all characters (default: %(default)s)",
+    )
+    add(
+        "--separate",
+        action="store_true",
+        help="learn pieces and a dictionary for each language separately",
+    )
     add(
         "--shards",
         type=positive,
         default=1,
-        help="folders of data, OUT/shard0 and so on: fairseq then holds one of them at a time, "
-        "which very large corpora need (default: %(default)s)",
+        help="make this many data folders, OUT/shard0 and so on, of which fairseq holds one at a "
+        "time; very large corpora need them (default: %(default)s)",
     )
-    add("--binarize-workers", type=positive, default=1, help="processes of fairseq-preprocess")
+    add(
+        "--binarize-workers",
+        type=positive,
+        default=1,
+        help="binarise with this many processes of fairseq-preprocess (default: %(default)s)",
+    )
 
 
 def add_limits(group) -> None:
+    """Add the options that say which training pairs are kept."""
     add = group.add_argument
-    add("--min-length", type=int, default=1, help="in pieces (default: %(default)s)")
-    add("--max-length", type=int, default=250, help="in pieces (default: %(default)s)")
-    add("--max-ratio", type=float, default=3.0, help="longer to shorter (default: %(default)s)")
+    add(
+        "--min-length",
+        type=int,
+        default=1,
+        help="drop pairs with a side of fewer pieces (default: %(default)s)",
+    )
+    add(
+        "--max-length",
+        type=int,
+        default=250,
+        help="drop pairs with a side of more pieces (default: %(default)s)",
+    )
+    add(
+        "--max-ratio",
+        type=float,
+        default=3.0,
+        help="drop pairs in which one side is more than this many times longer (default: "
+        "%(default)s)",
+    )
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:
+    """Return the settings of the parser, or refuse options that contradict each other."""
     if options.tokenize == "stanza" and options.parser != "stanza":
-        raise InputError("--tokenize stanza needs --parser stanza: take --tokenize spaces or moses")
+        raise InputError(
+            "--tokenize stanza needs --parser stanza; choose --tokenize spaces or moses"
+        )
     return ParserSettings(
         parser=options.parser,
         lang=options.lang or options.source,
@@ -101,6 +167,7 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
 
 
 def main() -> None:
+    """Prepare the data that the command line describes."""
     options = parse_options()
     settings = settings_of(options)
     from fairseq_posattn.preparation.job import Corpus, Job, Learning, Limits

@@ -1,14 +1,14 @@
-r"""Words, parents and pieces -> trees, one sentence a line, `parent:pieces` for each word.
+r"""Project trees onto pieces: read words, parents and pieces, and write trees.
+
+Each line is a sentence with `parent:pieces` for each word. Either of these commands writes
+work/train.en.trees, where posattn-binarize looks for it. The second one is for pieces of
+sentencepiece, which come from untokenised text:
 
     posattn-project --words work/train.words --parents work/train.parents \
         --pieces work/train.en
 
-or, with pieces of sentencepiece, which come from the untokenised text,
-
     posattn-project --words work/train.words --parents work/train.parents \
         --pieces work/train.en --text train.txt --sentencepiece work/model
-
-writes work/train.en.trees, where posattn-binarize looks for it.
 """
 
 import argparse
@@ -21,38 +21,48 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_options() -> argparse.Namespace:
+    """Read the options of the command line."""
     parser = command_parser("posattn-project", __doc__)
-    parser.add_argument("--words", required=True, help="words of the trees (from posattn-extract)")
     parser.add_argument(
-        "--parents", required=True, help="parents of the words (from posattn-extract)"
+        "--words", required=True, help="read the words that posattn-extract wrote to this file"
     )
     parser.add_argument(
-        "--pieces", required=True, help="pieces of the same sentences (from posattn-segment)"
+        "--parents", required=True, help="read the parents that posattn-extract wrote to this file"
     )
-    parser.add_argument("--sentencepiece", metavar="MODEL", help="the model that made the pieces")
-    parser.add_argument("--text", help="with --sentencepiece: the lines that it segmented")
-    parser.add_argument("--out", help="where to write the trees (default: PIECES.trees)")
+    parser.add_argument(
+        "--pieces", required=True, help="read the pieces that posattn-segment wrote to this file"
+    )
+    parser.add_argument(
+        "--sentencepiece", metavar="MODEL", help="the pieces were made by this model"
+    )
+    parser.add_argument(
+        "--text", help="with --sentencepiece: the lines of this file were segmented by the model"
+    )
+    parser.add_argument("--out", help="write the trees to this file (default: PIECES.trees)")
     parser.add_argument(
         "--separator",
         default=SEPARATOR,
-        help="ends a piece that its word goes on after (default: %(default)s)",
+        help="this marks the end of a piece that is joined to the next (default: %(default)s)",
     )
     parser.add_argument(
         "--several-roots",
         choices=SEVERAL_ROOTS,
         default="error",
-        help="an error (default), or keep the first root",
+        help="if a tree has several roots, stop with an error (default), or keep the first and "
+        "make the others its children",
     )
     parser.add_argument(
         "--missing-tree",
         choices=MISSING_TREE,
         default="error",
-        help="no tree: an error (default), or a flat one, each word a child of the first",
+        help="if a sentence has no tree, stop with an error (default), or write a flat tree, in "
+        "which each word is a child of the first",
     )
     return parser.parse_args()
 
 
 def main() -> None:
+    """Project the trees that the command line names."""
     options = parse_options()
     settings = {name: value for name, value in vars(options).items() if name != "out"}
     project(ProjectionInputs(**settings), options.out or f"{options.pieces}.trees")

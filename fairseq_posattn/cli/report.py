@@ -17,14 +17,25 @@ from fairseq_posattn.io.visible import visible
 
 
 def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = command_parser("posattn-report", __doc__)
-    parser.add_argument("systems", nargs="+", metavar="JSON", help="written by posattn-score")
-    parser.add_argument("--out", type=Path, required=True, help="the page to write (.html)")
-    parser.add_argument("--title", default=TITLE)
+    parser.add_argument(
+        "systems",
+        nargs="+",
+        metavar="JSON",
+        help="compare the systems in these files of posattn-score",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, help="write the page to this file (.html)"
+    )
+    parser.add_argument(
+        "--title", default=TITLE, help="set the title of the page (default: %(default)s)"
+    )
     return parser.parse_args()
 
 
 def main() -> None:
+    """Write the report that the command line asks for."""
     options = parse_options()
     text = page(read_systems(options.systems), visible(options.title))
     with written_whole(options.out) as file:

@@ -1,4 +1,4 @@
-"""Score a translation of a test set, and say where it differs from a baseline.
+"""Score a translation of a test set, and compare it with a baseline.
 
 posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --json OUT
 """
@@ -14,6 +14,7 @@ from fairseq_posattn.io.records import as_document
 
 
 def main() -> None:
+    """Score the translation, print the scores and write the JSON."""
     args = parse_arguments()
     result = scored_system(args)
     if args.json:

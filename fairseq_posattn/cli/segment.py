@@ -1,14 +1,14 @@
-"""Lines -> pieces: learn how to split them, then split them.
+"""Split lines into pieces: learn from a text how to split it, then split texts.
 
 With byte-pair encoding of words (subword-nmt):
 
-posattn-segment learn work/train.words work/train.de.words --codes work/codes
-posattn-segment apply work/train.words --codes work/codes --out work/train.en
+    posattn-segment learn work/train.words work/train.de.words --codes work/codes
+    posattn-segment apply work/train.words --codes work/codes --out work/train.en
 
 or with sentencepiece, on text that need not be tokenised:
 
-posattn-segment learn train.en train.de --sentencepiece work/model
-posattn-segment apply train.en --sentencepiece work/model --out work/train.en
+    posattn-segment learn train.en train.de --sentencepiece work/model
+    posattn-segment apply train.en --sentencepiece work/model --out work/train.en
 """
 
 import argparse
@@ -27,68 +27,82 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_options() -> argparse.Namespace:
+    """Read the options of the command line."""
     parser = command_parser("posattn-segment", __doc__)
     steps = parser.add_subparsers(required=True)
     _add_learn(
-        steps.add_parser("learn", help="learn the merges from one text, or from several together")
+        steps.add_parser("learn", help="learn a segmenter from one text, or from several together")
     )
-    _add_apply(steps.add_parser("apply", help="split the words of a text"))
+    _add_apply(steps.add_parser("apply", help="split the lines of a text into pieces"))
     return parser.parse_args()
 
 
 def _add_learn(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("texts", nargs="+", help="one sentence a line")
-    _add_segmenter(parser, "where to write")
+    parser.add_argument("texts", nargs="+", help="learn from these files, a sentence in each line")
+    _add_segmenter(parser, "write")
     parser.add_argument(
         "--symbols",
         type=int,
         default=32000,
-        help="how many merges, or pieces of sentencepiece (default: %(default)s)",
+        help="learn this many merges of subword-nmt, or pieces of sentencepiece (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--min-frequency",
         type=int,
         default=2,
-        help="merge only pairs that occur as often (default: %(default)s)",
+        help="with --codes: merge only pairs that occur at least this often (default: %(default)s)",
     )
     parser.add_argument(
         "--model-type",
         choices=SENTENCEPIECE_MODELS,
         default="unigram",
-        help="of sentencepiece (default: %(default)s)",
+        help="with --sentencepiece: learn a model of this type (default: %(default)s)",
     )
     parser.add_argument(
         "--character-coverage",
         type=float,
         default=0.9995,
-        help="of sentencepiece (default: %(default)s; 1.0 for small alphabets)",
+        help="with --sentencepiece: cover this share of all characters (default: %(default)s; "
+        "1.0 suits small alphabets)",
     )
     parser.set_defaults(step=_learn)
 
 
 def _add_apply(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", help="one sentence a line")
-    _add_segmenter(parser, "what was learnt:")
-    parser.add_argument("--out", required=True, help="where to write the pieces")
+    parser.add_argument("text", help="split this file, with a sentence in each line")
+    _add_segmenter(parser, "read")
+    parser.add_argument("--out", required=True, help="write the pieces to this file")
     parser.add_argument(
         "--separator",
         default=SEPARATOR,
-        help="ends a piece that its word goes on after (default: %(default)s)",
+        help="with --codes: this marks the end of a piece that is joined to the next (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--vocabulary",
-        help="split further until all pieces are in this list (from subword-nmt get-vocab)",
+        metavar="FILE",
+        help="with --codes: split pieces further until this file has them; subword-nmt get-vocab "
+        "writes it",
     )
     parser.add_argument(
-        "--vocabulary-threshold", type=int, help="and occur there at least as often"
+        "--vocabulary-threshold",
+        type=int,
+        metavar="COUNT",
+        help="with --vocabulary: split pieces further that occur there less often",
     )
     parser.set_defaults(step=_apply)
 
 
-def _add_segmenter(parser: argparse.ArgumentParser, what: str) -> None:
+def _add_segmenter(parser: argparse.ArgumentParser, verb: str) -> None:
     either = parser.add_mutually_exclusive_group(required=True)
-    either.add_argument("--codes", help=f"{what} the merges of subword-nmt")
-    either.add_argument("--sentencepiece", metavar="MODEL", help=f"{what} a sentencepiece model")
+    place = "from" if verb == "read" else "to"
+    either.add_argument(
+        "--codes", metavar="FILE", help=f"{verb} the merges of subword-nmt {place} this file"
+    )
+    either.add_argument(
+        "--sentencepiece", metavar="FILE", help=f"{verb} a sentencepiece model {place} this file"
+    )
 
 
 def _learn(options: argparse.Namespace) -> None:
@@ -106,7 +120,9 @@ def _learn(options: argparse.Namespace) -> None:
 
 def _apply(options: argparse.Namespace) -> None:
     if options.sentencepiece and options.vocabulary:
-        raise InputError("--vocabulary belongs to --codes; sentencepiece has its own")
+        raise InputError(
+            "--vocabulary belongs to --codes, and a sentencepiece model has its own; leave it out"
+        )
     if options.sentencepiece:
         segmenter: Segmenter = SentencePiece(options.sentencepiece)
     else:
@@ -118,6 +134,7 @@ def _apply(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    """Learn or apply a segmenter, as the command line says."""
     options = parse_options()
     options.step(options)
 

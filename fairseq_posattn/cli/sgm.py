@@ -1,4 +1,4 @@
-"""Write the segments of a file of NIST's form as plain lines.
+"""Write the segments of a file in NIST's format as plain lines.
 
 posattn-sgm FILE --out TEXT
 """
@@ -16,22 +16,29 @@ from fairseq_posattn.io.command_line import run
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = command_parser("posattn-sgm", __doc__)
-    parser.add_argument("file", help="source, references or translations, .sgm or .xml")
-    parser.add_argument("--out", required=True, help="one segment a line")
+    parser.add_argument(
+        "file", help="read sources, references or translations from this file (.sgm or .xml)"
+    )
+    parser.add_argument("--out", required=True, help="write one segment a line to this file")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--set", metavar="ID", help="which one of several sets (sysid)")
-    which.add_argument("--first", action="store_true", help="the first one of several sets")
-    parser.add_argument("--like", metavar="SOURCE", help="in the order of this file's segments")
+    which.add_argument("--set", metavar="ID", help="choose one of several sets by its sysid")
+    which.add_argument("--first", action="store_true", help="choose the first one of several sets")
+    parser.add_argument(
+        "--like", metavar="SOURCE", help="write the segments in the order of this file"
+    )
     return parser.parse_args(arguments)
 
 
 def write_lines(lines: Iterable[str], path: str | Path) -> None:
+    """Write lines to a file that appears when it is complete."""
     with written_whole(path) as file:
         file.writelines(f"{line}\n" for line in lines)
 
 
 def main() -> None:
+    """Write the lines of the chosen set."""
     args = parse_arguments()
     found = read_sets(args.file)[0] if args.first else read_set(args.file, args.set)
     lines = found.in_order_of(read_set(args.like)) if args.like else found.texts.values()

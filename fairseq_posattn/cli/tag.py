@@ -1,9 +1,9 @@
-"""posattn-tag: tags new text with a trained tagger.
+"""Tag new text with a trained tagger.
 
     posattn-tag checkpoints/checkpoint_best.pt < text > tagged
 
-Text is one sentence a line, words between spaces, or CoNLL-U, whose column of tags is filled and
-whose other columns stay as they are.
+The text has one sentence in each line, with words between spaces. Or it is CoNLL-U, whose column of
+tags is filled, and whose other columns stay as they are.
 """
 
 from __future__ import annotations
@@ -28,50 +28,69 @@ if TYPE_CHECKING:
 
 
 def parser() -> ArgumentParser:
+    """Make the parser of the command line."""
     parser = command_parser("posattn-tag", __doc__)
-    parser.add_argument("model", metavar="MODEL", help="a checkpoint of --task tagging")
-    parser.add_argument("--text", metavar="FILE", help="default: standard input")
+    parser.add_argument("model", metavar="MODEL", help="tag with this checkpoint of --task tagging")
     parser.add_argument(
-        "--out", metavar="FILE", help="appears when it is complete; default: standard output"
+        "--text", metavar="FILE", help="read the text from this file (default: stdin)"
     )
     parser.add_argument(
-        "--data", metavar="DIR", help="where its dictionaries are now (default: as in training)"
+        "--out",
+        metavar="FILE",
+        help="write to this file, which appears when it is complete (default: stdout)",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="read the dictionaries from this folder (default: the one of the training)",
     )
     parser.add_argument(
         "--format",
         choices=["pairs", "tags"],
-        help="of tagged plain text: word_TAG (default), or the tags alone",
+        help="write plain text as word_TAG (default), or write the tags alone",
     )
-    parser.add_argument("--batch-size", type=int, default=64, help="sentences (default: 64)")
+    parser.add_argument(
+        "--batch-size", type=int, default=64, help="tag this many sentences at once (default: 64)"
+    )
     parser.add_argument(
         "--buffer-size",
         type=int,
         default=2000,
-        help="sentences that are read before they are tagged, those of like length together "
-        "(default: 2000; 1 answers each line at once)",
+        help="read this many sentences before tagging them, so that batches can be made of "
+        "similar lengths (default: 2000; 1 answers each line at once)",
     )
-    parser.add_argument("--cpu", action="store_true", help="also where there is a GPU")
+    parser.add_argument(
+        "--user-dir", metavar="FOLDER", help="import classes of your own that the model has"
+    )
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     return parser
 
 
 class TextTagger:
-    """A trained model with its dictionaries."""
+    """A tagger has a trained model with its dictionaries."""
 
-    def __init__(self, path: str, data: str | None = None, cpu: bool = False):
+    def __init__(
+        self, path: str, data: str | None = None, cpu: bool = False, user_dir: str | None = None
+    ):
         import torch
         from fairseq import checkpoint_utils, utils
 
         from fairseq_posattn import plugin  # noqa: F401
+        from fairseq_posattn.glue.user_dir import import_user_dir
 
+        import_user_dir(user_dir)
         if not Path(path).is_file():
-            raise InputError(f"{path}: no such file; name a checkpoint, such as checkpoint_best.pt")
+            raise InputError(
+                f"{path}: there is no such file; name a checkpoint, such as checkpoint_best.pt"
+            )
         state = load_state(path)
         task = state["cfg"]["task"]
         task["data"] = data or task["data"]
         task["curve"] = None
         if not Path(task["data"]).is_dir():
             raise InputError(
-                f"{task['data']}: the data of this model are not there; say where with --data"
+                f"{task['data']}: the data of this model are not there; name their folder with "
+                "--data"
             )
         models, _, self.task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
         self.vocabulary = self.task.vocabulary
@@ -82,7 +101,7 @@ class TextTagger:
         self.move = utils.move_to_cuda if self.cuda else lambda sample: sample
 
     def tags(self, sentences: Sequence[Sequence[str]], batch_size: int = 64) -> list[list[str]]:
-        """The tags of sentences of any length."""
+        """Return the tags of sentences of any length."""
         pieces = [
             (k, piece)
             for k, words in enumerate(sentences)
@@ -94,6 +113,7 @@ class TextTagger:
         return tags
 
     def tags_of_pieces(self, pieces: list[tuple[int, Sequence[str]]], batch_size: int) -> list:
+        """Return the tags of parts of sentences, none longer than the model admits."""
         import torch
 
         from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
@@ -115,7 +135,7 @@ class TextTagger:
 
 
 def load_state(path: str) -> dict:
-    """A checkpoint of the task tagging."""
+    """Load a checkpoint, and refuse one of another task than tagging."""
     from fairseq import checkpoint_utils
 
     try:
@@ -123,23 +143,30 @@ def load_state(path: str) -> dict:
         task = state["cfg"]["task"]["_name"]
     except OSError:
         raise
-    except Exception as error:  # whatever the unpacking of another file ends with
-        raise InputError(f"{path}: cannot be loaded as a checkpoint: {error}") from error
+    except Exception as error:  # a file of another kind can raise anything here
+        raise InputError(
+            f"{path}: the file cannot be loaded as a checkpoint ({error}); name another one"
+        ) from error
     if task != "tagging":
-        raise InputError(f"{path}: is a model of the task '{task}', not of 'tagging'")
+        raise InputError(
+            f"{path}: this is a model of the task '{task}'; name one of the task 'tagging'"
+        )
     return state
 
 
 def main() -> None:
+    """Tag the text that the command line names."""
     args = parser().parse_args()
     from fairseq_posattn.tagging.text import read_text
 
     if min(args.batch_size, args.buffer_size) < 1:
-        raise InputError("--batch-size and --buffer-size: at least 1")
-    logging.basicConfig(format="%(levelname)s | %(name)s | %(message)s")  # before fairseq's own
+        raise InputError("--batch-size and --buffer-size must be at least 1; give a larger number")
+    logging.basicConfig(
+        format="%(levelname)s | %(name)s | %(message)s"
+    )  # fairseq sets its own later
     if args.out:
         refuse_unwritable(Path(args.out))
-    tagger = TextTagger(args.model, args.data, args.cpu)
+    tagger = TextTagger(args.model, args.data, args.cpu, args.user_dir)
     column = tagger.vocabulary.settings.column
     with contextlib.ExitStack() as stack:
         text = stack.enter_context(open_to_read(args.text)) if args.text else sys.stdin.buffer
@@ -152,6 +179,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def writer(path: str | None):
+    """Yield a function that writes to a file, or to standard output at once."""
     if path:
         with written_whole(path) as file:
             yield file.write
@@ -165,6 +193,7 @@ def writer(path: str | None):
 
 
 def buffers(sentences: Iterable, size: int) -> Iterator[list]:
+    """Yield the sentences in lists of at most `size`."""
     buffer = []
     for sentence in sentences:
         buffer.append(sentence)

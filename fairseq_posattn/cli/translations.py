@@ -22,17 +22,33 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = command_parser("posattn-translations", __doc__)
-    parser.add_argument("data", help="folder of the binarised data")
-    parser.add_argument("logs", nargs="+", help="outputs of fairseq-generate: all shards of a run")
-    parser.add_argument("--out", required=True, help="one translation a line")
-    parser.add_argument("--sources", metavar="OUT", help="also write the pieces of the sources")
-    parser.add_argument("--separator", default=SEPARATOR, help="mark of pieces: @@ or \u2581")
-    parser.add_argument("--detokenize", metavar="LANG", help="by Moses, for this language")
+    parser.add_argument(
+        "data", help="name the folder of the binarised data, which says how pieces become text"
+    )
+    parser.add_argument(
+        "logs", nargs="+", help="read these outputs of fairseq-generate, all shards of a run"
+    )
+    parser.add_argument("--out", required=True, help="write one translation a line to this file")
+    parser.add_argument(
+        "--sources", metavar="OUT", help="write the pieces of the sources to this file, too"
+    )
+    parser.add_argument(
+        "--separator",
+        default=SEPARATOR,
+        help="name the mark of pieces, @@ or \u2581, if the data do not (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--detokenize",
+        metavar="LANG",
+        help="detokenise with Moses for this language, if the data do not say how",
+    )
     return parser.parse_args(arguments)
 
 
 def main() -> None:
+    """Write the translations, and the sources if they are asked for."""
     args = parse_arguments()
     if args.detokenize and text_pipeline.exists(args.data):
         raise InputError(
@@ -42,7 +58,7 @@ def main() -> None:
     logs = read_texts(args.logs)
     texts = [(args.sources, outputs_of(logs, "S"))] if args.sources else []
     translations = [decode(pieces) for pieces in outputs_of(logs)]
-    write([*texts, (args.out, translations)])  # it takes its name last
+    write([*texts, (args.out, translations)])  # the last file gets its name last
 
 
 def command() -> None:

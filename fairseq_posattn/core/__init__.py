@@ -1,1 +1,1 @@
-"""The tensor code: torch only, without fairseq."""
+"""The core is the tensor code of the package; it needs torch only and knows nothing of fairseq."""

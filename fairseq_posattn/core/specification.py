@@ -1,17 +1,18 @@
-"""The grammar that describes a model in one line: 'relative(max=16)@0-2 + tree_relative'.
+"""A specification describes a model in one line: 'relative(max=16)@0-2 + tree_relative'.
 
 Terms are joined by '+'; a term is a name, options in brackets, and the layers after '@'. Layers and
-heads are counted from 0 and written as '3', '0-2', '0|3' or '0-2|5'.
+heads are counted from 0 and written as '3', '0-2', '0|3' or '0-2|5'. `option_values` says how the
+values of options are written.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairseq_posattn.core.option_values import expected, kinds_of, read, write
 from fairseq_posattn.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,12 +25,19 @@ TERM = re.compile(r"(?P<name>[a-z]\w*)\s*(\((?P<options>[^()]*)\))?\s*(@\s*(?P<l
 
 
 class SpecificationError(InputError):
-    """A specification that cannot work: says what is wrong and what would be right."""
+    """A specification has an error; the message says what is wrong and what would be right."""
+
+
+class UnknownNameError(SpecificationError):
+    """Nothing has been registered under a name, at least not in this program."""
+
+    kind = "class"  # of what was looked for, as 'position'
+    name = ""
 
 
 @dataclass(frozen=True)
 class Term:
-    """One mechanism as written: its name, its options as strings, its layers (None: all)."""
+    """A term is a mechanism as it is written: name, options as strings, layers (None: all)."""
 
     name: str
     options: Mapping[str, str]
@@ -37,17 +45,18 @@ class Term:
 
 
 def parse(text: str) -> list[Term]:
-    """The terms of a specification, in order; an empty one has none."""
+    """Return the terms of a specification in their order; an empty one has none."""
     text = text.strip()
     return [parse_term(part, text) for part in split_terms(text)] if text else []
 
 
 def split_terms(text: str) -> list[str]:
-    """Split at every '+' outside of brackets."""
+    """Return the parts of a specification, which it splits at every '+' outside of brackets."""
     return [part.strip() for part in re.split(r"\+(?![^(]*\))", text)]
 
 
 def parse_term(part: str, whole: str) -> Term:
+    """Return the term that a part of a specification describes; errors show both."""
     match = TERM.fullmatch(part)
     if match is None:
         raise SpecificationError(
@@ -59,6 +68,7 @@ def parse_term(part: str, whole: str) -> Term:
 
 
 def parse_options(text: str, part: str) -> dict[str, str]:
+    """Return the options of 'name=value, name=value'; errors show the part that it stands in."""
     options: dict[str, str] = {}
     for pair in filter(None, (piece.strip() for piece in text.split(","))):
         key, equals, value = (piece.strip() for piece in pair.partition("="))
@@ -71,7 +81,7 @@ def parse_options(text: str, part: str) -> dict[str, str]:
 
 
 def parse_numbers(text: str) -> tuple[int, ...]:
-    """'0-2|5' -> (0, 1, 2, 5)."""
+    """Return the numbers that a text lists: (0, 1, 2, 5) for '0-2|5'."""
     numbers: set[int] = set()
     for part in text.replace(" ", "").split("|"):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
@@ -83,7 +93,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 
 def format_numbers(numbers: tuple[int, ...]) -> str:
-    """(0, 1, 2, 5) -> '0-2|5'."""
+    """Return the text that lists the numbers: '0-2|5' for (0, 1, 2, 5)."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:
@@ -94,48 +104,53 @@ def format_numbers(numbers: tuple[int, ...]) -> str:
 
 
 def lookup(term: Term, table: Mapping[str, type[Kind]], kind: str) -> type[Kind]:
-    if term.name not in table:
+    """Return the class that a term names in the table of its kind, as 'position'."""
+    return registered(term.name, table, kind)
+
+
+def registered(name: str, table: Mapping[str, type[Kind]], kind: str) -> type[Kind]:
+    """Return the class of a name, or raise an error that lists all names."""
+    if name not in table:
         known = ", ".join(sorted(table)) or "none"
-        raise SpecificationError(f"no {kind} is called '{term.name}'; there are: {known}")
-    return table[term.name]
+        error = UnknownNameError(
+            f"no {kind} is called '{name}'; there are: {known}; "
+            "--user-dir FOLDER brings in those of your own"
+        )
+        error.kind, error.name = kind, name
+        raise error
+    return table[name]
 
 
 def make_options(term: Term, options_class: type[Options]) -> Options:
-    """The options dataclass filled from the term's strings; unknown keys are refused."""
-    fields = {field.name: field for field in dataclasses.fields(options_class)}
+    """Return the options that a term writes; refuse what the dataclass does not have."""
+    kinds = kinds_of(options_class)
     values: dict[str, Any] = {}
     for key, text in term.options.items():
-        if key not in fields:
-            known = ", ".join(fields) or "no options"
+        if key not in kinds:
+            known = ", ".join(kinds) or "no options"
             raise SpecificationError(f"'{term.name}' has no option '{key}'; it has: {known}")
-        values[key] = convert(text, fields[key].default, f"{term.name}({key}={text})")
+        values[key] = convert(text, kinds[key], f"{term.name}({key}={text})")
     try:
         return options_class(**values)
     except ValueError as error:
         raise SpecificationError(f"{term.name}: {error}") from None
 
 
-def convert(text: str, default: Any, where: str) -> Any:
-    """The text as a value of the default's type."""
-    if isinstance(default, bool):
-        if text.lower() not in ("true", "false"):
-            raise SpecificationError(f"{where}: expected true or false")
-        return text.lower() == "true"
+def convert(text: str, kind: Any, where: str) -> Any:
+    """Return the text as a value of a type; `where` names option and value in an error."""
     try:
-        return type(default)(text)
+        return read(text, kind)
     except ValueError:
-        raise SpecificationError(f"{where}: expected {type(default).__name__}") from None
+        raise SpecificationError(f"{where}: expected {expected(kind)}") from None
 
 
 def format_options(options: DataclassInstance) -> list[str]:
-    """'key=value' for every option, so that a canonical string outlives a change of defaults."""
-    values = dataclasses.asdict(options).items()
-    return [
-        f"{key}={str(value).lower() if value is True or value is False else value}"
-        for key, value in values
-    ]
+    """Return 'key=value' for every option: a canonical string outlives a change of defaults."""
+    kinds = kinds_of(type(options))
+    return [f"{name}={write(getattr(options, name), kind)}" for name, kind in kinds.items()]
 
 
 def format_term(name: str, pairs: list[str], layers: tuple[int, ...] | None = None) -> str:
+    """Return a term as a specification writes it, such as 'window(size=11)@0-2'."""
     brackets = f"({', '.join(pairs)})" if pairs else ""
     return name + brackets + ("" if layers is None else f"@{format_numbers(layers)}")

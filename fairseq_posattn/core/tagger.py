@@ -1,11 +1,11 @@
-"""The tagger of Dufter et al. 2020 ("Increasing Learning Efficiency of Self-Attention Networks",
-Table 1), torch only.
+"""The tagger is that of Dufter et al. 2020 ("Increasing Learning Efficiency of Self-Attention
+Networks", Table 1); it needs torch only.
 
-Word embedding, with positions added or concatenated; beside it a vector of the characters; layers
-of [dropout, self-attention, residual]; that embedding and the last layer's output together give the
-scores of the tags. What the paper leaves open is taken from the authors' program: no bias and no
-output projection in the attention, three convolutions over the characters, and the residual adds
-what went through the dropout.
+Positions are added or concatenated to the embedding of a word, and a vector of its characters is
+concatenated. Layers of [dropout, self-attention, residual] follow. The first embedding and the
+output of the last layer together give the scores of the tags. What the paper leaves open is taken
+from the authors' program: the attention has no bias and no output projection, three convolutions go
+over the characters, and the residual adds what went through the dropout.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.attention.glorot import glorot_normal_
 
-PADDING = 0  # of words and characters
+PADDING = 0  # the number of padding among words and among characters
 
 
 @dataclass(frozen=True)
 class TaggerShape:
-    """All sizes; words, characters and labels with padding and unknown."""
+    """These are the sizes of a tagger; words, characters and labels count padding and unknown."""
 
     words: int
     characters: int
@@ -48,16 +48,21 @@ class TaggerShape:
 
     @property
     def width(self) -> int:
+        """Return the width of the embedding of a word, with positions and characters."""
         positions = self.word_width if self.positions == "concatenated" else 0
         return self.word_width + positions + self.filters
 
     @property
     def attention(self) -> AttentionShape:
+        """Return the sizes that the mechanisms of the attention need."""
         return AttentionShape(self.heads, self.width // self.heads, self.max_positions)
 
 
 class CharacterConvolutions(nn.Module):
-    """A vector for each spelling: convolutions with ReLU, then the maximum over characters."""
+    """This network makes a vector of each spelling.
+
+    It applies convolutions with ReLU, then takes the maximum over the characters.
+    """
 
     def __init__(self, shape: TaggerShape):
         super().__init__()
@@ -75,7 +80,10 @@ class CharacterConvolutions(nn.Module):
             nn.init.zeros_(convolution.bias)
 
     def forward(self, spellings: Tensor) -> Tensor:
-        """U C -> U F. What stands beside a word is zero, whatever the length of the longest."""
+        """Return a vector for each spelling, U F, of its characters, U C.
+
+        Places after the end of a word are zero, whatever the length of the longest word.
+        """
         real = (spellings != PADDING)[:, None]  # U 1 C
         x: Tensor = self.embedding(spellings).transpose(1, 2) * real  # U E C
         for convolution in self.convolutions:
@@ -84,7 +92,7 @@ class CharacterConvolutions(nn.Module):
 
 
 class TaggerLayer(nn.Module):
-    """Dropout, self-attention and the residual connection. Layout T B C."""
+    """A layer has dropout, self-attention and a residual connection, in the layout T B C."""
 
     def __init__(self, shape: TaggerShape, mechanisms: Sequence[Mechanism], dropout: float):
         super().__init__()
@@ -94,16 +102,17 @@ class TaggerLayer(nn.Module):
         )
         for name in ("q_proj", "k_proj", "v_proj"):
             weight = getattr(self.attention, name).weight
-            glorot_normal_(weight, shape.width, shape.width / shape.heads)  # one matrix a head
+            glorot_normal_(weight, shape.width, shape.width / shape.heads)  # each head has a matrix
 
     def forward(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the output of the layer, T B C."""
         x = self.attention.before(self.dropout(x), ctx)
         attended: Tensor = self.attention(x, ctx)[0]
         return x + attended
 
 
 class Tagger(nn.Module):
-    """Scores of the labels for each word."""
+    """The tagger gives each word scores of the labels."""
 
     def __init__(self, shape: TaggerShape, attention: AttentionSpecification, dropout: float = 0.1):
         super().__init__()
@@ -125,8 +134,11 @@ class Tagger(nn.Module):
         nn.init.zeros_(self.output.bias)
 
     def forward(self, words: Tensor, spellings: Tensor, spelling_of: Tensor) -> Tensor:
-        """words: B T; spellings: U C, those of the batch; spelling_of: B T, rows of spellings
-        -> B T labels."""
+        """Return the scores of the labels, B T labels.
+
+        words: B T; spellings: U C, the different spellings of the batch; spelling_of: B T, the row
+        of `spellings` for each word.
+        """
         ctx = self.context(words)
         embedded = self.embed(words, ctx)  # B T word_width, twice that with concatenated positions
         embedded = torch.cat([embedded, self.characters(spellings)[spelling_of]], dim=-1)  # B T C
@@ -137,10 +149,12 @@ class Tagger(nn.Module):
         return scores
 
     def context(self, words: Tensor) -> AttentionContext:
+        """Return what the attention may know about the batch."""
         real = words != PADDING
         return AttentionContext(words.size(1), words.device, None if real.all() else real)
 
     def embed(self, words: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the embeddings of the words with their positions, B T C."""
         x: Tensor = self.words(words)
         if self.positions is None:
             return x

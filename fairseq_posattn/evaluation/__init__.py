@@ -1,1 +1,1 @@
-"""Scores of translations, and what is shown of them."""
+"""This room scores translations, and shows scores, logs and attention to the reader."""

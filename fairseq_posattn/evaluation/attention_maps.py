@@ -1,4 +1,4 @@
-"""The attention of an encoder for one sentence, and how a file holds it."""
+"""Compute the attention of an encoder for one sentence, and pack it for a JSON file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def attention(model: FairseqEncoderDecoderModel, sample: dict) -> np.ndarray:
-    """Of the first sentence of a batch: layers x heads x queries x keys."""
+    """Return the weights of the first sentence of a batch: layers x heads x queries x keys."""
     fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
     with torch.no_grad():
         weights = weights_of(model.encoder, fields)
@@ -23,14 +23,15 @@ def attention(model: FairseqEncoderDecoderModel, sample: dict) -> np.ndarray:
 
 
 def weights_of(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
-    """B H Q K for each layer."""
-    if hasattr(encoder, "needs_tree"):  # ours
+    """Return the weights of each layer, B H Q K."""
+    if hasattr(encoder, "needs_tree"):  # it is an encoder of this package
         return encoder(**fields, need_weights=True)["attention_weights"]
     return weights_of_stock(encoder, fields)
 
 
 def weights_of_stock(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
-    """fairseq's encoder has no such option, its attention has: it is asked on the way."""
+    """Return the weights of fairseq's encoder, which has no option for them, from hooks on its
+    layers."""
     found: list[torch.Tensor] = []
 
     def ask(module, arguments, options):
@@ -41,7 +42,7 @@ def weights_of_stock(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor
 
     hooks = []
     for layer in encoder.layers:
-        layer.self_attn._set_skip_embed_dim_check()  # else torch's attention: a mean of the heads
+        layer.self_attn._set_skip_embed_dim_check()  # torch's attention averages the heads
         hooks.append(layer.self_attn.register_forward_pre_hook(ask, with_kwargs=True))
         hooks.append(layer.self_attn.register_forward_hook(keep))
     try:
@@ -50,12 +51,18 @@ def weights_of_stock(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor
         for hook in hooks:
             hook.remove()
     if len(found) != len(encoder.layers):
-        raise InputError(f"{type(encoder).__name__}: does not show its attention; take another one")
+        raise InputError(
+            f"{type(encoder).__name__} does not show its attention; take a model with another "
+            "encoder"
+        )
     return found
 
 
 def packed(weights: np.ndarray) -> dict[str, Any]:
-    """In bytes: 255 is 1, or `largest` where some weight is above 1 (convolved attention's)."""
+    """Return the weights as bytes in base64.
+
+    A byte of 255 means 1, or `largest` where convolved attention has a weight above 1.
+    """
     layers, heads, queries, keys = weights.shape
     largest = max(1.0, float(weights.max()))
     numbers = np.round(255 * weights / largest).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""A translated sentence with its tree and its attention, as the files of examples hold it."""
+"""Describe the files of examples: a translated sentence with its tree and its attention."""
 
 from __future__ import annotations
 
@@ -19,55 +19,65 @@ AGAIN = "make it again with posattn-examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """Attention weights of an encoder for one sentence."""
+    """These are the attention weights of an encoder for one sentence."""
 
-    layers: Whole = field(metadata=about("layers of the encoder"))
-    heads: Whole = field(metadata=about("attention heads of a layer"))
-    queries: Whole = field(metadata=about("pieces that attend"))
-    keys: Whole = field(metadata=about("pieces that are attended to"))
+    layers: Whole = field(metadata=about("how many layers the encoder has"))
+    heads: Whole = field(metadata=about("how many attention heads a layer has"))
+    queries: Whole = field(metadata=about("how many pieces attend"))
+    keys: Whole = field(metadata=about("how many pieces they attend to"))
     weights: Text = field(
-        metadata=about("bytes in base64, layers × heads × queries × keys: 255 is 1, or `largest`")
+        metadata=about(
+            "bytes in base64, layers × heads × queries × keys; 255 means 1, or `largest`"
+        )
     )
-    largest: Number = field(
-        default=ABSENT, metadata=about("the largest weight, where some weight is above 1")
-    )
+    largest: Number = field(default=ABSENT, metadata=about("the largest weight, if it is above 1"))
 
     @property
     def sizes(self) -> list[int]:
+        """Return the four sizes in the order of the weights."""
         return [self.layers, self.heads, self.queries, self.keys]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example(Open):
-    """A translated sentence."""
+    """This is a translated sentence with its tree and its attention."""
 
     number: Whole = field(
-        metadata=about("the sentence, counted from 0, as in S-NUMBER of fairseq-generate")
+        metadata=about(
+            "the number of the sentence, counted from 0, as fairseq-generate prints S-NUMBER"
+        )
     )
-    words: list[Text] = field(metadata=about("words of the source"))
+    words: list[Text] = field(metadata=about("the words of the source"))
     parents: list[Whole] | None = field(
-        metadata=about("parent of each word, counted from 1, the root's is 0; null: no tree")
+        metadata=about(
+            "the parent of each word, counted from 1 with 0 for the root; null means no tree"
+        )
     )
     depths: list[Whole] | None = field(
-        default=ABSENT, metadata=about("edges from each word up to the root")
+        default=ABSENT, metadata=about("how many edges lie between each word and the root")
     )
     relations: list[Text] | None = field(
-        default=ABSENT, metadata=about("dependency relation of each word")
+        default=ABSENT, metadata=about("the dependency relation of each word to its parent")
     )
-    pieces: list[Text] = field(metadata=about("pieces of the source, with the end of the sentence"))
-    translation: Text = field(metadata=about("what the model makes of it"))
-    reference: Text | None = field(default=ABSENT, metadata=about("what it should be"))
-    attention: Attention = field(metadata=about("attention of the encoder"))
+    pieces: list[Text] = field(
+        metadata=about("the pieces of the source and the end of the sentence")
+    )
+    translation: Text = field(metadata=about("the translation by the model"))
+    reference: Text | None = field(
+        default=ABSENT, metadata=about("the reference for the translation")
+    )
+    attention: Attention = field(metadata=about("the attention of the encoder"))
 
     def __post_init__(self) -> None:
         if fault := self.fault_of_tree() or self.fault_of_attention():
             raise InputError(fault)
 
     def fault_of_tree(self) -> str | None:
+        """Return what is wrong with the tree, or None."""
         for key in ("parents", "depths", "relations"):
             values = getattr(self, key)
             if isinstance(values, list) and len(values) != len(self.words):
-                return f"{len(values)} {key} for {len(self.words)} words"
+                return f"there are {len(values)} {key} for {len(self.words)} words"
         if self.parents is None:
             return None
         if fault := tree_fault(self.parents):
@@ -77,23 +87,24 @@ class Example(Open):
         return None
 
     def fault_of_attention(self) -> str | None:
+        """Return what is wrong with the attention, or None."""
         sizes, pieces = self.attention.sizes, len(self.pieces)
         if min(sizes) < 1 or sizes[2:] != [pieces, pieces]:
-            return f"attention of {' x '.join(map(str, sizes))} for {pieces} pieces"
+            return f"the attention is {' x '.join(map(str, sizes))}, but there are {pieces} pieces"
         try:
             weights = base64.b64decode(self.attention.weights, validate=True)
         except (binascii.Error, ValueError):
             return "the weights are not base64"
         if len(weights) != prod(sizes):
-            return f"{len(weights)} weights instead of {prod(sizes)}"
+            return f"there are {len(weights)} weights instead of {prod(sizes)}"
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Examples(Open):
-    """What holds examples under a name, as the JSON of a scored system does."""
+    """Holds examples under a name, as the JSON of a scored system does."""
 
-    examples: list[Example] = field(metadata=about("translated sentences"))
+    examples: list[Example] = field(metadata=about("the translated sentences"))
 
 
 def read_examples(path: str) -> list[Example]:
@@ -102,5 +113,5 @@ def read_examples(path: str) -> list[Example]:
     if isinstance(found, dict):
         found = found.get("examples")
     if not isinstance(found, list):
-        raise InputError(f"{path}: no list of examples; make it with posattn-examples")
+        raise InputError(f"{path}: there is no list of examples; make it with posattn-examples")
     return as_record(Examples, {"examples": found}, path, AGAIN).examples

@@ -1,4 +1,4 @@
-"""Numbers and texts as they may stand in the JSON of a scored system."""
+"""Define which numbers and texts may stand in the JSON of a scored system."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ LARGEST = 1e15  # no figure of a system comes near it, and larger ones cannot be
 
 
 def is_number(value: Any) -> bool:
+    """Return whether the value is a usual number, but not true or false."""
     return type(value) in (int, float) and is_usual(value)
 
 
 def is_whole(value: Any) -> bool:
+    """Return whether the value is a usual whole number, but not true or false."""
     return type(value) is int and is_usual(value)
 
 
 def is_usual(value: float) -> bool:
     """Return whether a number is finite, and no larger than what can be counted or measured."""
-    return -LARGEST <= value <= LARGEST  # false for nan
+    return -LARGEST <= value <= LARGEST  # this is false for nan
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a text has no half characters, which JSON can spell but no file can hold."""
+    """Return whether a text has no unpaired surrogates, which JSON can spell but no file can
+    hold."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 

@@ -1,4 +1,4 @@
-"""Scores a translation of a test set, and says where it differs from a baseline.
+"""Score a translation of a test set, and compare it with a baseline.
 
 posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --json OUT
 """
@@ -27,7 +27,7 @@ from fairseq_posattn.io.records import ABSENT
 
 
 def scored_system(args: argparse.Namespace) -> ScoredSystem:
-    """Return all that is asked for, as it stands in the JSON."""
+    """Return everything that the command line asks for, as it stands in the JSON."""
     extras = read_extras(args)
     texts = read_texts(args)
     given = read_references(args, texts)
@@ -57,12 +57,12 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
 
 
 def writable(name: str) -> str:
-    """A name from the command line, whose bytes need not be UTF-8, as a file can hold it."""
+    """Return a name from the command line, whose bytes need not be UTF-8, as a file can hold it."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_measures(args: argparse.Namespace, texts: dict[str, Text]) -> dict[str, tuple]:
-    """Name -> the measure of each source sentence, and the ranges of its buckets."""
+    """Return for each name of buckets the measure of each source sentence and the ranges."""
     found: dict[str, tuple] = {}
     if args.source:
         found["length"] = buckets.lengths(texts["source"].lines), buckets.LENGTHS
@@ -79,6 +79,7 @@ def read_measures(args: argparse.Namespace, texts: dict[str, Text]) -> dict[str,
 def against_baseline(
     args: argparse.Namespace, scoring: Scoring, texts: dict[str, Text], ours: Sequence[Ngrams]
 ) -> Baseline:
+    """Return how the system differs from the baseline."""
     hypotheses, baseline = texts["hypotheses"].lines, texts["baseline"].lines
     theirs = ngrams.by_order(baseline, scoring.references, scoring.settings)
     samples = Samples(args.samples, args.samples) if args.samples else Samples()
@@ -91,7 +92,7 @@ def against_baseline(
 
 
 def read_extras(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what is taken over from other files, where they are named."""
+    """Return what other files, if they are named, add to the JSON."""
     found: dict[str, Any] = {}
     if args.generate_log or args.parsing_log:
         found["speed"] = speed(args)
@@ -103,5 +104,6 @@ def read_extras(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def speed(args: argparse.Namespace) -> Speed:
+    """Return the speeds that the logs of fairseq-generate tell."""
     named = {"translation": args.generate_log, "with_parsing": args.parsing_log}
     return Speed(**{name: logs.speed(paths) for name, paths in named.items() if paths})

@@ -1,4 +1,4 @@
-"""docs/score_json.md: what stands in the JSON of posattn-score, made from its dataclasses.
+"""Generate docs/score_json.md, which describes the JSON of posattn-score, from its dataclasses.
 
 python -m fairseq_posattn.evaluation.score_document > docs/score_json.md
 """
@@ -12,15 +12,15 @@ INTRODUCTION = """\
 # The JSON of a scored system
 
 `posattn-score ... --json FILE` writes it, and `posattn-report` and the tables of the recipes read \
-it. A file may have other keys, which are passed over. `posattn-examples` writes a list of \
+it. A file may have other keys, which are ignored. `posattn-examples` writes a list of \
 [Example](#example).
 
-This page is made from the dataclasses that check the files:
+The dataclasses that check the files generate this page:
 `python -m fairseq_posattn.evaluation.score_document > docs/score_json.md`."""
 
 
 def document() -> str:
-    """Return the page."""
+    """Return the text of the page docs/score_json.md."""
     return "\n".join([INTRODUCTION, *tables(ScoredSystem)]) + "\n"
 
 

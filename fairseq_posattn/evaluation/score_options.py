@@ -1,4 +1,4 @@
-"""What posattn-score is told on its command line."""
+"""Define the options of posattn-score on its command line."""
 
 from __future__ import annotations
 
@@ -12,65 +12,119 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(
         prog="posattn-score",
         description="Score a translation of a test set, alone and against a baseline.",
     )
-    parser.add_argument("hypotheses", help="the translation, detokenised, one sentence a line")
+    parser.add_argument(
+        "hypotheses",
+        help="score this translation, which is detokenised and has one sentence a line",
+    )
     references = parser.add_mutually_exclusive_group(required=True)
-    references.add_argument("--references", nargs="+", metavar="FILE", help="one or several texts")
-    references.add_argument("--sgm", nargs="+", metavar="FILE", help="references in NIST's form")
-    parser.add_argument("--sgm-source", metavar="FILE", help="gives the order of the segments")
-    parser.add_argument("--json", metavar="OUT", help="write all of it here, for posattn-report")
+    references.add_argument(
+        "--references", nargs="+", metavar="FILE", help="compare with one or several texts"
+    )
+    references.add_argument(
+        "--sgm", nargs="+", metavar="FILE", help="compare with references in NIST's format"
+    )
+    parser.add_argument(
+        "--sgm-source", metavar="FILE", help="take the order of the segments from this file"
+    )
+    parser.add_argument("--json", metavar="OUT", help="write all figures here, for posattn-report")
     add_names(parser.add_argument_group("names"))
     add_scoring(parser.add_argument_group("scoring"))
     add_sources(parser.add_argument_group("BLEU by the source's properties"))
-    add_logs(parser.add_argument_group("taken over into the JSON"))
+    add_logs(parser.add_argument_group("what the JSON takes over from other files"))
     return parser.parse_args(arguments)
 
 
 def add_names(group) -> None:
-    group.add_argument("--name", default="", help="of the system (default: of the file)")
-    group.add_argument("--test", default="", help="of the test set")
-    group.add_argument("--source-lang", default="", metavar="LANG")
+    """Add the options that name systems, test set and languages."""
     group.add_argument(
-        *("--target-lang", "-t"), default="", metavar="LANG", help="asks for tokenised BLEU, too"
+        "--name", default="", help="name the system in the report (default: the name of the file)"
+    )
+    group.add_argument("--test", default="", help="name the test set in the report")
+    group.add_argument(
+        "--source-lang", default="", metavar="LANG", help="name the source language in the report"
+    )
+    group.add_argument(
+        *("--target-lang", "-t"),
+        default="",
+        metavar="LANG",
+        help="choose how sacrebleu tokenises, and compute tokenised BLEU, too",
     )
 
 
 def add_scoring(group) -> None:
+    """Add the options of the metrics and of the comparison with a baseline."""
     group.add_argument(
-        "--tokenize", choices=sorted(BLEU.TOKENIZERS), help="sacrebleu's; by target, or 13a"
+        "--tokenize",
+        choices=sorted(BLEU.TOKENIZERS),
+        help="choose a tokeniser of sacrebleu (default: that of the target language, or 13a)",
     )
-    group.add_argument("--lowercase", action="store_true", help="blind to case")
+    group.add_argument("--lowercase", action="store_true", help="ignore the case of letters")
     group.add_argument(
-        "--nist", action="store_true", help="NIST BLEU, as always with several references"
+        "--nist",
+        action="store_true",
+        help="compute NIST BLEU, which several references always have",
     )
-    group.add_argument("--baseline", metavar="FILE", help="translation by another system")
-    group.add_argument("--baseline-name", default="", metavar="NAME")
+    group.add_argument(
+        "--baseline", metavar="FILE", help="compare with this translation by another system"
+    )
+    group.add_argument(
+        "--baseline-name",
+        default="",
+        metavar="NAME",
+        help="name the other system in the report (default: the name of the file)",
+    )
     group.add_argument(
         "--samples",
         type=positive,
         metavar="N",
-        help="of both significance tests (default: 1000 bootstrap, 10000 randomisation)",
+        help="draw N samples in both significance tests "
+        "(default: 1000 in the bootstrap, 10000 in randomisation)",
     )
 
 
 def add_sources(group) -> None:
-    group.add_argument("--source", metavar="FILE", help="words: BLEU by length")
-    group.add_argument("--trees", metavar="FILE.conllu", help="BLEU by depth; also .xz")
-    group.add_argument("--pieces", metavar="FILE", help="BLEU by number of split words")
-    group.add_argument("--separator", default=SEPARATOR, help="mark of the pieces: @@ or ▁")
+    """Add the options of files about the source sentences."""
+    group.add_argument("--source", metavar="FILE", help="compute BLEU by length from these words")
+    group.add_argument(
+        "--trees",
+        metavar="FILE.conllu",
+        help="compute BLEU by depth from these trees (.conllu, .gz, .xz or .zst)",
+    )
+    group.add_argument(
+        "--pieces", metavar="FILE", help="compute BLEU by number of split words from these pieces"
+    )
+    group.add_argument(
+        "--separator",
+        default=SEPARATOR,
+        help="name the mark in the pieces, @@ or ▁ (default: %(default)s)",
+    )
 
 
 def add_logs(group) -> None:
+    """Add the options of logs and other files whose content goes into the JSON."""
     group.add_argument(
-        "--generate-log", nargs="+", metavar="FILE", help="of fairseq-generate; shards of one run"
+        "--generate-log",
+        nargs="+",
+        metavar="FILE",
+        help="read the speed from logs of fairseq-generate, the shards of one run",
     )
     group.add_argument(
-        "--parsing-log", nargs="+", metavar="FILE", help="the same, parsing while it translated"
+        "--parsing-log",
+        nargs="+",
+        metavar="FILE",
+        help="read the same from a run that parsed while it translated",
     )
     group.add_argument(
-        "--train-log", nargs="+", metavar="FILE", help="of fairseq-train, on all its machines"
+        "--train-log",
+        nargs="+",
+        metavar="FILE",
+        help="read the course of the training from logs of fairseq-train, of all its machines",
     )
-    group.add_argument("--examples", metavar="FILE", help="of posattn-examples")
+    group.add_argument(
+        "--examples", metavar="FILE", help="take over the examples that posattn-examples wrote"
+    )

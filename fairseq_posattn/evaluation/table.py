@@ -1,4 +1,4 @@
-"""A scored system on the screen."""
+"""Show a scored system on the screen as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from fairseq_posattn.io.visible import visible
 
 
 def lines(result: ScoredSystem) -> Iterator[str]:
-    """Scores, n-grams, buckets; with a baseline, the differences."""
+    """Yield lines with scores, n-grams and buckets, and with the differences to a baseline if there
+    is one."""
     yield heading(result)
     yield from score_lines(result)
     yield from ngram_lines(result)
@@ -19,12 +20,14 @@ def lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def heading(result: ScoredSystem) -> str:
+    """Return the line that names system and test set."""
     test = f" on {visible(result.test)}" if result.test else ""
     counts = f"{result.sentences:,} sentences, references: {result.references}"
     return f"{visible(result.system)}{test}: {counts}"
 
 
 def score_lines(result: ScoredSystem) -> Iterator[str]:
+    """Yield a line for each score, and its difference to the baseline's."""
     baseline = result.baseline
     for name, score in result.scores.items():
         compared = baseline.scores.get(name) if baseline else None
@@ -36,6 +39,7 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def difference(compared: Difference | None) -> str:
+    """Return the difference, its mark and its p values as text."""
     if compared is None:
         return ""
     p = f"p {compared.bootstrap_p:.4f}, randomisation {compared.randomisation_p:.4f}"
@@ -43,6 +47,7 @@ def difference(compared: Difference | None) -> str:
 
 
 def ngram_lines(result: ScoredSystem) -> Iterator[str]:
+    """Yield a line for each order of n-grams."""
     gaps = result.baseline.ngrams if result.baseline else None
     yield ""
     yield "n  BLEU up to n  precision of n" + ("   gaps" if gaps else "")
@@ -53,12 +58,14 @@ def ngram_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def bucket_lines(name: str, buckets: list[Bucket]) -> Iterator[str]:
+    """Yield a line for each bucket of one kind."""
     yield f"{name:12} sentences    BLEU"
     for bucket in buckets:
         yield f"{span(bucket):12} {bucket.sentences:9,}  {bucket.bleu:6.2f}"
 
 
 def span(bucket: Bucket) -> str:
+    """Return the range of a bucket as text."""
     first, last = bucket.first, bucket.last
     if last is None:
         return f"{first}+"

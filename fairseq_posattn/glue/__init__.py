@@ -1,1 +1,2 @@
-"""fairseq: models, tasks, criteria, optimisers, data, and the patches of fairseq itself."""
+"""This room connects the package with fairseq: it holds the models, tasks, criteria, optimisers and
+datasets, and the patches of fairseq itself."""

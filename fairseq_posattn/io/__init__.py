@@ -1,1 +1,1 @@
-"""Reading and writing whole files, locks, checks of what was read."""
+"""This package reads and writes whole files, locks them, and checks what was read."""

@@ -1,4 +1,4 @@
-"""Parsers of command lines, and types of options, whose errors say what is expected."""
+"""Make parsers of command lines, and read the values of options with errors that say what fits."""
 
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 

@@ -1,9 +1,9 @@
-"""Files and folders that appear under their names only when they are complete.
+"""Write files and folders so that they appear under their names only when they are complete.
 
-Each grows beside its place under a name of its own, `.RANDOM.partial.NAME`, and is renamed at the
-end, so two runs with one output never write into the same file. The writer holds a lock on the
-growing file for as long as it lives. The next run with the same output removes those that nobody
-holds any more: a killed run left them behind.
+Each file grows beside its target under a temporary name, `.RANDOM.partial.NAME`, and is renamed at
+the end, so two runs with one output never write into the same file. The writer holds a lock on the
+growing file for as long as it lives. The next run with the same output removes the growing files
+that nobody holds any more, because a killed run left them behind.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def written_whole(path: str | Path) -> Iterator[TextIO]:
-    """Open a text file for writing; it appears under its name only when the block ends well."""
+    """Open a text file for writing; it takes its name only when the block ends without an error."""
     with written_together([path]) as (file,):
         yield file
 
 
 @contextlib.contextmanager
 def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
-    """Open several text files like `written_whole`; none appears before all are complete.
+    """Open several text files like `written_whole`; none takes its name before all are complete.
 
-    Several files that belong together are locked, or two runs could leave one file of each.
+    Files that belong together are locked, because two runs at once could leave one file of each.
     """
     refuse_twice(paths)
     with contextlib.ExitStack() as stack:
@@ -62,7 +62,7 @@ def written_together(paths: Sequence[str | Path]) -> Iterator[list[TextIO]]:
 
 @contextlib.contextmanager
 def replaced_whole(path: str | Path) -> Iterator[Path]:
-    """Give a path to write a file of any kind to; it takes the name when the block ends well.
+    """Yield a temporary path, whose file takes its final name when the block ends without an error.
 
     The file at that path exists and is empty. Write into it; do not put another file in its place.
     """
@@ -72,11 +72,11 @@ def replaced_whole(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
-    """Like `replaced_whole` for several files: none takes its name before all are complete."""
-    files: list[_Growing] = []
+    """Yield several paths like `replaced_whole`; no file takes its name before all are complete."""
+    files: list[_PartialFile] = []
     try:
         for path in paths:
-            files.append(_Growing(path))
+            files.append(_PartialFile(path))
         with full_disk_named(files[0].target.parent):
             yield [file.path for file in files]
             for file in files:
@@ -88,8 +88,8 @@ def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
             file.discard()
 
 
-class _Growing:
-    """One file that grows beside its place. A pipe or a device is written to directly."""
+class _PartialFile:
+    """A file grows beside its target; a pipe or a device is written to directly."""
 
     def __init__(self, path: str | Path):
         refuse_redirected(path)
@@ -111,7 +111,7 @@ class _Growing:
     def take_its_name(self) -> None:
         if self.held is None:
             return
-        with contextlib.suppress(FileNotFoundError):  # the permissions of the file it replaces
+        with contextlib.suppress(FileNotFoundError):  # it keeps the permissions of what it replaces
             os.chmod(self.path, stat.S_IMODE(self.target.stat().st_mode))
         os.replace(self.path, self.target)
 
@@ -126,13 +126,13 @@ class _Growing:
 
 
 def new_file(target: Path) -> tuple[Path, int]:
-    """Make an empty file beside the target, open and locked, with the permissions of `open`."""
+    """Make an empty file beside the target, open and locked, with the permissions `open` gives."""
     while True:
         path = temp_name(target)
-        file = os.open(path, NEW_FILE, 0o666)  # refuses a name that is there, a link too
+        file = os.open(path, NEW_FILE, 0o666)  # this fails where the name exists, even as a link
         if lock_if_possible(file) and is_still(path, file):
             return path, file
-        os.close(file)  # another run took it for a leftover: its name came before its lock
+        os.close(file)  # another run removed it as a leftover before it was locked
 
 
 def new_folder(target: Path) -> Path:
@@ -143,18 +143,18 @@ def new_folder(target: Path) -> Path:
 
 
 def temp_name(target: Path) -> Path:
-    """A name beside the target that nobody else has, with the ending of the target's name."""
+    """Return an unused name beside the target, which ends as the target's name does."""
     return target.with_name(f".{secrets.token_hex(RANDOM_BYTES)}{name_end(target)}")
 
 
 def name_end(target: Path) -> str:
-    """What the names of all that grows for this target end in; disks take 255 bytes."""
+    """Return the end of all temporary names for a target, cut short: names may have 255 bytes."""
     name = target.name if len(os.fsencode(target.name)) <= 220 else target.name[-50:]
     return f"{PARTIAL}{name}"
 
 
 def leftovers(target: Path) -> list[Path]:
-    """What is growing, or was left behind, beside the target."""
+    """List the temporary files and folders beside the target, growing ones and abandoned ones."""
     name = re.compile(rf"\.[0-9a-f]{{{2 * RANDOM_BYTES}}}{re.escape(name_end(target))}")
     with contextlib.suppress(FileNotFoundError), os.scandir(target.parent) as entries:
         return [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
@@ -162,9 +162,9 @@ def leftovers(target: Path) -> list[Path]:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove the files of runs that were killed: those on which nobody holds the lock."""
+    """Remove temporary files that nobody holds the lock of, because their run was killed."""
     for path in leftovers(target):
-        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to remove
+        with contextlib.suppress(OSError):  # it is gone meanwhile, or belongs to another user
             file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 if try_lock(file) and is_still(path, file):
@@ -188,11 +188,11 @@ def full_disk_named(folder: Path) -> Iterator[None]:
 def folder_written_whole(
     folder: str | Path, replace: bool = False, lock: bool = True
 ) -> Iterator[Path]:
-    """Give a folder to fill; it appears under its name only when the block ends well.
+    """Yield a folder to fill, which takes its name only when the block ends without an error.
 
-    With `replace` a folder of that name gives way, at the very end. Two runs that make the same
-    folder make no sense, so the second one is refused, unless the caller holds another lock that
-    keeps it away (`lock=False`).
+    With `replace`, a folder that has this name already is replaced at the very end. A second run
+    that makes the same folder is refused, unless the caller holds a lock of its own that keeps
+    others away (`lock=False`).
     """
     target = Path(os.path.realpath(folder))
     refuse_file(target)
@@ -200,7 +200,7 @@ def folder_written_whole(
         put_back(target)
         if is_used(target) and not replace:
             raise InputError(
-                f"{folder}: exists already; name another folder, or replace this one "
+                f"{folder}: the folder exists already; name another folder, or replace this one "
                 "with --overwrite"
             )
         for left in leftovers(target):
@@ -209,24 +209,26 @@ def folder_written_whole(
         try:
             with full_disk_named(target.parent):
                 yield partial
-            _take_the_place(partial, target)
+            _swap_in(partial, target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
 def is_used(path: Path) -> bool:
+    """Return whether something is at the path; an empty folder counts as nothing."""
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
 def put_back(target: Path) -> None:
-    """Give the old folder its name back, if a kill fell between the two renames at the end."""
+    """Give the old folder its name back if a run was killed between the two renames at its end."""
     replaced = replaced_name(target)
     if replaced.exists() and not target.exists():
         os.rename(replaced, target)
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _take_the_place(partial: Path, target: Path) -> None:
+def _swap_in(partial: Path, target: Path) -> None:
+    """Rename the new folder to the target, after the old one was moved out of the way."""
     replaced = replaced_name(target)
     if target.exists():
         os.rename(target, replaced)
@@ -235,5 +237,5 @@ def _take_the_place(partial: Path, target: Path) -> None:
 
 
 def replaced_name(target: Path) -> Path:
-    """Where the old folder stands while the new one takes its name."""
+    """Return the path that the old folder has while the new one takes its name."""
     return target.with_name(f".replaced.{target.name}")

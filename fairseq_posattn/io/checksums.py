@@ -1,4 +1,4 @@
-"""Checksums by which a later step knows that a file is the one it trusts."""
+"""Compute checksums, by which a later step knows that a file is the one it trusts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all commands share: every error ends in one line and exit code 1."""
+"""Run a command so that every error ends it with one line and exit code 1."""
 
 import errno
 import os
@@ -12,10 +12,10 @@ from typing import NoReturn
 
 from fairseq_posattn.errors import InputError
 
-LONGEST = 300  # characters of the line that an error ends with
-TRACEBACK = "POSATTN_TRACEBACK"  # set to 1: the traceback of any error is printed above its line
+LONGEST = 300  # the line of an error is shortened to this many characters
+TRACEBACK = "POSATTN_TRACEBACK"  # if it is 1, the traceback of any error is printed above its line
 UNEXPECTED = "unexpected error of the program"
-# Errors of worker processes arrive as text with the whole traceback: its last line is the error.
+# An error of a worker process arrives as text with the whole traceback; the last line is the error.
 IN_WORKER = "Traceback (most recent call last)"
 FORESEEN = re.compile(
     r"(fairseq_posattn\.[\w.]+|OSError|(FileNotFound|Permission|IsADirectory)Error)"
@@ -24,60 +24,65 @@ FORESEEN = re.compile(
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run a command and exit: with 0, or with 1 after one line `error: ...`."""
+    """Run a command and exit with 0, or, after one line `error: ...`, with 1."""
     try:
         main()
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        print(explained(error), file=sys.stderr)
+        print(error_line(error), file=sys.stderr)
         sys.exit(1)
     sys.exit(0)
 
 
-def explained(error: Exception) -> str:
-    """The line that a user reads for an error; what nobody foresaw leaves its traceback, too."""
+def error_line(error: Exception) -> str:
+    """Return the line that a user reads; the traceback of an unexpected error is kept in a file."""
     if asked := os.environ.get(TRACEBACK) == "1":
         traceback.print_exception(error)
     if message := foreseen(error):
         return one_line(f"error: {message}")
-    remedy = "" if asked else f"; {kept(error)}"
-    return one_line(f"error: {UNEXPECTED} ({place_of(error)}): {named(error)}", remedy)
+    remedy = "" if asked else f"; {keep_traceback(error)}"
+    return one_line(f"error: {UNEXPECTED} ({place_of(error)}): {with_type(error)}", remedy)
 
 
 def foreseen(error: Exception) -> str | None:
-    """What went wrong and what to do, or None if nobody foresaw this error."""
+    """Return what went wrong and what to do, or None if this error is unexpected."""
     if isinstance(error, InputError | OSError):
         return describe(error)
     if isinstance(error, MemoryError):
-        return "not enough memory; free some, or work on less at once"
+        return "there is not enough memory; free some, or work on less at once"
     match = FORESEEN.fullmatch(last_line(error)) if IN_WORKER in str(error) else None
     return match and match["message"]
 
 
 def describe(error: Exception) -> str:
-    """What went wrong, where, and what to do."""
-    if IN_WORKER in str(error):  # of a worker that loads data for fairseq
+    """Return what went wrong, where, and what to do."""
+    if IN_WORKER in str(error):  # a worker that loads data for fairseq raised it
         return last_line(error).partition(": ")[2]
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     if error.errno == errno.ENOSPC:
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}no space left on the disk; free some and start this step again"
+        return f"{where}there is no space left on the disk; free some and start this step again"
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
-def named(error: Exception) -> str:
+def with_type(error: Exception) -> str:
+    """Return the message of an error after the name of its type."""
     return last_line(error) if IN_WORKER in str(error) else f"{type(error).__name__}: {error}"
 
 
 def last_line(error: Exception) -> str:
+    """Return the last line of an error's message."""
     return str(error).rstrip().rpartition("\n")[2]
 
 
 def one_line(text: str, end: str = "") -> str:
-    """A text and its end as one line that any terminal shows. One that is too long is shortened in
-    the middle: it begins with the name of a file, and it ends with what to do."""
+    """Join a text and its end to one line that any terminal shows.
+
+    A line that is too long is shortened in the middle, because it begins with the name of a file
+    and ends with what to do.
+    """
     text = re.sub(r"\s*\n\s*", " ", text.strip())
     shown = "".join(char if char.isprintable() else escaped(char) for char in text + end)
     if len(shown) <= LONGEST:
@@ -87,17 +92,18 @@ def one_line(text: str, end: str = "") -> str:
 
 
 def escaped(char: str) -> str:
+    """Return a character as Python would write it in a string, such as \\x1b."""
     return char.encode("unicode_escape").decode("ascii")
 
 
 def place_of(error: Exception) -> str:
-    """The line of code that raised an error."""
+    """Return the file and the line of the code that raised an error."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
 
 
-def kept(error: Exception) -> str:
-    """Keep the traceback in a file; says where, or how to see it."""
+def keep_traceback(error: Exception) -> str:
+    """Write the traceback to a file and return where it is, or else how to see it."""
     text = "".join(traceback.format_exception(error))
     try:
         with tempfile.NamedTemporaryFile(

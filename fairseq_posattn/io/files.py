@@ -1,6 +1,6 @@
-"""Reading files strictly, packed or not.
+"""Read and write text and JSON strictly, from and to plain and compressed files.
 
-Text is UTF-8 and its lines end at "\\n" (or "\\r\\n") only: characters such as U+2028 or U+0085,
+Text is UTF-8, and its lines end at "\\n" (or "\\r\\n") only. Characters such as U+2028 or U+0085,
 which Python's `splitlines` takes for line ends too, stay inside their line.
 """
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from zstandard import ZstdDecompressionObj
 
 Mode = Literal["rb", "wb"]
-Opener = Callable[[str | Path, Mode], Any]  # a BinaryIO, to which typing knows no gzip or lzma file
-XZ_PRESET = 3  # five times as fast as the usual 6, an eighth larger
+Opener = Callable[[str | Path, Mode], Any]  # it returns a BinaryIO, which gzip's types do not say
+XZ_PRESET = 3  # this is five times as fast as the usual 6, and files are an eighth larger
 
 
 class PackingError(ValueError):
-    """A .zst file that cannot be unpacked."""
+    """This error says that a .zst file cannot be decompressed."""
 
 
 PACKING_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, PackingError)
 
 
 def open_to_read(path: str | Path) -> BinaryIO:
-    """The bytes of a file, unpacked if its name ends in .gz, .xz or .zst."""
+    """Open a file to read bytes, which are decompressed if its name ends in .gz, .xz or .zst."""
     opener = OPENERS.get(Path(path).suffix)
     return io.BufferedReader(opener(path, "rb")) if opener else open(path, "rb")
 
 
 def open_to_write(path: str | Path) -> BinaryIO:
-    """A file to write, packed if its name ends in .xz or .zst."""
+    """Open a file to write bytes, which are compressed if its name ends in .xz or .zst."""
     if Path(path).suffix == ".xz":
         return cast(BinaryIO, lzma.open(path, "wb", preset=XZ_PRESET))
     opener: Opener = OPENERS.get(Path(path).suffix, open)
@@ -50,7 +50,7 @@ def open_to_write(path: str | Path) -> BinaryIO:
 
 
 def open_zst(path: str | Path, mode: Mode) -> BinaryIO:
-    """A file of one or several zstandard frames; one written anew has its checksum."""
+    """Open a file of one or several zstandard frames; a frame that is written has a checksum."""
     zstandard = import_zstandard(path)
     if mode == "wb":
         compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
@@ -60,17 +60,18 @@ def open_zst(path: str | Path, mode: Mode) -> BinaryIO:
 
 
 def import_zstandard(path: str | Path) -> ModuleType:
+    """Import the package zstandard, which the path needs, or raise an error that says so."""
     try:
         import zstandard
     except ImportError:
         raise InputError(
-            f"{path}: .zst takes the package zstandard: pip install 'fairseq_posattn[parse]'"
+            f"{path}: a .zst file needs the package zstandard: pip install 'fairseq_posattn[parse]'"
         ) from None
     return zstandard
 
 
 class ZstReader(io.RawIOBase):
-    """Unpacks all frames of a file, and tells a torn one from one that ends."""
+    """A ZstReader decompresses all frames of a file, and tells a cut-off frame from the end."""
 
     def __init__(self, zstandard: ModuleType, path: str | Path):
         self.zstandard, self.file = zstandard, open(path, "rb")  # noqa: SIM115
@@ -80,7 +81,7 @@ class ZstReader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:  # what a BufferedReader gives: a memoryview
+    def readinto(self, buffer: Any) -> int:  # a BufferedReader passes a memoryview
         while not self.unpacked and self._feed():
             self._unpack()
         count = min(len(buffer), len(self.unpacked))
@@ -115,7 +116,7 @@ OPENERS: dict[str, Opener] = {".gz": gzip.open, ".xz": lzma.open, ".zst": open_z
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a text file one after the other, without their line ends."""
+    """Yield the lines of a text file, without their line ends."""
     number = 0
     try:
         with open_to_read(path) as file:
@@ -125,32 +126,34 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 yield line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}:{number}: not UTF-8 ({error.reason}); convert the file, with iconv for example"
+            f"{path}:{number}: the line is not UTF-8 ({error.reason}); convert the file, with "
+            "iconv for example"
         ) from error
     except PACKING_ERRORS as error:
         raise InputError(
-            f"{path}:{number + 1}: cannot be unpacked ({error}); the file is cut off or damaged"
+            f"{path}:{number + 1}: the file cannot be decompressed ({error}), because it is cut "
+            "off or damaged; get it again"
         ) from error
 
 
 def read_json(path: str | Path, remedy: str) -> dict[str, Any]:
-    """The JSON object in a file that one of our programs wrote."""
+    """Read the JSON object in a file that a program of this package wrote."""
     document = read_json_value(path, remedy)
     if not isinstance(document, dict):
-        raise InputError(f"{path}: damaged (holds no JSON object); {remedy}")
+        raise InputError(f"{path}: the file is damaged (it holds no JSON object); {remedy}")
     return document
 
 
 def read_json_value(path: str | Path, remedy: str) -> Any:
-    """The JSON value, of whatever kind, in a file that one of our programs wrote."""
+    """Read the JSON value, of whatever type, in a file that a program of this package wrote."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({error}); {remedy}") from error
+        raise InputError(f"{path}: the file is damaged ({error}); {remedy}") from error
 
 
 def count_lines(path: str | Path) -> int:
-    """How many lines `read_lines` gives; a last line without its line end counts."""
+    """Count the lines that `read_lines` yields; a last line without its line end counts, too."""
     refuse_stream(path)
     count, last = 0, b"\n"
     try:
@@ -160,20 +163,21 @@ def count_lines(path: str | Path) -> int:
                 last = chunk[-1:]
     except PACKING_ERRORS as error:
         raise InputError(
-            f"{path}: cannot be unpacked ({error}); the file is cut off or damaged"
+            f"{path}: the file cannot be decompressed ({error}), because it is cut off or damaged; "
+            "get it again"
         ) from error
     return count + (last != b"\n")
 
 
 def same_number_of_lines(paths: Sequence[str | Path]) -> int:
-    """The number of lines that all these files have, or an error if they differ."""
+    """Return the number of lines that all these files have; raise an error if they differ."""
     counts = {str(path): count_lines(path) for path in paths}
     refuse_different_lengths(counts)
     return next(iter(counts.values()))
 
 
 def refuse_different_lengths(counts: Mapping[str, int]) -> None:
-    """Raise an error if the texts of these names have different numbers of lines."""
+    """Raise an error if files, given by name with their numbers of lines, differ in length."""
     (first, lines), *others = counts.items()
     for other, found in others:
         if found != lines:
@@ -184,7 +188,7 @@ def refuse_different_lengths(counts: Mapping[str, int]) -> None:
 
 
 def write_json(path: str | Path, value: object, **options: Any) -> None:
-    """Write a value as a JSON file, whole or not at all; the options are those of json.dump."""
+    """Write a value as a JSON file, whole or not at all; json.dump takes the options."""
     with written_whole(path) as file:
         json.dump(value, file, **options)
         file.write("\n")

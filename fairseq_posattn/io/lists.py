@@ -1,4 +1,4 @@
-"""Lists of paths in one argument, which fairseq splits at a character that paths may hold, too."""
+"""Check lists of paths in one argument: fairseq splits them at a character that paths may hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairseq_posattn.errors import InputError
 def refuse_split_path(
     paths: str, separator: str, exists: Callable[[str], bool] = os.path.exists
 ) -> None:
-    """Refuse a path that fairseq would take for several because the separator is part of it."""
+    """Refuse a path that fairseq would take for several, because the separator is part of it."""
     parts = paths.split(separator)
     if all(map(exists, parts)):
         return
@@ -26,7 +26,7 @@ def refuse_split_path(
 
 
 def refuse_separator(option: str, path: str | os.PathLike[str], separator: str) -> None:
-    """Refuse a folder to be made that fairseq could not be given later."""
+    """Refuse to make a folder whose path fairseq would split when it is given to it later."""
     if separator in str(path):
         raise InputError(
             f"{option} {path}: fairseq splits such paths at '{separator}'; name a folder without it"

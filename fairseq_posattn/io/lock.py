@@ -1,4 +1,4 @@
-"""Locks that end with their process, however it ends."""
+"""Take locks that are released when their process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import TextIO
 
 from fairseq_posattn.errors import InputError
 
-# What a file system says that has no locks; the work then goes on without one.
+# A file system without locks answers with one of these errors; the work then goes on without one.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 SECONDS_BETWEEN_TRIES = 0.2
-held: dict[Path, TextIO] = {}  # open files: a record lock ends when its file is closed
+held: dict[Path, TextIO] = {}  # the files stay open, because closing one releases its record lock
 
 
 class NoLocks(OSError):
-    """The file system has no locks."""
+    """This error says that the file system has no locks."""
 
 
 @contextlib.contextmanager
@@ -29,17 +29,17 @@ def locked(target: str | os.PathLike[str], wait: bool = False) -> Iterator[None]
     """Hold the lock TARGET.lock while the block runs, so that one run at a time works on TARGET.
 
     If another run holds it, this one waits for it (`wait`) or ends with an error. The lock is
-    released when its process ends, even by a kill; a lock file that was left behind is harmless.
+    released when its process ends, even if it is killed; a lock file that stays does no harm.
     """
     path = Path(f"{os.path.realpath(target)}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _take(path)
     if file is None and wait:
-        waiting = f"{target}: waiting for another run that is at work here"
+        waiting = f"{target}: another run is at work here; this one waits for its end"
         print(waiting, file=sys.stderr, flush=True)
     while file is None:
         if not wait:
-            raise InputError(f"{target}: another run is at work here; wait for its end, or end it")
+            raise InputError(f"{target}: another run is at work here; wait for its end, or stop it")
         time.sleep(SECONDS_BETWEEN_TRIES)
         file = _take(path)
     try:
@@ -52,8 +52,8 @@ def locked(target: str | os.PathLike[str], wait: bool = False) -> Iterator[None]
 def hold_until_the_end(path: Path, note: str) -> str | None:
     """Lock a file until this process ends; return the note of the process that holds it, if any.
 
-    Unlike `locked`, it is a record lock: the processes that this one starts do not inherit it, so
-    that it ends with this process even if data loaders live on. The file stays.
+    Unlike `locked`, this takes a record lock. The processes that this one starts do not inherit
+    it, so it ends with this process even if data loaders live on. The file stays.
     """
     file = held.get(path) or open(path, "a+")  # noqa: SIM115
     try:
@@ -72,7 +72,7 @@ def hold_until_the_end(path: Path, note: str) -> str | None:
 
 
 def _take(path: Path) -> int | None:
-    """The open and locked file, or None if another process holds the lock."""
+    """Open and lock a file, or return None if another process holds the lock."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         if not lock_if_possible(file):
@@ -80,11 +80,14 @@ def _take(path: Path) -> int | None:
             return None
         if is_still(path, file):
             return file
-        os.close(file)  # its holder has just removed it
+        os.close(file)  # the process that held the lock has just removed the file
 
 
 def lock_if_possible(file: int) -> bool:
-    """Lock an open file, where the file system has locks; False if another process holds it."""
+    """Lock an open file and return True, or False if another process holds the lock.
+
+    Where the file system has no locks, the answer is True.
+    """
     try:
         return try_lock(file)
     except OSError as error:
@@ -94,7 +97,7 @@ def lock_if_possible(file: int) -> bool:
 
 
 def try_lock(file: int) -> bool:
-    """Lock an open file for this process; False if another process holds the lock."""
+    """Lock an open file and return True, or False if another process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -103,7 +106,7 @@ def try_lock(file: int) -> bool:
 
 
 def is_still(path: Path, file: int) -> bool:
-    """Whether the open file is the one that has this name now."""
+    """Return whether the open file is the one that the path names now."""
     try:
         return os.path.samestat(os.fstat(file), os.lstat(path))
     except FileNotFoundError:

@@ -1,25 +1,25 @@
-"""Whole numbers in text, as programs write them: `10`, not `1_0`, `+10`, `010` or other digits."""
+"""Read whole numbers as programs write them: `10`, but not `1_0`, `+10`, `010` or other digits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-SMALL = {str(number): number for number in range(1024)}  # looking up is faster than int()
+SMALL = {str(number): number for number in range(1024)}  # a look-up is faster than int()
 
 
 def plain_numbers(tokens: Sequence[str]) -> list[int] | None:
-    """The numbers that the tokens spell, or None if one of them is not spelled plainly."""
+    """Return the numbers that the tokens spell, or None if one of them is not spelled plainly."""
     try:
         return [SMALL[token] for token in tokens]
     except KeyError:
         pass
     try:
-        numbers = [int(token) for token in tokens]  # int() admits all of the above
+        numbers = [int(token) for token in tokens]  # int() admits `1_0`, `+10` and `010`, too
     except ValueError:
         return None
     return numbers if list(map(str, numbers)) == list(tokens) else None
 
 
 def first_odd(tokens: Sequence[str]) -> int:
-    """Which token is not a plain number, counted from 0; there must be one."""
+    """Return the index of the first token that is not a plain number; there must be one."""
     return next(k for k, token in enumerate(tokens) if plain_numbers([token]) is None)

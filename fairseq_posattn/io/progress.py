@@ -1,4 +1,4 @@
-"""What a command tells its user while it works."""
+"""Tell the user of a command how far it is."""
 
 import sys
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ def say(text: str) -> None:
 
 
 def progress(items: Iterable[T], total: int | None = None, unit: str = " sentences") -> Iterable[T]:
-    """The same items, with a progress bar where somebody looks at the terminal."""
+    """Return the same items, with a progress bar if stderr is a terminal."""
     from tqdm import tqdm
 
     bar: Iterable[T] = tqdm(items, total=total, unit=unit, unit_scale=True, disable=None)

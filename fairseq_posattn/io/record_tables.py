@@ -1,4 +1,4 @@
-"""The description of a JSON document as Markdown, made from the dataclasses that check it."""
+"""Describe a JSON document in Markdown, from the dataclasses that check it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tables(kind: type) -> Iterator[str]:
 
 
 def rows(record: type) -> Iterator[str]:
-    """Yield a row of the table for each key."""
+    """Yield the rows of a record's table, one for each key."""
     types_of = get_type_hints(record, include_extras=True)
     for field in dataclasses.fields(record):
         key = f"`{key_of(field)}`{' (may be missing)' if has_default(field) else ''}"
@@ -29,7 +29,7 @@ def rows(record: type) -> Iterator[str]:
 
 
 def records_in(kind: type) -> list[type]:
-    """Return a record and all that it holds, each once, in the order in which they come."""
+    """Return a record and all records within it, each once, in the order in which they come."""
     found, index = [kind], 0
     while index < len(found):
         for annotation in get_type_hints(found[index], include_extras=True).values():
@@ -39,6 +39,7 @@ def records_in(kind: type) -> list[type]:
 
 
 def dataclasses_of(annotation: Any) -> Iterator[type]:
+    """Yield the dataclasses that an annotation mentions."""
     if is_record(annotation):
         yield annotation
     for part in get_args(annotation):
@@ -46,11 +47,12 @@ def dataclasses_of(annotation: Any) -> Iterator[type]:
 
 
 def is_record(annotation: Any) -> bool:
+    """Return whether an annotation is a dataclass."""
     return isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
 
 
 def words(annotation: Any) -> str:
-    """Return what an annotation admits, in words."""
+    """Return in English what values an annotation admits."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return f"null, or {words(parts[0])}"

@@ -1,13 +1,14 @@
-"""JSON documents that must be what a dataclass says: its fields, their types and limits.
+"""Check that a JSON document is what a dataclass says: its fields, their types and limits.
 
-A field without a default must be there. The annotations may be bool, int, float, str, list[...],
-dict, dict[str, ...], other dataclasses, and any of these or None. Limits stand in the field's
-metadata, or, in the place of the check of the type, in the annotation:
+A field without a default must be in the document. The annotations may be bool, int, float, str,
+list[...], dict, dict[str, ...], other dataclasses, and any of these or None. A limit stands in the
+field's metadata. A limit in the annotation replaces the check of the type:
 
     column: str = field(default="upos", metadata=one_of("upos", "xpos"))
     loss: Annotated[float, Limit(is_small, "a small number")]
 
-A field whose default is ABSENT shows that its key is missing, and `as_document` leaves it out.
+A field with the default ABSENT says by this value that its key is missing; `as_document` leaves it
+out.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ KINDS = {
     dict: "an object",
     type(None): "null",
 }
-SHOWN = 40  # characters of a value in a message
+SHOWN = 40  # a message shows this many characters of a value
 
 
 class Misfit(Exception):
-    """What does not fit, without the name of the file."""
+    """This error says which value does not fit; the name of the file is added later."""
 
 
 class Limit(NamedTuple):
-    """Which values are admitted, and what a message says was expected."""
+    """A limit says which values are admitted, and what a message calls them."""
 
     admits: Callable[[Any], bool]
     expected: str
 
 
 class Absent:
-    """The value of a field whose key a document lacks; null is another value."""
+    """A field has this value if the document lacks its key; null is another value."""
 
     def __bool__(self) -> bool:
         return False
@@ -74,11 +75,11 @@ ABSENT: Any = Absent()
 
 
 class Open:
-    """A record whose documents may have keys that are not known; they are passed over."""
+    """A record of this base ignores keys of the document that it does not know."""
 
 
 def about(help: str, key: str | None = None) -> Mapping[str, Any]:
-    """Return what a document says of a field; its key is the field's name unless given."""
+    """Return metadata with the description of a field, and its key if that is not its name."""
     return {HELP: help, **({KEY: key} if key else {})}
 
 
@@ -88,31 +89,34 @@ def key_of(field: dataclasses.Field[Any]) -> str:
 
 
 def one_of(*choices: str) -> Mapping[str, Any]:
+    """Return the metadata of a field that must be one of these texts."""
     return limit(lambda value: value in choices, " or ".join(choices))
 
 
 def at_least(least: int) -> Mapping[str, Any]:
+    """Return the metadata of a field whose number must not be smaller."""
     return limit(lambda value: value >= least, f"at least {least}")
 
 
 def plain_name() -> Mapping[str, Any]:
-    """A name that cannot lead out of its folder."""
+    """Return the metadata of a field whose name must not lead out of its folder."""
     return limit(
         lambda value: value not in ("", ".", "..") and "/" not in value, "a name without a folder"
     )
 
 
 def limit(admits: Callable[[Any], bool], expected: str) -> Mapping[str, Any]:
+    """Return the metadata of a field with a limit; messages call what it admits `expected`."""
     return {LIMIT: Limit(admits, expected)}
 
 
 def read_record(kind: type[Record], path: str | Path, remedy: str) -> Record:
-    """Return the dataclass that a JSON file describes."""
+    """Read the JSON file that describes a dataclass, and return the dataclass."""
     return as_record(kind, read_json_value(path, remedy), str(path), remedy)
 
 
 def as_record(kind: type[Record], document: object, where: str, remedy: str) -> Record:
-    """The dataclass that a JSON document describes, or an error that names the first misfit."""
+    """Return the dataclass that a JSON document describes; an error names the first misfit."""
     try:
         return _record(kind, document, "")
     except Misfit as misfit:
@@ -145,14 +149,14 @@ def _record(kind: type[Record], document: object, name: str) -> Record:
             values[field.name] = value
     try:
         return kind(**values)
-    except InputError as error:  # of the dataclass itself
+    except InputError as error:  # the dataclass itself refuses the values
         raise Misfit(f"{name}: {error}" if name else str(error)) from None
 
 
 def _check_keys(
     kind: type, fields: Mapping[str, dataclasses.Field[Any]], document: dict[str, Any], inside: str
 ) -> None:
-    """Refuse a document that has a key too many or too few."""
+    """Refuse a document that has an unknown key or lacks a key."""
     if not issubclass(kind, Open):
         for unknown in sorted(document.keys() - fields.keys()):
             raise Misfit(f"{inside}{shown(unknown)} is not known to this version")
@@ -190,13 +194,13 @@ def _limited(limit: Limit, value: object, name: str) -> Any:
 
 
 def _any_of(kinds: Iterable[Any], value: object, name: str) -> Any:
-    """The value, or null."""
+    """Check a value that may also be null; unions of other types are not supported."""
     (kind,) = [kind for kind in kinds if kind is not type(None)]
     return None if value is None else _value(kind, value, name)
 
 
 def is_of(kind: type, value: Any) -> bool:
-    """Whether a value of JSON is of this kind; true is no number, and NaN is none."""
+    """Return whether a JSON value is of this type; true and NaN are not numbers."""
     if kind is float:
         return type(value) in (int, float) and abs(value) < float("inf")
     if kind is str:
@@ -205,7 +209,7 @@ def is_of(kind: type, value: Any) -> bool:
 
 
 def is_text(value: str) -> bool:
-    """Whether it can be written to a file and be the name of one."""
+    """Return whether a text can be written to a file and be the name of one."""
     try:
         return b"\0" not in value.encode("utf-8")
     except UnicodeEncodeError:
@@ -213,24 +217,27 @@ def is_text(value: str) -> bool:
 
 
 def has_default(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a field may be missing from the document."""
     missing = dataclasses.MISSING
     return field.default is not missing or field.default_factory is not missing
 
 
 def check_limit(field: dataclasses.Field[Any], value: Any, name: str) -> None:
+    """Refuse a value that the limit in the field's metadata does not admit."""
     admits, expected = field.metadata.get(LIMIT, (None, ""))
     if admits is not None and value is not None and not admits(value):
         raise misfit(name, value, expected)
 
 
 def misfit(name: str, value: object, expected: str) -> Misfit:
+    """Return the error for a value that is not what was expected."""
     return Misfit(f"{name or 'the whole'} is {shown(value)}, expected {expected}")
 
 
 def shown(value: object) -> str:
-    """A value as JSON, shortened."""
+    """Return a value as JSON, shortened for a message."""
     try:
         text = json.dumps(value, ensure_ascii=False)
-    except (ValueError, RecursionError):  # too many digits, or too deep
+    except (ValueError, RecursionError):  # it has too many digits, or is nested too deeply
         return f"a very long {KINDS.get(type(value), 'value').removeprefix('a ')}"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."

@@ -1,4 +1,4 @@
-"""Steps that are done once: each leaves a stamp that says from what."""
+"""Do each step of a longer work once: it leaves a stamp that says from what it was made."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from fairseq_posattn.io.progress import say
 
 
 class Steps:
-    """Runs what is not done, or was done with other choices or from other files: what counts is
-    what is in them."""
+    """This class runs the steps that are not done yet, and those whose inputs or options changed.
+
+    Whether a file has changed is seen from its content, so it may be copied or moved.
+    """
 
     def __init__(self, work: Path):
         self.stamps = work / "steps"
@@ -34,11 +36,14 @@ class Steps:
         action: Callable[[], object],
         forget: Callable[[], None] | None = None,
     ) -> None:
-        """forget: removes what an action that was killed left behind, before another one."""
+        """Do the step, unless it was done with the same choices, inputs and outputs before.
+
+        forget: this removes what an action with other choices, which was killed, left behind.
+        """
         key = self.digest(choices, inputs)
         before = self.stamp(name)
         if before.get("key") == key and self.all_as_in(before.get("outputs"), outputs):
-            say(f"{name}: done before")
+            say(f"{name}: this was done before")
             return
         say(f"{name} ...")
         if forget and before.get("key") != key:
@@ -48,28 +53,30 @@ class Steps:
         self.write(name, {"key": key, "outputs": [self.state(path) for path in outputs]})
 
     def stamp(self, name: str) -> dict[str, Any]:
-        """What was written when the step was done; a damaged one counts for nothing."""
+        """Return the stamp that was written when the step was done, or {} if it is damaged."""
         try:
             return read_json(self.stamps / f"{name}.json", "")
         except (FileNotFoundError, InputError):
             return {}
 
     def write(self, name: str, stamp: dict[str, Any]) -> None:
+        """Write the stamp of a step."""
         with written_whole(self.stamps / f"{name}.json") as file:
             json.dump(stamp, file)
 
     def all_as_in(self, states: list[dict[str, Any]] | None, paths: Sequence[str | Path]) -> bool:
+        """Return whether all files exist and are as the stamp says."""
         if states is None or not all(os.path.isfile(path) for path in paths):
             return False
         return states == [self.state(path) for path in paths]
 
     def digest(self, choices: object, inputs: Sequence[str | Path]) -> str:
-        """Without the names: the folders may be moved."""
+        """Return a digest of choices and inputs, without names, so that folders may be moved."""
         about = [choices, *(self.state(path) for path in inputs)]
         return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
     def state(self, path: str | Path) -> dict[str, Any]:
-        """Size and checksum, which is made once while the file stays as it is."""
+        """Return size and checksum of a file, which are computed again only if it changes."""
         found = os.stat(path)
         place = str(path), found.st_ino, found.st_size, found.st_mtime_ns
         if place not in self.states:

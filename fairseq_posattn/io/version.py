@@ -1,3 +1,3 @@
-"""The version of this package; it imports nothing, so that every room can name it."""
+"""This module says the version; it imports nothing, so that every other module can import it."""
 
 __version__ = "0.2.0"

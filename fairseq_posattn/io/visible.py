@@ -1,7 +1,7 @@
-"""Text in which nothing hides: characters without a shape are written as escapes.
+"""Show text in which nothing hides: invisible characters are written as escapes.
 
-Control characters for the direction of writing (U+202E and others) show a text in another order
-than it has; they and other invisible ones are shown as \\u202e.
+Control characters for the direction of writing (U+202E and others) make a terminal show a text in
+another order than it has. They and other invisible characters are written as \\u202e.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import Any
 from unicodedata import category
 
-HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # controls, formats, half characters, ends of lines
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # these are controls, formats, surrogates and line ends
 WITH_SHAPE = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u0890\u0891\u08e2\U000110bd\U000110cd")
 WITHOUT_SHAPE = set("\u034f\u115f\u1160\u3164\uffa0")
-JOINERS = set("\u200c\u200d")  # part of the spelling in Persian, Hindi and emoji
+JOINERS = set("\u200c\u200d")  # they are part of the spelling in Persian, Hindi and emoji
 
 
 def visible(text: str) -> str:
-    """The text with escapes for what cannot be seen. A joiner stays behind a letter that is not
-    ASCII, where it belongs to the spelling."""
+    """Return the text with escapes for characters that cannot be seen.
+
+    A joiner stays after a letter that is not ASCII, because it is part of the spelling there.
+    """
     if text.isprintable() and WITHOUT_SHAPE.isdisjoint(text):
         return text
     shown, before = [], ""
@@ -29,13 +31,14 @@ def visible(text: str) -> str:
 
 
 def hides(char: str) -> bool:
+    """Return whether a character cannot be seen."""
     if char in WITHOUT_SHAPE:
         return True
     return category(char) in HIDDEN and char not in WITH_SHAPE
 
 
 def visible_strings(value: Any) -> Any:
-    """A JSON document, all of whose strings are visible."""
+    """Return a JSON document with all its strings made visible."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, list):

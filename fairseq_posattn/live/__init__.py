@@ -1,1 +1,1 @@
-"""New text: the trees of lines that are translated, and their way from text to pieces."""
+"""This package finds pieces and trees for new text while it is translated."""

@@ -1,4 +1,4 @@
-"""The choices of prepare.json in the place of fairseq's --bpe and --tokenizer."""
+"""Segment new text as prepare.json says, in place of fairseq's --bpe and --tokenizer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from fairseq_posattn.text.pipeline import TextPipeline
 
 
 class PipelineCodec:
-    """New text is segmented, and its translation joined, as the data were."""
+    """A codec segments new text as the data were segmented, and joins its translation again."""
 
     def __init__(self, pipeline: TextPipeline):
         self.pipeline = pipeline
 
     def encode(self, line: str) -> str:
-        """The pieces of a raw line."""
+        """Return the pieces of a raw line."""
         text = self.pipeline.source_text(line)
         return " ".join(self.pipeline.segmenter.segment(text))
 
     def decode(self, pieces: str) -> str:
-        """The text of a translation."""
+        """Return the text of a translation from its pieces."""
         return self.pipeline.detokenized(self.pipeline.segmenter.join(pieces))

@@ -1,4 +1,4 @@
-"""New text on its way to the model: pieces at once, trees when a batch is made."""
+"""Find the pieces of new text at once, and its trees when a batch is made."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fairseq_posattn.live.providers import (
     TreeProvider,
     build_provider,
     parser_settings,
+    trees_of,
 )
 from fairseq_posattn.live.segmented import SegmentedLine, lines_of_encoder, lines_of_pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
@@ -21,31 +22,34 @@ from fairseq_posattn.trees import Sentence, TreeError
 from fairseq_posattn.trees.checks import checked_tree
 
 BYTE_ORDER_MARK = "\ufeff"
-Given = Sequence[int] | Sentence | None  # by a program: parents of the words, or a whole sentence
+Given = Sequence[int] | Sentence | None  # a program gives the parents of the words, or a sentence
 
 
 class NewText:
-    """Finds the pieces and the trees of new lines, by the task's options `cfg`."""
+    """This class finds the pieces and the trees of new lines, by the options `cfg` of the task."""
 
     def __init__(self, cfg: Any, pipeline: TextPipeline | None):
         self.cfg = cfg
         self.pipeline = pipeline
-        self.began = False  # to read the lines of a file or a pipe
+        self.began = False  # whether lines of a file or a pipe were read
 
     @cached_property
     def provider(self) -> TreeProvider:
-        """Where the trees come from."""
+        """Make the provider of the trees, once."""
         return build_provider(self.cfg, self.pipeline)
 
     @cached_property
     def stanza(self) -> StanzaProvider:
-        """The provider, or what tokenises for another one as the training data were."""
+        """Return the provider if it is stanza, or else a stanza that tokenises for the provider.
+
+        Text is then tokenised as the training data were.
+        """
         if isinstance(self.provider, StanzaProvider):
             return self.provider
         return StanzaProvider(parser_settings(self.cfg, self.pipeline))
 
     def without_mark(self, lines: Sequence[str]) -> list[str]:
-        """The lines of a file or a pipe, whose first one may begin with a byte order mark."""
+        """Return lines of a file or a pipe without the byte order mark that may begin the first."""
         first, self.began = not self.began, True
         return [
             line.removeprefix(BYTE_ORDER_MARK) if first and k == 0 else line
@@ -55,61 +59,68 @@ class NewText:
     def lines(
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
     ) -> list[SegmentedLine]:
-        """The raw lines, segmented; `trees` says whether their trees will be asked for."""
-        tokenizer = self.tokenizer(trees)
-        tokenize = tokenizer.words if tokenizer else None
+        """Segment the raw lines; `trees` says whether their trees will be asked for."""
+        tokenize = getattr(self.tokenizer(trees), "words", None)  # a provider need not know words
         if self.pipeline is None:
             return lines_of_encoder(raw, encode, self.cfg.piece_separator, tokenize)
         return lines_of_pipeline(raw, self.pipeline, tokenize)
 
     def tokenizer(self, trees: bool) -> TreeProvider | None:
-        """What knows the words of the lines, if they are needed."""
+        """Return the provider that tokenises the lines, or None if their words are not needed."""
         if self.pipeline and self.pipeline.config.splits_parsers_words:
             return self.stanza
         return self.provider if trees else None
 
     def trees(self, lines: list[SegmentedLine], given: Sequence[Given] | None = None) -> NewTrees:
-        """The trees of the lines, found now, or when a batch asks for them."""
+        """Return the trees of the lines, which are found now, or when a batch asks for them."""
         if given is not None:
             return self.at_once(lines, self.check_given(lines, given))
         if not self.provider.lazy:
-            return self.at_once(lines, self.provider.parsed(lines))
+            return self.at_once(lines, trees_of(self.provider, lines))
         return NewTrees(lines, lambda asked: self.parse([lines[k] for k in asked]))
 
     def at_once(self, lines: list[SegmentedLine], parsed: Sequence[Sentence | None]) -> NewTrees:
-        """The trees of lines that are all known already."""
+        """Return the trees of lines that are all known already."""
         found = [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
         return NewTrees(lines, lambda asked: [found[k] for k in asked])
 
     def parse(self, lines: list[SegmentedLine]) -> list[Sentence]:
-        """The trees of the lines, from the provider."""
-        parsed = self.provider.parsed(lines)
+        """Return the trees that the provider finds for the lines."""
+        parsed = trees_of(self.provider, lines)
         return [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
 
     def check_given(
         self, lines: list[SegmentedLine], given: Sequence[Given]
     ) -> list[Sentence | None]:
-        """Trees handed over by a program: one for each sentence, and each a tree of its words."""
+        """Check the trees that a program gives: one for each sentence, of as many words."""
         if len(given) != len(lines):
-            raise TreeError(f"{len(given)} trees for {len(lines)} sentences")
+            raise TreeError(
+                f"{len(given)} trees were given for {len(lines)} sentences; give one for each"
+            )
         return [self.check_one(*pair) for pair in zip(lines, given, strict=True)]
 
     def check_one(self, line: SegmentedLine, given: Given) -> Sentence | None:
-        """The given tree of a line; bare parents are those of the words between spaces."""
+        """Return the given tree of a line; parents alone belong to the words between spaces."""
         if given is None:
             return None
         tree = given if isinstance(given, Sentence) else Sentence(line.text.split(), given)
         if tree.parents is None:
             return None
         if len(tree.parents) != (words := len(tree.words)):
-            raise TreeError(f"{len(tree.parents)} parents for the {words} words of '{line.text}'")
+            raise TreeError(
+                f"{len(tree.parents)} parents were given for the {words} words of '{line.text}'; "
+                "give one for each word"
+            )
         where = f"the tree of '{line.text}'"
         parents = checked_tree(list(tree.parents), where, str(self.cfg.several_roots))
         return replace(tree, parents=parents)
 
     @property
     def takes_flat_trees(self) -> bool:
-        """By --missing-tree, or because what is too long for the parser got them in training."""
+        """Return whether lines without a tree get a flat one.
+
+        --missing-tree says so, or the training data, whose long lines were not parsed.
+        """
         if str(self.cfg.missing_tree) == "flat":
             return True
         if self.pipeline is None or not isinstance(self.provider, StanzaProvider):
@@ -117,18 +128,18 @@ class NewText:
         return self.pipeline.config.parser.long_lines == "skip"
 
     def or_flat(self, line: SegmentedLine, parsed: Sentence | None) -> Sentence:
-        """The tree of a line, or what stands in for it."""
+        """Return the tree of a line, or a flat tree if it has none and this is admitted."""
         if parsed is not None:
             return parsed
         if self.takes_flat_trees:
             return flat(line)
         raise TreeError(
-            f"no tree for the sentence '{line.text}': name a tree provider "
-            f"(--tree-provider {'|'.join(PROVIDERS)}; conllu takes --tree-file FILE.conllu), "
-            "or translate it with a flat tree: --missing-tree flat"
+            f"the sentence '{line.text}' has no tree; name a tree provider "
+            f"(--tree-provider {'|'.join(PROVIDERS)}; conllu needs --tree-file FILE.conllu), "
+            "or translate it with a flat tree (--missing-tree flat)"
         )
 
 
 def flat(line: SegmentedLine) -> Sentence:
-    """The words of a line, each a child of the first."""
+    """Return the words of a line with a flat tree: each word is a child of the first."""
     return Sentence(line.tokens).flat()

@@ -1,6 +1,9 @@
-"""A parser in a process of its own: it works while the model translates, and no fork can hurt it.
+"""Run a parser in a process of its own, so that it works while the model translates.
 
-python -m fairseq_posattn.live.parser_process      # talks with LiveParser through pipes
+A fork of the program cannot damage it there. LiveParser starts the process and talks with it
+through pipes:
+
+    python -m fairseq_posattn.live.parser_process
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class LiveParser:
-    """Starts when it is first asked; ends with the program."""
+    """This parser starts its process at the first question; the process ends with the program."""
 
     def __init__(self, settings: ParserSettings):
         self.settings = settings
@@ -35,13 +38,15 @@ class LiveParser:
         self.one_at_a_time = threading.Lock()
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
+        """Return the words of each line."""
         return self.ask("tokenize", list(lines))
 
     def parse(self, lines_of_words: Sequence[Sentence]) -> list[Sentence]:
+        """Return the trees of lines that are tokenised already."""
         return self.ask("parse", list(lines_of_words))
 
     def ask(self, what: str, lines: list) -> list[Sentence]:
-        """What the process answers; an error of its own is raised here."""
+        """Return the answer of the process; an error that it had is raised here."""
         if not lines:
             return []
         with self.one_at_a_time:
@@ -51,9 +56,10 @@ class LiveParser:
                 answer = pickle.load(pipe(process.stdout))
             except (EOFError, BrokenPipeError, pickle.UnpicklingError):
                 raise InputError(
-                    f"the parser's process was killed (exit code {self.stop(10)}): out of memory?"
+                    f"the process of the parser was killed (exit code {self.stop(10)}), perhaps "
+                    "for lack of memory; free some, or translate smaller batches"
                 ) from None
-            except BaseException:  # interrupted: its answer must not pass for that to the next
+            except BaseException:  # the next question must not get the answer to this one
                 if self.process is not None:
                     self.stop()
                 raise
@@ -62,10 +68,10 @@ class LiveParser:
         return answer
 
     def start(self) -> subprocess.Popen[bytes]:
-        """The process, started if it does not run yet."""
+        """Return the process, which is started if it does not run yet."""
         if self.process is not None and self.owner == os.getpid():
             return self.process
-        self.process, self.owner = None, os.getpid()  # a fork has a parser of its own
+        self.process, self.owner = None, os.getpid()  # a fork gets a parser of its own
         process = self.process = subprocess.Popen(
             [sys.executable, "-m", "fairseq_posattn.live.parser_process"],
             stdin=subprocess.PIPE,
@@ -76,8 +82,10 @@ class LiveParser:
         return process
 
     def stop(self, seconds: float = 0) -> int | None:
-        """The exit code of the process, which has some time to end by itself; None: it never
-        started."""
+        """Stop the process and return its exit code, or None if it never started.
+
+        It has some seconds to end by itself.
+        """
         process, self.process = self.process, None
         if process is None:
             return None
@@ -92,35 +100,35 @@ class LiveParser:
 
 
 def pipe(end: IO[bytes] | None) -> IO[bytes]:
-    """The pipe itself; the types do not know that the process was started with one."""
+    """Return a pipe; the types do not know that the process was started with one."""
     assert end is not None
     return end
 
 
 def send(message: object, process: subprocess.Popen[bytes]) -> None:
-    """Write a message that the process reads at once."""
+    """Write a message to the process, which reads it at once."""
     stdin = pipe(process.stdin)
     pickle.dump(message, stdin)
     stdin.flush()
 
 
 class ParsesWords:
-    """Parses lines that are tokenised already, for parse_safely."""
+    """This parser parses lines that are tokenised already, for parse_safely."""
 
     def __init__(self, parser: StanzaParser):
         self.parser = parser
 
     def words(self, line: Sentence) -> Sentence:
-        """The line itself."""
+        """Return the line itself, whose words are known."""
         return line
 
     def parse(self, lines: Sequence[Sentence]) -> list[Sentence]:
-        """The trees of the lines."""
+        """Return the trees of the lines."""
         return self.parser.parse_words(lines)
 
 
 def answer(settings: ParserSettings, what: str, lines: list) -> list[Sentence]:
-    """The words of the lines, or the trees of lines that are words already."""
+    """Return the words of raw lines, or the trees of tokenised lines."""
     parser = load_parser(settings)
     if what == "tokenize":
         return parser.tokenize(lines)
@@ -130,10 +138,10 @@ def answer(settings: ParserSettings, what: str, lines: list) -> list[Sentence]:
 
 
 def serve() -> None:
-    """Answer what comes through the pipe until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keyboard ends the program, and that ends us
+    """Answer the questions that come through the pipe until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program, not the keyboard, ends this process
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no reply
+    os.dup2(2, 1)  # a library that prints must not disturb the replies
     with contextlib.suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):
         settings = pickle.load(sys.stdin.buffer)
         while True:

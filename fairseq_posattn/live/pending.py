@@ -1,7 +1,7 @@
-"""The trees of new text while fairseq carries its sentences from hook to hook.
+"""Keep the trees of new text while fairseq passes its sentences from hook to hook.
 
-fairseq knows nothing of trees. It hands lines over, asks for a dataset of their pieces, and
-translates the batches of that dataset. What belongs to the lines waits here in between.
+fairseq knows nothing of trees. It passes lines to the task, asks it for a dataset of their pieces,
+and translates the batches of that dataset. The trees of the lines wait here in between.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from fairseq_posattn.trees import Sentence, TreeError, batch
 
 
 class CollatedBatch(NamedTuple):
-    """A batch as it was made: its pieces, the tensor of its trees, and its sentences, each with its
-    number among all new lines."""
+    """This is a batch as it was made: its pieces, the tensor of its trees, and its sentences.
+
+    Each sentence stands after its number among all new lines.
+    """
 
     tokens: Tensor  # B T
     source_tree: Tensor  # 2 B W
@@ -28,10 +30,10 @@ class CollatedBatch(NamedTuple):
 
 
 class NewTrees:
-    """The trees of new lines, and the batches of these that were not translated yet.
+    """This class keeps the trees of new lines, and their batches that were not translated yet.
 
-    `find` gives the trees of some of the lines, when a batch asks for them. The number of the first
-    line among all new ones is `first`.
+    find: returns the trees of some of the lines, when a batch asks for them.
+    first: the number of the first line among all new lines.
     """
 
     def __init__(self, lines: Sequence[SegmentedLine], find: Callable[[list[int]], list[Sentence]]):
@@ -45,13 +47,13 @@ class NewTrees:
         return len(self.lines)
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Records of all words of the sentences, one after the other, and words per sentence."""
+        """Return records of the words of the sentences, and the number of words of each."""
         asked = sentences.tolist()
         self.found.update(zip(asked, self.find(asked), strict=True))
         return batch.pack([self.lines[k].project(self.found[k]) for k in asked])
 
     def add_batch(self, collated: dict) -> None:
-        """Remember a batch that fairseq made of the lines, by the numbers in its `id`."""
+        """Remember a batch that fairseq made of the lines whose numbers are in its `id`."""
         fields = collated["net_input"]
         numbers = sorted(collated["id"].tolist())
         sentences = [(self.first + k, self.found[k]) for k in numbers]
@@ -59,48 +61,53 @@ class NewTrees:
 
 
 class PendingTrees:
-    """The trees of the lines that are translated next: `expect` them when the lines come in,
-    `attach` them to the dataset of these lines, and take them `for_batch` after batch."""
+    """This class passes the trees of new lines on to the batches that are made of the lines.
+
+    Call `expect` when lines come in, `attach` when fairseq makes a dataset of them, and `for_batch`
+    for each batch that is translated.
+    """
 
     def __init__(self) -> None:
-        self.lines = 0  # that came in so far
+        self.lines = 0  # this many lines have come in
         self.expected: NewTrees | None = None
         self.attached: NewTrees | None = None
 
     def expect(self, trees: NewTrees) -> None:
-        """Lines came in, and these are their trees."""
+        """Take the trees of lines that have just come in."""
         trees.first = self.lines
         self.lines += len(trees)
         self.expected = trees
 
     def attach(self, sentences: int) -> NewTrees:
-        """The trees of the lines that came in last, of which fairseq makes a dataset now.
+        """Return the trees of the lines that came in last, of which fairseq makes a dataset now.
 
         fairseq keeps their order, and the dataset's samples bear their numbers as `id`.
         """
         trees, self.expected = self.expected, None
         if trees is None or len(trees) != sentences:
-            raise TreeError("sentences without trees: give them to new_sentences() first")
+            raise TreeError("the sentences have no trees; give them to new_sentences() first")
         self.attached = trees
         return trees
 
     def for_batch(self, tokens: Tensor) -> CollatedBatch:
-        """The trees of the batch that is translated now: those of the next one that was made.
+        """Return the trees of the batch that is translated now: the next one that was made.
 
-        fairseq-interactive keeps of a batch its pieces alone, and the order of the batches. A
-        program of one's own may translate another batch, which would get the trees of this one.
+        fairseq-interactive keeps only the pieces of a batch, and the order of the batches. Another
+        program may translate other batches, which must not get the trees of this one.
         """
         batches = self.attached.batches if self.attached is not None else ()
         if not batches or not is_same(tokens, batches[0].tokens):
             raise TreeError(
-                "a batch without trees: it is not the next one of those that were made of the "
-                "lines given to new_sentences(); translate the batches in their order, or keep "
-                "net_input['source_tree'] in them"
+                "this batch has no trees, because it is not the next one of those that were made "
+                "of the lines given to new_sentences(); translate the batches in their order, or "
+                "keep net_input['source_tree'] in them"
             )
         return batches.popleft()
 
 
 def is_same(tokens: Tensor, made: Tensor) -> bool:
-    """Whether these are the pieces of the batch that was made: the same tensor on the CPU, where
-    nothing need be compared, or its copy on an accelerator."""
+    """Return whether these are the pieces of the batch that was made.
+
+    On the CPU it is the same tensor, so nothing is compared; on an accelerator it is a copy.
+    """
     return tokens is made or torch.equal(tokens.to(made.device), made)

@@ -1,15 +1,19 @@
-"""Tree providers: where the trees of new sentences come from.
+"""Tree providers find the trees of new sentences.
 
-A provider gets the lines that are translated, and gives the tree of each, or None. Its tokens need
-not be those of the line: pieces and words meet in the characters.
+A provider gets the lines that are translated, and returns the tree of each line, or None. Its
+tokens need not be those of the line, because words and pieces are aligned by their characters. A
+provider of your own is a subclass of TreeProvider with `@register` above it; --tree-provider takes
+its `name`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, TypeVar
 
+from fairseq_posattn.core.registration import add
+from fairseq_posattn.core.specification import registered
 from fairseq_posattn.live.parser_process import LiveParser
 from fairseq_posattn.live.segmented import SegmentedLine
 from fairseq_posattn.text.parser_settings import ParserSettings
@@ -19,43 +23,71 @@ from fairseq_posattn.trees.alignment import match
 from fairseq_posattn.trees.whitespace import shortened
 
 
-class TreeProvider(Protocol):
-    lazy: bool  # asked when a batch is made, or as soon as the lines are there
+class TreeProvider:
+    """A tree provider finds the trees of new lines; a subclass needs `name` and `parsed` only.
+
+    lazy: if it is True, the provider is asked for the lines of each batch when the batch is made,
+        in any order, and also for binarised data without trees. If it is False, the provider is
+        asked for the lines of new text as they come in, in their order.
+    """
+
+    name: ClassVar[str]
+    lazy: ClassVar[bool] = False
 
     @classmethod
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None) -> TreeProvider:
-        """The provider as the options of the task, or the data, describe it."""
+        """Make the provider that the options of the task, or the data, describe."""
+        return cls()
 
     def words(self, lines: Sequence[str]) -> list[Sentence] | None:
-        """The lines' words, as they were tokenised for training; None: as they are."""
+        """Tokenise the lines as the training data were, or return None to take them as they are."""
+        return None
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
-        """The tree of each line (of its words, if `words` gave them), in order; each is asked for
-        once."""
+        """Return the tree of each line, in order, or None for a line without a tree.
+
+        If `words` has tokenised the lines, these are trees of those words. Each line is asked for
+        once.
+        """
+        raise NotImplementedError
 
 
-class NoProvider:
-    """Has no tree for any sentence."""
+ProviderClass = TypeVar("ProviderClass", bound=TreeProvider)
+PROVIDERS: dict[str, type[TreeProvider]] = {}
 
-    lazy = False
+
+def register(provider: type[ProviderClass]) -> type[ProviderClass]:
+    """Add a tree provider to the table, as a class decorator, which any file may use.
+
+    Raise a RegistrationError, which names the class and its line, if the class cannot work.
+    """
+    add(PROVIDERS, provider, TreeProvider, "tree provider")
+    return provider
+
+
+@register
+class NoProvider(TreeProvider):
+    """This provider has no tree for any sentence."""
+
+    name = "none"
 
     @classmethod
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None = None) -> NoProvider:
         if cfg.tree_file:
-            raise TreeError(f"--tree-provider none leaves no use for --tree-file {cfg.tree_file}")
+            raise TreeError(
+                f"--tree-provider none does not read --tree-file {cfg.tree_file}; leave one out"
+            )
         return cls()
-
-    def words(self, lines: Sequence[str]) -> None:
-        return None
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         return [None] * len(lines)
 
 
-class ConlluProvider:
-    """The k-th sentence asked for takes the k-th tree of a CoNLL-U file."""
+@register
+class ConlluProvider(TreeProvider):
+    """This provider gives the k-th sentence the k-th tree of a CoNLL-U file."""
 
-    lazy = False
+    name = "conllu"
 
     def __init__(self, path: str, several_roots: str = "error"):
         self.path = path
@@ -65,17 +97,14 @@ class ConlluProvider:
     @classmethod
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None = None) -> ConlluProvider:
         if not cfg.tree_file:
-            raise TreeError("--tree-provider conllu: name the trees with --tree-file FILE.conllu")
+            raise TreeError("--tree-provider conllu needs trees; name --tree-file FILE.conllu")
         return cls(cfg.tree_file, str(cfg.several_roots))
-
-    def words(self, lines: Sequence[str]) -> None:
-        return None
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         return [self.next_tree(line.text) for line in lines]
 
     def next_tree(self, line: str) -> Sentence | None:
-        """The next tree of the file, checked to be that of the line; None if there is none."""
+        """Return the next tree of the file, checked against the line, or None if there is none."""
         self.asked += 1
         sentence = next(self.trees, None)
         if sentence is None:
@@ -84,7 +113,7 @@ class ConlluProvider:
         return None if sentence.parents is None else sentence
 
     def check(self, line: str, sentence: Sentence) -> None:
-        """Raise unless the sentence has the characters of the line."""
+        """Raise an error unless the sentence has the characters of the line."""
         if [escape_whitespace(word) for word in line.split(" ")] == sentence.tokens:
             return
         where = sentence.where
@@ -94,13 +123,15 @@ class ConlluProvider:
             raise TreeError(
                 f"{where}: the words of input line {self.asked} are not those "
                 f"of tree {self.asked}: the line has '{shortened(line)}', "
-                f"the tree '{shortened(str(sentence))}'"
+                f"the tree '{shortened(str(sentence))}'; name the trees of this text"
             ) from None
 
 
-class StanzaProvider:
-    """stanza at work in a process of its own, a batch at a time."""
+@register
+class StanzaProvider(TreeProvider):
+    """This provider parses with stanza, a batch at a time, in a process of its own."""
 
+    name = "stanza"
     lazy = True
 
     def __init__(self, settings: ParserSettings):
@@ -109,7 +140,9 @@ class StanzaProvider:
     @classmethod
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None = None) -> StanzaProvider:
         if cfg.tree_file:
-            raise TreeError(f"--tree-provider stanza leaves no use for --tree-file {cfg.tree_file}")
+            raise TreeError(
+                f"--tree-provider stanza does not read --tree-file {cfg.tree_file}; leave one out"
+            )
         return cls(parser_settings(cfg, pipeline))
 
     def words(self, lines: Sequence[str]) -> list[Sentence]:
@@ -117,7 +150,7 @@ class StanzaProvider:
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         words = [line.words for line in lines if line.words is not None]
-        if len(words) < len(lines):  # lines that pieces of binarised data spell
+        if len(words) < len(lines):  # pieces of binarised data spell these lines
             words = self.words([line.text for line in lines])
         return [
             None if sentence.parents is None else sentence.escaped()
@@ -126,7 +159,7 @@ class StanzaProvider:
 
 
 def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
-    """As the data were parsed, or as the options say."""
+    """Return the settings with which the data were parsed, changed as the options say."""
     settings = pipeline.config.parser if pipeline else ParserSettings()
     chosen = {
         "lang": cfg.parser_lang,
@@ -140,15 +173,8 @@ def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
     return replace(settings, **{name: value for name, value in chosen.items() if value is not None})
 
 
-PROVIDERS: dict[str, type[TreeProvider]] = {
-    "conllu": ConlluProvider,
-    "none": NoProvider,
-    "stanza": StanzaProvider,
-}
-
-
 def provider_name(cfg: Any, pipeline: TextPipeline | None) -> str:
-    """By default conllu where there is a tree file, else what parsed the training data."""
+    """Return the name of the provider: by default conllu for a tree file, or else the data's."""
     if cfg.tree_provider:
         return str(cfg.tree_provider)
     if cfg.tree_file:
@@ -157,6 +183,22 @@ def provider_name(cfg: Any, pipeline: TextPipeline | None) -> str:
     return "stanza" if parsed_by == "stanza" else "none"
 
 
+def provider_class(cfg: Any, pipeline: TextPipeline | None) -> type[TreeProvider]:
+    """Return the class of the provider that the options or the data name."""
+    return registered(provider_name(cfg, pipeline), PROVIDERS, "tree provider")
+
+
 def build_provider(cfg: Any, pipeline: TextPipeline | None = None) -> TreeProvider:
-    """The provider that the options or the data name."""
-    return PROVIDERS[provider_name(cfg, pipeline)].from_options(cfg, pipeline)
+    """Return the provider that the options or the data name."""
+    return provider_class(cfg, pipeline).from_options(cfg, pipeline)
+
+
+def trees_of(provider: TreeProvider, lines: Sequence[SegmentedLine]) -> Sequence[Sentence | None]:
+    """Return the trees that a provider gives, one for each line."""
+    found = provider.parsed(lines)
+    if len(found) != len(lines):
+        raise TreeError(
+            f"the tree provider {type(provider).__name__} gave {len(found)} trees for {len(lines)} "
+            "lines; its method `parsed` must return a tree or None for each line"
+        )
+    return found

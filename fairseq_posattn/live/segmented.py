@@ -1,4 +1,4 @@
-"""Raw lines -> segmented lines: the text, its pieces, and where the pieces lie in it."""
+"""Segment raw lines, and remember the text, its pieces, and where the pieces lie in it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from fairseq_posattn.trees.alignment import Span, spans
 from fairseq_posattn.trees.lines import Tree
 from fairseq_posattn.trees.projection import checked_parents, project_line, without_separators
 
-Tokenize = Callable[[Sequence[str]], list[Sentence] | None]  # texts -> the words of each
+Tokenize = Callable[[Sequence[str]], list[Sentence] | None]  # it returns the words of each text
 
 
 class SegmentedLine(NamedTuple):
-    """A line as it was segmented: the text, its pieces, where they lie in it; the words that are to
-    be parsed, where they are not just those of the text."""
+    """This is a line as it was segmented: the text, its pieces, and where they lie in it.
+
+    words: the words that will be parsed, if they are not those between the spaces of the text.
+    """
 
     text: str
     pieces: str
@@ -26,21 +28,24 @@ class SegmentedLine(NamedTuple):
 
     @property
     def tokens(self) -> list[str]:
-        """The words of the line without whitespace inside."""
+        """Return the words of the line, without whitespace inside."""
         if self.words is None:
             return self.text.split()
         return [escape_whitespace(token) for token in self.words.tokens]
 
     def project(self, sentence: Sentence) -> Tree:
-        """The parents of the words of its tree, and the number of pieces of each word."""
+        """Return the parents of the words of a tree, and the number of pieces of each word."""
         where = f"'{self.text}'"
         counts = project_line(sentence, self.text, self.spans, where)
         return checked_parents(sentence, where), counts
 
 
 def spelled(pieces: str, separator: str) -> SegmentedLine:
-    """The line that pieces spell: of sentencepiece, whose pieces begin a word with U+2581, or of
-    subword-nmt, whose separator ends a piece that its word goes on after."""
+    """Return the line that pieces spell.
+
+    The separator U+2581 says that they are pieces of sentencepiece, where it begins a word. Any
+    other separator is that of subword-nmt, where it ends a piece that is joined to the next one.
+    """
     split = pieces.split()
     if separator == SPACE:
         text = "".join(split).replace(SPACE, " ").strip(" ")
@@ -52,7 +57,7 @@ def spelled(pieces: str, separator: str) -> SegmentedLine:
 def lines_of_encoder(
     raw: Sequence[str], encode: Callable[[str], str], separator: str, tokenize: Tokenize | None
 ) -> list[SegmentedLine]:
-    """Lines segmented by fairseq's --bpe and --tokenizer: their text is what the pieces spell."""
+    """Segment lines by fairseq's --bpe and --tokenizer; their text is what the pieces spell."""
     lines = [spelled(encode(line), separator) for line in raw]
     words = tokenize([line.text for line in lines]) if tokenize else None
     if words is None:
@@ -63,7 +68,7 @@ def lines_of_encoder(
 def lines_of_pipeline(
     raw: Sequence[str], pipeline: TextPipeline, tokenize: Tokenize | None
 ) -> list[SegmentedLine]:
-    """Lines segmented as the data were prepared."""
+    """Segment lines as the data were segmented."""
     texts = [pipeline.source_text(line) for line in raw]
     words = tokenize(texts) if tokenize else None
     if words is None:
@@ -72,7 +77,7 @@ def lines_of_pipeline(
 
 
 def segment(text: str, words: Sentence | None, pipeline: TextPipeline) -> SegmentedLine:
-    """The pieces of a text, or of its words where the pipeline splits these."""
+    """Segment a text, or its words where the pipeline splits words."""
     if words is not None:
         text = pipeline.segmented(text, words)
     segmenter = pipeline.segmenter

@@ -1,4 +1,7 @@
-"""Binarised data without trees, whose sentences get trees while they are read."""
+"""Find the trees of binarised data that have none, while their sentences are read.
+
+Binarised data store pieces only, so the lines are rebuilt from them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from fairseq_posattn.trees import Sentence, batch
 
 
 class SpelledSource:
-    """The trees of binarised sentences, which `find` makes from the lines that the pieces spell."""
+    """This class gives binarised sentences the trees that `find` makes from the spelled lines."""
 
     def __init__(
         self,
@@ -31,15 +34,15 @@ class SpelledSource:
         return len(self.source)
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Records of all words of the sentences, one after the other, and words per sentence."""
+        """Return records of the words of the sentences, and the number of words of each."""
         lines = [self.line(int(k)) for k in sentences]
         found = zip(lines, self.find(lines), strict=True)
         return batch.pack([line.project(sentence) for line, sentence in found])
 
     def line(self, sentence: int) -> SegmentedLine:
-        """The line that the pieces of a sentence spell."""
+        """Return the line that the pieces of a sentence spell."""
         numbers = [n for n in self.source[sentence].tolist() if n != self.dictionary.pad()]
         pieces = [self.dictionary[number] for number in numbers[:-1]]
-        if pieces and self.separator != SPACE:  # its word may be cut off by --truncate-source
+        if pieces and self.separator != SPACE:  # --truncate-source may have cut off the last word
             pieces[-1] = pieces[-1].removesuffix(self.separator)
         return spelled(" ".join(pieces), self.separator)

@@ -1,1 +1,1 @@
-"""The models under the names that the README shows; fairseq scans a folder of this name."""
+"""This package has the models under the names that documents show; fairseq scans this folder."""

@@ -1,4 +1,5 @@
-"""The translation model, for `from_pretrained`; importing it registers the whole plug-in."""
+"""Give the translation model to programs that call `from_pretrained`; importing it registers the
+whole plug-in."""
 
 from fairseq_posattn import plugin  # noqa: F401
 from fairseq_posattn.glue.models.posattn_transformer import PosattnTransformerModel

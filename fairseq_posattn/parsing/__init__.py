@@ -1,1 +1,1 @@
-"""From text to trees: parsers, and their work on corpora of any size."""
+"""This package parses text into trees, for corpora of any size."""

@@ -1,4 +1,4 @@
-"""Where the shards of a parse are worked on, as the options of the commands say it."""
+"""Define the options that say on which machines the shards of a parse are parsed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ EXECUTORS = ("local", "slurm", "ray")
 
 @dataclass(frozen=True)
 class Cluster:
-    """The executor and its options. Without `workers`, one process works on this machine; on a
-    cluster, as many as it has room for."""
+    """A cluster is an executor with its options.
+
+    Without `workers`, one process works on this machine, or as many as a cluster has room for.
+    """
 
     executor: str = "local"
     workers: int | None = None
@@ -26,51 +28,63 @@ class Cluster:
 
 
 def add_cluster_options(group) -> None:
+    """Add the options of an executor to a parser of a command line."""
     add = group.add_argument
     add(
         "--executor",
         choices=EXECUTORS,
         default="local",
-        help="processes of this machine (default), a Slurm array, or a Ray cluster, whose address "
-        "stands in RAY_ADDRESS (without it, a Ray that is started on this machine)",
+        help="parse the shards by processes of this machine (default), by a Slurm array, or on the "
+        "Ray cluster that RAY_ADDRESS names (without it, Ray is started on this machine)",
     )
     add(
         "--workers",
         type=positive,
-        help="how many shards at once (default: one on this machine, no limit on a cluster)",
+        help="how many shards are parsed at once (default: one on this machine; a cluster has no "
+        "limit)",
     )
     add(
         "--memory-gb",
         type=positive,
         default=Cluster.memory_gb,
-        help="slurm, ray: for each worker (default: %(default)s)",
+        help="slurm, ray: each worker gets this many GB of memory (default: %(default)s)",
     )
     add(
         "--gpus",
         type=not_negative,
         default=Cluster.gpus,
-        help="slurm, ray: for each worker (default: %(default)s)",
+        help="slurm, ray: each worker gets this many GPUs (default: %(default)s)",
     )
-    add("--partition", default="", help="slurm: where to run (default: the cluster's default)")
+    add(
+        "--partition",
+        default="",
+        help="slurm: the jobs run on this partition (default: the cluster's default)",
+    )
     add(
         "--time",
         default=Cluster.time,
-        help="slurm: limit for one job of the array, of 1,000 at most (default: %(default)s)",
+        help="slurm: each job of the array is ended after this time; there are at most 1,000 jobs "
+        "(default: %(default)s)",
     )
-    add("--setup", default="", help="slurm: command that activates the environment")
+    add(
+        "--setup",
+        default="",
+        help="slurm: each job runs this command to activate the environment (default: activate "
+        "the one that is in use)",
+    )
     add(
         "--sbatch",
         action="append",
         type=lambda text: text.partition("=")[::2],
         default=[],
         metavar="NAME[=VALUE]",
-        help="slurm: any further option of sbatch, e.g. account=nlp, qos=long, gres=gpu:a100:1, "
-        "cpus-per-task=4, exclusive",
+        help="slurm: pass a further option to sbatch, such as account=nlp, qos=long, "
+        "gres=gpu:a100:1, cpus-per-task=4 or exclusive; this option may be repeated",
     )
 
 
 def cluster_of(options: Namespace) -> Cluster:
-    """What these options say."""
+    """Return the cluster that the options of a command describe."""
     return Cluster(
         options.executor,
         options.workers,

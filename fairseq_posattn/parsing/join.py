@@ -1,4 +1,4 @@
-"""Joining the shards of a parse, each checked, into one file."""
+"""Check the shards of a parse and join them to one file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from fairseq_posattn.parsing.sharded_parse import PLAN, ShardedParse, read_plan
 
 
 def join(work: ShardedParse) -> Result:
-    """Write the result from all shards, each checked, and what it was made from beside it."""
+    """Join all shards, each checked, to the result, and write beside it what it was made from."""
     plan = read_plan(work.folder)
     if fingerprint(work.source) != plan["source"]:
-        raise InputError(f"{work.source}: changed while it was parsed; remove {work.folder}")
+        raise InputError(
+            f"{work.source}: the file changed while it was parsed; remove {work.folder} and begin "
+            "anew"
+        )
     check_cut(work)
     notes = notes_of_shards(work)
     with replaced_whole(work.out) as partial, open(partial, "wb") as joined:
@@ -34,8 +37,10 @@ def join(work: ShardedParse) -> Result:
 
 
 def copy(paths: Sequence[Path], joined: BinaryIO) -> Digest:
-    """Write the files one behind the other (compressed streams may follow each other); what the
-    result is known by."""
+    """Write the files one after the other, and return size and checksum of the result.
+
+    This is correct for compressed files, too, because compressed streams may follow each other.
+    """
     digest, size = hashlib.sha256(), 0
     for path in paths:
         with open(path, "rb") as file:
@@ -46,23 +51,26 @@ def copy(paths: Sequence[Path], joined: BinaryIO) -> Digest:
 
 
 def check_cut(work: ShardedParse) -> None:
-    """Refuse a plan whose shards are not all the lines of the source, in their order."""
+    """Refuse a plan whose shards are not all lines of the source in their order."""
     lines = read_lines(work.source)
     for k, shard in enumerate(work.shards):
         if checksum(list(islice(lines, shard.lines))) != shard.sha256:
             raise InputError(
-                f"{work.folder / PLAN}: shard {k} is not made of the lines of {work.source} in its "
-                f"place; remove {work.folder}"
+                f"{work.folder / PLAN}: shard {k} does not hold the lines that {work.source} has "
+                f"there; remove {work.folder} and begin anew"
             )
     if next(lines, None) is not None:
         raise InputError(
             f"{work.folder / PLAN}: {work.source} has more lines than its shards; "
-            f"remove {work.folder}"
+            f"remove {work.folder} and begin anew"
         )
 
 
 def notes_of_shards(work: ShardedParse) -> list:
-    """The notes of all shards, which must be as they were written; others count as not done."""
+    """Return the notes of all shards, after a check that the shards are as they were written.
+
+    The markers of damaged shards are removed, so that the next run parses them again.
+    """
     notes, damaged = [], []
     for k in range(len(work.shards)):
         try:
@@ -74,15 +82,16 @@ def notes_of_shards(work: ShardedParse) -> list:
     if damaged:
         others = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
         raise InputError(
-            f"{work.output(damaged[0])}{others}: missing, or damaged since it was written; "
-            "run the same command again, which parses these lines anew"
+            f"{work.output(damaged[0])}{others}: the file is missing, or was damaged after it was "
+            "written; run the same command again, which parses these lines anew"
         )
     return notes
 
 
 def notes_of_shard(work: ShardedParse, k: int) -> list:
+    """Return the notes of a shard, which must be as it was written."""
     done = records.read_marker(work.marker(k))
     written = {"bytes": done.bytes, "sha256": done.sha256}
     if fingerprint(str(work.output(k))) != written or done.lines != work.shards[k].lines:
-        raise InputError("not the file that was written")
+        raise InputError("the shard is not as it was written")
     return done.notes

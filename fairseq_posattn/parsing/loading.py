@@ -1,4 +1,4 @@
-"""Loading the parser that settings describe."""
+"""Load the parser that settings describe."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1)
 def load_parser(settings: ParserSettings) -> StanzaParser:
-    """Loaded once in each process."""
+    """Load the parser once in each process."""
     from fairseq_posattn.parsing.stanza_parser import StanzaParser
 
     parser = StanzaParser(settings)
-    gc.freeze()  # a model is no garbage: not to be looked through again and again
+    gc.freeze()  # the garbage collector need not look through the model again and again
     return parser

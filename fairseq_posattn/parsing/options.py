@@ -1,4 +1,4 @@
-"""The options of a parser, on the command lines of posattn-parse and posattn-prepare."""
+"""Define the options of a parser for the command lines of posattn-parse and posattn-prepare."""
 
 from __future__ import annotations
 
@@ -8,43 +8,62 @@ from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
 
 def add_parser_options(group, lang: str | None = None) -> None:
+    """Add the options of a parser to a parser of a command line."""
     add = group.add_argument
     add(
         "--parser",
         choices=PARSERS,
         default="stanza",
-        help="stanza (default), or trees of these lines, made elsewhere",
+        help="parse with stanza (default), or take trees that were made elsewhere for these lines",
     )
     default = lang or "SOURCE"
-    add("--lang", default=lang, help=f"any language of stanza (default: {default})")
-    add("--package", default="default", help="stanza's set of models (default: %(default)s)")
-    add("--model-dir", metavar="DIR", help="stanza's models (default: stanza's own folder)")
-    add("--download", action="store_true", help="get the models from the network first")
+    add(
+        "--lang",
+        default=lang,
+        help=f"the text is in this language, which stanza must know (default: {default})",
+    )
+    add(
+        "--package",
+        default="default",
+        help="parse with this package of stanza's models (default: %(default)s)",
+    )
+    add(
+        "--model-dir",
+        metavar="DIR",
+        help="stanza's models lie in this folder (default: stanza's own folder)",
+    )
+    add("--download", action="store_true", help="download the models of stanza before parsing")
     add(
         "--max-words",
         type=positive,
         default=250,
-        help="of a sentence parsed at once; costs grow with the square (default: %(default)s)",
+        help="longer lines are not parsed at once, because costs grow with the square of the "
+        "length (default: %(default)s)",
     )
     add(
         "--long-lines",
         choices=LONG_LINES,
         default="cut",
-        help="longer lines are parsed in parts, the roots below the first one's (default), or get "
-        "no tree (skip); both are reported",
+        help="cut a line of more words into parts, whose roots become children of the first part's "
+        "root (default), or skip its tree; both are reported",
     )
     add(
         "--on-failure",
         choices=ON_FAILURE,
         default="stop",
-        help="a line that makes the parser fail: an error (default), or a flat tree, reported",
+        help="if the parser fails on a line, stop with an error (default), or give the line a flat "
+        "tree and report it",
     )
     add(
         "--several-roots",
         choices=SEVERAL_ROOTS,
         default="error",
-        help="of trees made elsewhere: an error (default), or keep the first root",
+        help="if a tree made elsewhere has several roots, stop with an error (default), or keep "
+        "the first and make the others its children",
     )
     add(
-        "--shard-lines", type=positive, default=2000, help="lines in a shard (default: %(default)s)"
+        "--shard-lines",
+        type=positive,
+        default=2000,
+        help="each shard has this many lines (default: %(default)s)",
     )

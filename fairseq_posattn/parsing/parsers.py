@@ -1,4 +1,4 @@
-"""Parsers: lines -> parsed lines, one for each, in order."""
+"""Parse lines safely: each line gets one result, in order, even if the parser fails on some."""
 
 from __future__ import annotations
 
@@ -12,26 +12,30 @@ from fairseq_posattn.trees.conllu_writer import plain_line
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.trees.whitespace import shortened
 
-Line = TypeVar("Line", str, Sentence, contravariant=True)  # raw, or tokenised already
+Line = TypeVar("Line", str, Sentence, contravariant=True)  # a raw line, or a tokenised one
 
 
 class ParserFailure(Exception):
-    """A line that the parser cannot do."""
+    """This error says that the parser cannot parse a line."""
 
 
 class Parser(Protocol[Line]):
+    """A parser finds the trees of lines, which may be raw or tokenised."""
+
     def words(self, line: Line) -> Sentence:
-        """The words of a line that could not be parsed, without a tree."""
+        """Return the words of a line that could not be parsed, without a tree."""
 
     def parse(self, lines: Sequence[Line]) -> list[Sentence]:
-        """One for each line; any exception means that one of the lines cannot be parsed."""
+        """Return one tree for each line; any exception means that a line cannot be parsed."""
 
 
 def parse_safely(
     parser: Parser[Line], lines: Sequence[Line], where: Callable[[int], str], on_failure: str
 ) -> list[Sentence]:
-    """All lines; those that make the parser fail are found by halving, and stop the work or get a
-    flat tree."""
+    """Parse all lines; a line that makes the parser fail stops the work or gets a flat tree.
+
+    Such lines are found by halving the lines again and again.
+    """
     try:
         return checked(lines, parser.parse(lines))
     except Exception as error:
@@ -45,8 +49,9 @@ def parse_safely(
 
 
 def checked(lines: Sequence[Line], parsed: list[Sentence]) -> list[Sentence]:
+    """Return the parsed lines, or raise an error unless each is a tree of its line."""
     if len(parsed) != len(lines):
-        raise ParserFailure(f"{len(parsed)} results for {len(lines)} lines")
+        raise ParserFailure(f"it gave {len(parsed)} results for {len(lines)} lines")
     for line, result in zip(lines, parsed, strict=True):
         match(str(line), result.tokens, "the parser's words")
         if fault := tree_fault(result.parents or []):
@@ -57,7 +62,7 @@ def checked(lines: Sequence[Line], parsed: list[Sentence]) -> list[Sentence]:
 def _failed(
     parser: Parser[Line], line: Line, where: str, on_failure: str, error: Exception
 ) -> Sentence:
-    """A flat tree for a line that the parser cannot do, or an error, as --on-failure says."""
+    """Return a flat tree for a line that cannot be parsed, or stop, as --on-failure says."""
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     begin = shortened(plain_line(str(line)), 100)
     if on_failure == "stop":
@@ -66,13 +71,16 @@ def _failed(
             "with --on-failure flat (in translation: --missing-tree flat) the same command goes on "
             "and gives such lines flat trees"
         ) from error
-    return parser.words(line).flat(f"the parser failed ({reason}): flat tree")
+    return parser.words(line).flat(f"the parser failed ({reason}), so the line has a flat tree")
 
 
 def given_trees(
     lines: Sequence[str], given: Iterator[tuple[str, Sentence]], where: Callable[[int], str]
 ) -> list[Sentence]:
-    """Trees made elsewhere, with their places, checked to be those of the lines."""
+    """Return trees made elsewhere, after a check that they are the trees of these lines.
+
+    given: yields each tree after its place, which is FILE:LINE.
+    """
     found = []
     for k, line in enumerate(lines):
         place, parsed = next(given)

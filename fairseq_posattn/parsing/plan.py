@@ -1,4 +1,4 @@
-"""Cutting a source, and the trees that were given for it, into the shards of a parse."""
+"""Cut a source, and the trees that were given for it, into the shards of a parse."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from fairseq_posattn.parsing.sharded_parse import (
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.trees.conllu import read_blocks
 
-SUBMITTED = "executor.pik"  # datatrove's, for Slurm
+SUBMITTED = "executor.pik"  # datatrove writes this file when it submits to Slurm
 
 
 def plan(
     source: str, out: str, settings: ParserSettings, shard_lines: int, trees: str | None = None
 ) -> ShardedParse:
-    """The work as it was planned before, or a new plan."""
+    """Return the parse as it was planned before, or plan it and cut its shards."""
     folder = parts_folder(out)
     suffix(out)
     choices = {
@@ -47,12 +47,12 @@ def plan(
             return work
         if is_begun(work):
             raise InputError(
-                f"{folder}: made for another {difference}; "
+                f"{folder}: this parse was begun with other choices ({difference}); "
                 "run the same command as before, or remove the folder and begin anew"
             )
         remove(folder)
     elif is_used(folder):
-        raise InputError(f"{folder}: has no {PLAN}; remove the folder and begin anew")
+        raise InputError(f"{folder}: the folder has no {PLAN}; remove it and begin anew")
     with folder_written_whole(folder, lock=False) as partial:
         for name in ("input", "done", "logs"):
             (partial / name).mkdir()
@@ -65,7 +65,7 @@ def plan(
 
 
 def differs(folder: Path, choices: dict) -> str | None:
-    """In what the choices are not those of the plan."""
+    """Return the first choice that is not that of the plan, with both values, or None."""
     found = read_plan(folder)
     return next(
         (
@@ -78,7 +78,7 @@ def differs(folder: Path, choices: dict) -> str | None:
 
 
 def is_begun(work: ShardedParse) -> bool:
-    """Whether something is done, or Slurm may be doing it."""
+    """Return whether a shard is done, or Slurm may be working on one."""
     return len(work.pending()) < len(work.shards) or (work.folder / "logs" / SUBMITTED).exists()
 
 
@@ -90,7 +90,10 @@ def _difference(before, now) -> str:
 
 
 def cut_source(source: str, folder: Path, shard_lines: int) -> Iterator[Shard]:
-    """Each file has a byte order mark of its own, so that one that begins a line is not lost."""
+    """Write the lines of each shard to a file, and yield the shards.
+
+    Each file gets a byte order mark, so that a mark that begins its first line is not lost.
+    """
     lines = read_lines(source)
     start = 0
     for k in range(10**9):
@@ -102,11 +105,11 @@ def cut_source(source: str, folder: Path, shard_lines: int) -> Iterator[Shard]:
         yield Shard(len(part), start, checksum(part))
         start += len(part)
     if not start:
-        raise InputError(f"{source}: the file is empty")
+        raise InputError(f"{source}: the file is empty; name one with text")
 
 
 def cut_trees(trees: str, folder: Path, shards: list[Shard]) -> list[Shard]:
-    """Write as many trees for each shard as it has lines; return the shards with checksums."""
+    """Write as many trees for each shard as it has lines, and return the shards with checksums."""
     blocks = read_blocks(trees)
     found = 0
     cut = []
@@ -120,5 +123,8 @@ def cut_trees(trees: str, folder: Path, shards: list[Shard]) -> list[Shard]:
     found += sum(1 for _ in blocks)
     lines = sum(shard.lines for shard in shards)
     if found != lines:
-        raise InputError(f"{trees}: {found} trees for {lines} lines of text; there must be as many")
+        raise InputError(
+            f"{trees}: the file has {found} trees for {lines} lines of text; name a file with one "
+            "for each line"
+        )
     return cut

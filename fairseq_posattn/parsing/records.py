@@ -1,4 +1,4 @@
-"""What the JSON files of a sharded parse hold: plan.json, and the marker of each shard."""
+"""Read and check the JSON files of a sharded parse: plan.json, and the marker of each shard."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from fairseq_posattn.trees.conllu_writer import plain_line
 
 @dataclass(frozen=True)
 class Shard:
+    """A shard holds some lines of the source.
+
+    start: the number of lines before it.
+    sha256: the checksum of its lines.
+    trees_sha256: the checksum of its file of given trees, if there are any.
+    """
+
     lines: int = field(metadata=at_least(1))
-    start: int = field(metadata=at_least(0))  # lines before it
-    sha256: str  # of its lines
-    trees_sha256: str | None = None  # of its file of given trees
+    start: int = field(metadata=at_least(0))
+    sha256: str
+    trees_sha256: str | None = None
 
 
 @dataclass(frozen=True)
 class Digest:
-    """What a file is known by."""
+    """A digest is the size and the checksum by which a file is recognised."""
 
     bytes: int
     sha256: str
@@ -31,12 +38,14 @@ class Digest:
 
 @dataclass(frozen=True)
 class GivenTrees(Digest):
+    """This file holds the trees that were given instead of a parser."""
+
     path: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is parsed, how, and how it was cut."""
+    """A plan says what is parsed, with which parser, and how it was cut into shards."""
 
     source: Digest
     parser: dict
@@ -47,35 +56,39 @@ class Plan:
 
 @dataclass(frozen=True)
 class Done(Digest):
-    """The output of a shard; notes: line numbers, and what the user should know of the line."""
+    """This marker describes the output of a finished shard.
+
+    notes: pairs of a line number and what the user should know of that line.
+    """
 
     lines: int
     notes: list
 
 
 def read_plan(path: Path, remedy: str) -> dict:
-    """The plan as it was written, checked."""
+    """Read a plan and check it."""
     about = read_json(path, remedy)
     shards = as_record(Plan, about, str(path), remedy).shards
     lines = 0
     for k, shard in enumerate(shards):
         if shard.start != lines:
             found = f"shards[{k}].start is {shard.start} after {lines} lines"
-            raise InputError(f"{path}: damaged ({found}); {remedy}")
+            raise InputError(f"{path}: the file is damaged ({found}); {remedy}")
         lines += shard.lines
     return about
 
 
 def read_marker(path: Path) -> Done:
-    """The marker of a finished shard, checked."""
-    remedy = "remove it, and its lines are parsed again"
+    """Read the marker of a finished shard and check it."""
+    remedy = "remove it, and the lines of its shard are parsed again"
     done = as_record(Done, read_json(path, remedy), str(path), remedy)
     if not all(is_note(note) for note in done.notes):
-        raise InputError(f"{path}: damaged (notes); {remedy}")
+        raise InputError(f"{path}: the file is damaged (its notes cannot be read); {remedy}")
     return done
 
 
 def is_note(note: object) -> bool:
+    """Return whether a JSON value is a pair of a line number and a text."""
     return isinstance(note, list) and [type(part) for part in note] == [int, str]
 
 

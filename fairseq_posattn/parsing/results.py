@@ -1,4 +1,4 @@
-"""What is kept beside a finished parse: OUT.json says what OUT was made from."""
+"""Read and write OUT.json, which says what the finished parse OUT was made from."""
 
 from __future__ import annotations
 
@@ -19,35 +19,43 @@ from fairseq_posattn.text.parser_settings import ParserSettings
 
 @dataclass(frozen=True)
 class Result:
-    """A finished parse; notes: line numbers, and what the user should know of the line; shown:
-    whether the user was told of them."""
+    """A result describes a finished parse.
+
+    trees: the digest of the trees that were given instead of a parser, if there are any.
+    notes: pairs of a line number and what the user should know of that line.
+    shown: whether the notes were printed before.
+    """
 
     result: Digest
     lines: int = field(metadata=at_least(1))
     source: Digest
-    trees: Digest | None  # that were given
+    trees: Digest | None
     parser: dict
     notes: list
     shown: bool = False
 
     def save(self, out: str) -> None:
+        """Write the description beside the result."""
         with written_whole(place(out)) as file:
             json.dump(asdict(self), file)
 
     def save_as_shown(self, out: str) -> None:
+        """Write the description, and that its notes were printed."""
         replace(self, shown=True).save(out)
 
     @property
     def made_from(self) -> tuple:
+        """Return source, given trees and parser, on which the result depends."""
         return self.source, self.trees, self.parser
 
 
 def place(out: str) -> Path:
+    """Return the path of the description of a result."""
     return Path(f"{out}.json")
 
 
 def finished(text: str, out: str, settings: ParserSettings, trees: str | None) -> Result | None:
-    """The result that is there, if it is whole, and what this parse would make."""
+    """Return the existing result, if it is undamaged and is what this parse would make."""
     found = read(out)
     if found is None or not Path(out).exists():
         return None
@@ -56,11 +64,12 @@ def finished(text: str, out: str, settings: ParserSettings, trees: str | None) -
 
 
 def digest(path: str) -> Digest:
+    """Return the digest of a file."""
     return Digest(**fingerprint(path))
 
 
 def read(out: str) -> Result | None:
-    """What was stored beside the result; a damaged file counts for nothing."""
+    """Read the description of a result; return None if it is missing or damaged."""
     path = place(out)
     with contextlib.suppress(FileNotFoundError, InputError):
         return as_record(Result, read_json(path, ""), str(path), "")
@@ -68,14 +77,14 @@ def read(out: str) -> Result | None:
 
 
 def is_made_by(result: Result, parts: Path) -> bool:
-    """Whether a folder of parts is that of the result, and not of a parse with other options."""
+    """Return whether a folder of parts belongs to the result, and not to another parse."""
     with contextlib.suppress(FileNotFoundError, InputError):
         return made_from(read_plan(parts)) == result.made_from
     return False
 
 
 def made_from(plan: dict) -> tuple:
-    """Source, trees and parser of a plan, without the names of files, which may be moved."""
+    """Return source, trees and parser of a plan, without names of files, which may be moved."""
     trees = plan["trees"]
     given = trees and Digest(trees["bytes"], trees["sha256"])
     return Digest(**plan["source"]), given, plan["parser"]

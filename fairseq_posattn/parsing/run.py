@@ -1,4 +1,4 @@
-"""One parse, from a text to its CoNLL-U file."""
+"""Run a parse from a text to its CoNLL-U file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairseq_posattn.text.parser_settings import ParserSettings
 
 SHOWN_NOTES = 20
 SECONDS_BETWEEN_LINES = 10
-LONGEST_PAUSE = 30  # seconds between two questions to Slurm
+LONGEST_PAUSE = 30  # Slurm is asked again after this many seconds at most
 
 
 def parse(
@@ -34,13 +34,15 @@ def parse(
     keep_parts: bool = False,
     wait: bool = False,
 ) -> None:
-    """Parse what is not yet parsed; when all is, join and check it. Slurm goes on after this
-    function has returned, unless it is to wait."""
+    """Parse what is not parsed yet; when everything is, join and check it.
+
+    Slurm goes on with the work after this function has returned, unless `wait` is set.
+    """
 
     refuse_unwritable(Path(out))
 
     def attempt() -> ShardedParse | None:
-        """The work that Slurm is at, or None when the result is there."""
+        """Return the parse that Slurm works on, or None when the result is there."""
         with locked(out, wait=wait):
             remove_rest(parts_folder(out))
             result = finished(text, out, settings, trees)
@@ -63,10 +65,10 @@ def parse(
 
 
 def do(work: ShardedParse, cluster: Cluster, wait: bool) -> bool:
-    """Work on the shards that are not done; False: Slurm is at work."""
+    """Parse the shards that are not done, and return True, or False if Slurm does it."""
     progress, jobs = Progress(work), Jobs.of(work.logs)
     if wait and jobs.queued():
-        say(f"waiting for the jobs of an earlier run, which Slurm still has; {progress.shards()}")
+        say(f"this command waits for the Slurm jobs of an earlier run; {progress.shards()}")
         return False
     jobs.refuse_if_queued(progress.shards())
     for line in jobs.failures(work):
@@ -75,11 +77,12 @@ def do(work: ShardedParse, cluster: Cluster, wait: bool) -> bool:
         return True
     jobs = Jobs.of(work.logs)
     say(
-        f"submitted: {len(work.pending())} of {len(work.shards)} shards are to be parsed by Slurm "
-        f"job {jobs.last.array}, and joined by job {jobs.last.join}; logs: {jobs.logs}"
+        f"submitted: Slurm job {jobs.last.array} parses {len(work.pending())} of "
+        f"{len(work.shards)} shards, and job {jobs.last.join} joins them; their logs are in "
+        f"{jobs.logs}"
     )
     say(
-        "waiting for them; broken off, the same command waits again"
+        "this command waits for them; if it is interrupted, the same command waits again"
         if wait
         else "the same command says how far they are, and goes on if some fail"
     )
@@ -87,7 +90,7 @@ def do(work: ShardedParse, cluster: Cluster, wait: bool) -> bool:
 
 
 def wait_for_slurm(work: ShardedParse) -> None:
-    """Return when Slurm has none of the jobs any more and all shards are done."""
+    """Wait until Slurm has none of the jobs any more; raise an error if a shard is not done."""
     progress, jobs, began = Progress(work), Jobs.of(work.logs), time.monotonic()
     while is_queued(jobs):
         time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
@@ -97,13 +100,13 @@ def wait_for_slurm(work: ShardedParse) -> None:
         for line in jobs.failures(work):
             say(line)
         raise InputError(
-            f"{len(pending)} of {len(work.shards)} shards failed; the same command goes on with "
-            f"them (logs: {jobs.logs})"
+            f"{len(pending)} of {len(work.shards)} shards failed (see {jobs.logs}); run the same "
+            "command again, which goes on with them"
         )
 
 
 def is_queued(jobs: Jobs) -> bool:
-    """Whether Slurm has one of the jobs; while it does not answer, they are taken to be there."""
+    """Return whether Slurm has one of the jobs; while it does not answer, assume that it has."""
     try:
         return bool(jobs.queued())
     except InputError as error:
@@ -112,16 +115,16 @@ def is_queued(jobs: Jobs) -> bool:
 
 
 def discard(out: str) -> None:
-    """Remove the parts of a parse that is not to go on, unless Slurm is at work on them."""
+    """Remove the parts of a parse that will not go on, unless Slurm is working on them."""
     parts = parts_folder(out)
     if parts.exists():
         with locked(out):
-            Jobs.of(parts / "logs").refuse_if_queued("of a parse with other choices")
+            Jobs.of(parts / "logs").refuse_if_queued("they parse with other choices")
             remove(parts)
 
 
 class Progress:
-    """A line with sentences per second and time left, on a terminal or in a log."""
+    """This class shows sentences per second and the time left, on a terminal or in a log."""
 
     def __init__(self, work: ShardedParse):
         self.work = work
@@ -132,10 +135,12 @@ class Progress:
             say(f"{self.before} of {work.lines} lines were parsed before")
 
     def shards(self) -> str:
+        """Say how many shards are done."""
         shards = len(self.work.shards)
         return f"{shards - len(self.work.pending())} of {shards} shards are done"
 
     def shard_done(self, k: int | None = None) -> None:
+        """Show the progress after a shard was done, but not too often in a log."""
         self.done = self.lines_done()
         now = time.monotonic()
         if self.alive or now - self.said > SECONDS_BETWEEN_LINES or self.done == self.work.lines:
@@ -143,11 +148,15 @@ class Progress:
             self.show(now - self.began)
 
     def lines_done(self) -> int:
-        """By the files: a worker may be killed after it finished a shard, before it says so."""
+        """Count the lines of the shards that are done.
+
+        The files are counted, because a worker may be killed before it says that a shard is done.
+        """
         pending = self.work.pending()
         return self.work.lines - sum(self.work.shards[k].lines for k in pending)
 
     def show(self, seconds: float) -> None:
+        """Print the line of progress after this many seconds of work."""
         speed = (self.done - self.before) / max(seconds, 1e-9)
         left = (self.work.lines - self.done) / max(speed, 1e-9)
         line = (
@@ -159,16 +168,17 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"
 
 
 def show(result: Result, text: str, out: str) -> None:
-    """Say what was parsed; the notes only the first time."""
+    """Say what was parsed, with the notes on single lines the first time."""
     counts = f"{out}: {result.lines} lines, {result.lines} trees"
     if result.shown:
-        notes = f"; notes on {len(result.notes)} lines are in {place(out)}" if result.notes else ""
+        notes = f"; {place(out)} has notes on {len(result.notes)} lines" if result.notes else ""
         say(f"{counts}, parsed and checked before{notes}")
         return
     report(result.notes, text)
@@ -177,7 +187,11 @@ def show(result: Result, text: str, out: str) -> None:
 
 
 def report(notes: list, text: str) -> None:
+    """Print the first notes on lines of the text."""
     for number, note in notes[:SHOWN_NOTES]:
         say(f"{Path(text)}:{number}: {note}")
     if len(notes) > SHOWN_NOTES:
-        say(f"and {len(notes) - SHOWN_NOTES} more such lines, marked by '# note = ' in the result")
+        say(
+            f"there are {len(notes) - SHOWN_NOTES} more such lines, which the result marks by "
+            "'# note = '"
+        )

@@ -1,12 +1,13 @@
-"""The parts of a large parse: a folder beside the result, which outlives any kill.
+"""Keep the parts of a large parse in a folder beside the result, so that no kill loses them.
 
-    OUT.parts/plan.json            the source (lines, checksum), the parser, the shards
-    OUT.parts/input/00000.txt      a shard: some lines of the source
-    OUT.parts/done/00000.conllu.xz their trees
-    OUT.parts/done/00000.json      written last: what is there is done
+    OUT.parts/plan.json            says what the source, the parser and the shards are
+    OUT.parts/input/00000.txt      holds the lines of a shard
+    OUT.parts/done/00000.conllu.xz holds their trees
+    OUT.parts/done/00000.json      is written last and says that the shard is done
 
-A shard is done by one process, from its first line to its last; what appears under a final name is
-complete. So the joined result does not depend on who did what, or how often it was killed.
+One process parses a shard from its first line to its last, and a file that has its final name is
+complete. So the joined result does not depend on which process parsed what, or how often one was
+killed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SUFFIXES = (".conllu.xz", ".conllu.zst", ".conllu")
 
 @dataclass(frozen=True)
 class ShardedParse:
-    """A parse of one file, cut into shards."""
+    """A sharded parse is the parse of one file that is cut into shards."""
 
     folder: Path
     source: str
@@ -38,35 +39,46 @@ class ShardedParse:
 
     @property
     def lines(self) -> int:
+        """Return the number of lines of all shards."""
         return sum(shard.lines for shard in self.shards)
 
     @property
     def logs(self) -> Path:
+        """Return the folder of the logs."""
         return self.folder / "logs"
 
     def input(self, k: int) -> Path:
+        """Return the file with the lines of a shard."""
         return self.folder / "input" / f"{k:05d}.txt"
 
     def trees(self, k: int) -> Path:
+        """Return the file with the given trees of a shard."""
         return self.folder / "input" / f"{k:05d}.conllu"
 
     def output(self, k: int) -> Path:
+        """Return the file with the result of a shard."""
         return self.folder / "done" / f"{k:05d}{suffix(self.out)}"
 
     def marker(self, k: int) -> Path:
+        """Return the file that says that a shard is done."""
         return self.folder / "done" / f"{k:05d}.json"
 
     def is_done(self, k: int) -> bool:
+        """Return whether a shard is done."""
         return self.marker(k).exists()
 
     def pending(self) -> list[int]:
-        """A network file system may hold on to the answer that a marker is not there, but not to
-        a list of the folder."""
+        """Return the numbers of the shards that are not done.
+
+        The folder is listed, because a network file system may repeat an old answer to the question
+        whether one file is there.
+        """
         there = set(os.listdir(self.folder / "done"))
         return [k for k in range(len(self.shards)) if self.marker(k).name not in there]
 
 
 def suffix(out: str) -> str:
+    """Return the ending of a result's name, or refuse a name that ends otherwise."""
     for ending in SUFFIXES:
         if out.endswith(ending):
             return ending
@@ -74,20 +86,26 @@ def suffix(out: str) -> str:
 
 
 def parts_folder(out: str) -> Path:
+    """Return the folder of the parts of a result."""
     return Path(f"{out}.parts")
 
 
 def load(folder: Path, source: str, out: str, settings: ParserSettings) -> ShardedParse:
+    """Load the parse that is planned in a folder of parts."""
     shards = [Shard(**shard) for shard in read_plan(folder)["shards"]]
     return ShardedParse(folder, source, out, settings, shards)
 
 
 def read_plan(folder: Path) -> dict:
+    """Read the plan in a folder of parts."""
     return records.read_plan(folder / PLAN, f"remove {folder}")
 
 
 def remove(parts: Path) -> None:
-    """Remove a folder of parts, at once as far as a later run can see: this one may be killed."""
+    """Remove a folder of parts.
+
+    It is renamed first, so that a later run sees all of it or nothing, even if this one is killed.
+    """
     folder = Path(os.path.realpath(parts))
     removed = temp_name(folder)
     os.rename(folder, removed)
@@ -95,6 +113,6 @@ def remove(parts: Path) -> None:
 
 
 def remove_rest(parts: Path) -> None:
-    """Remove what a run that was killed in `remove`, or in the plan, has left of such a folder."""
+    """Remove what a run has left of a folder of parts if it was killed in `remove` or `plan`."""
     for left in leftovers(Path(os.path.realpath(parts))):
         shutil.rmtree(left, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The jobs that Slurm was given for a parse: whether they are still there, and what failed."""
+"""Remember the Slurm jobs of a parse, and ask whether they are still there and what failed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LOGS = "slurm_logs"
 SHOWN_FAILURES = 10
 LONGEST_LINE = 150
 UNKNOWN_JOB = "Invalid job id specified"
-CANCELLED = re.compile(r"slurmstepd.* error: ")  # and why: the time limit, memory, a node
-# What srun says at the end, after the reason.
+CANCELLED = re.compile(r"slurmstepd.* error: ")  # the reason follows: time limit, memory or node
+# srun says this at the end, after the reason.
 LAST_WORDS = re.compile(r"srun: (launch/slurm|Terminating|Force Terminated|error: .*Exited with)")
-LABEL = re.compile(r"^\d+: ")  # srun's number of the process
+LABEL = re.compile(r"^\d+: ")  # srun writes the number of the process before each line
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """An array of tasks, each for some shards in turn, and the job that joins them."""
+    """This record names a job array, whose tasks parse some shards each, and the joining job."""
 
     array: str | None = None
     join: str | None = None
@@ -39,13 +39,14 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Jobs:
-    """What was submitted last, or nothing; the folder of all that is logged of the parse."""
+    """This class knows which jobs were submitted last, if any, and the folder of all logs."""
 
     folder: Path
     last: Submitted
 
     @staticmethod
     def of(folder: Path) -> Jobs:
+        """Read which jobs were submitted from a folder of logs."""
         path = folder / FILE
         if not path.exists():
             return Jobs(folder, Submitted())
@@ -53,26 +54,28 @@ class Jobs:
         return Jobs(folder, as_record(Submitted, read_json(path, remedy), str(path), remedy))
 
     def save(self) -> None:
+        """Write which jobs were submitted to the folder of logs."""
         with written_whole(self.folder / FILE) as file:
             json.dump(asdict(self.last), file)
 
     @property
     def logs(self) -> Path:
+        """Return the folder of the logs of Slurm's tasks."""
         return self.folder / LOGS
 
     def queued(self) -> list[str]:
-        """Those that wait or are at work."""
+        """Return the jobs that wait in the queue or are running."""
         return [job for job in (self.last.array, self.last.join) if job and self.is_queued(job)]
 
     def is_queued(self, job: str) -> bool:
-        """Whether Slurm has the job; it forgets a job some minutes after its end."""
+        """Return whether Slurm has the job; it forgets a job some minutes after its end."""
         command = ["squeue", "--noheader", "--jobs", job]
         # the user's own filters, such as SQUEUE_STATES, would hide jobs
         env = {k: v for k, v in os.environ.items() if not k.startswith("SQUEUE_")}
         try:
             found = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
         except FileNotFoundError:
-            said = "squeue not found"
+            said = "squeue was not found"
         else:
             if found.returncode == 0:
                 return bool(found.stdout.strip())
@@ -80,26 +83,25 @@ class Jobs:
                 return False
             said = f"squeue: {(found.stderr.strip().splitlines() or ['no message'])[-1]}"
         raise InputError(
-            f"{said[:80]}; whether Slurm still has job {job} of an earlier run is "
-            f"unknown: try again when squeue answers, or remove {self.folder / FILE} if it ended"
+            f"{said[:80]}; so it is unknown whether Slurm still has job {job} of an earlier run: "
+            f"try again when squeue answers, or remove {self.folder / FILE} if the job ended"
         )
 
     def refuse_if_queued(self, state: str) -> None:
-        """What is given to Slurm once more would be done twice."""
+        """Refuse to go on while Slurm has the jobs, because their work would be done twice."""
         if queued := " ".join(self.queued()):
             raise InputError(
-                f"Slurm still has jobs of an earlier run, waiting or at work: {queued} (squeue "
-                f"shows them; {state}); let them end, or take the work from them with "
-                f"scancel {queued}"
+                f"Slurm still has jobs of an earlier run: {queued} (squeue shows them; {state}); "
+                f"let them end, or end them with scancel {queued}"
             )
 
     def cancel_join(self) -> None:
-        """Take the joining job out of the queue: what it was to do is done, and its files go."""
+        """Cancel the joining job, because its work is done and its files are removed."""
         if self.last.join and shutil.which("scancel"):
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 
     def failures(self, work: ShardedParse) -> list[str]:
-        """A line for each task that ended before its shards were done, the first tasks only."""
+        """Return a line for each of the first tasks that ended before their shards were done."""
         pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
         tasks = [shards[k : k + size] for k in range(0, len(shards), size)]
         failed = [k for k, of_task in enumerate(tasks) if pending.intersection(of_task)]
@@ -110,14 +112,14 @@ class Jobs:
             f"{len(failed)} of {len(tasks)} tasks of Slurm job {self.last.array} failed; "
             f"the last lines of their logs in {self.logs}:",
             *(self.last_line(k) for k in failed[:SHOWN_FAILURES]),
-            *([f"and {others} more"] if others > 0 else []),
+            *([f"{others} more tasks failed"] if others > 0 else []),
         ]
 
     def last_line(self, task: int) -> str:
-        """The last line of a task's log that says why it ended."""
+        """Return the last line of a task's log that says why it ended."""
         log = self.logs / f"{self.last.array}_{task}.out"
         if not log.exists():
-            return f"{log.name}: not there, the task did not begin"
+            return f"{log.name}: the file is missing, because the task did not begin"
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         cancelled = [line for line in lines if CANCELLED.search(line)]
         telling = [line for line in lines if not LAST_WORDS.match(line)]

@@ -1,4 +1,4 @@
-"""stanza (Qi et al. 2020) as a parser that gives one tree for each line, whatever stanza thinks."""
+"""Parse with stanza (Qi et al. 2020) so that each line gets one tree, even if stanza cuts it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fairseq_posattn.trees.sentence import Sentence, Tags, join_parts
 
 PROCESSORS = "tokenize,pos,lemma,depparse"  # stanza adds mwt where the language has it
 AFTER_TOKENIZATION = "pos,lemma,depparse"
-# Sentences and words in a batch: larger ones take gigabytes and are slower.
+# These are the sentences and words in a batch; larger batches take gigabytes and are slower.
 BATCHES = {"pos_batch_size": 100, "depparse_batch_size": 3000}
 
 
 class StanzaParser:
-    """Lines are tokenised by stanza, or, with settings.tokenized, at their spaces."""
+    """This parser tokenises lines with stanza, or, with settings.tokenized, at their spaces."""
 
     def __init__(self, settings: ParserSettings):
         self.settings = settings
@@ -31,6 +31,7 @@ class StanzaParser:
         return self.parse_words(self.tokenize(lines))
 
     def parse_words(self, lines_of_words: Sequence[Sentence]) -> list[Sentence]:
+        """Return the trees of lines whose words are known already."""
         parts = [self.parts(words) for words in lines_of_words]
         trees = iter(self.trees([part for of_line in parts for part in of_line]))
         return [
@@ -41,10 +42,11 @@ class StanzaParser:
     def words(self, line: str) -> Sentence:
         try:
             return self.tokenize([line])[0]
-        except Exception:  # its tokeniser failed: at spaces, then
+        except Exception:  # the tokeniser failed, so the line is split at spaces
             return at_spaces(line)
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
+        """Return the words of each line, without a tree."""
         if self.settings.tokenized:
             return [at_spaces(line) for line in lines]
         from stanza.models.common.doc import Document
@@ -54,7 +56,7 @@ class StanzaParser:
         return [one_line(line, next(documents)) if line.strip() else Sentence([]) for line in lines]
 
     def parts(self, line: Sentence) -> list[Sentence]:
-        """What is parsed at once: the line, or parts of it if it is too long, or nothing."""
+        """Return what is parsed at once: the line, or parts of it if it is too long, or nothing."""
         if len(line.words) <= self.settings.max_words:
             return [line] if line.words else []
         if self.settings.long_lines == "skip":
@@ -62,6 +64,7 @@ class StanzaParser:
         return list(cut(line, self.settings.max_words))
 
     def trees(self, parts: Sequence[Sentence]) -> list[Sentence]:
+        """Parse lines, or parts of lines, together."""
         if not parts:
             return []
         from stanza.models.common.doc import Document
@@ -69,30 +72,33 @@ class StanzaParser:
         document = Document([as_stanza(part) for part in parts])
         self.pipeline.process(document, processors=AFTER_TOKENIZATION)
         if len(document.sentences) != len(parts):
-            raise ParserFailure(f"{len(document.sentences)} trees for {len(parts)} sentences")
+            raise ParserFailure(
+                f"stanza gave {len(document.sentences)} trees for {len(parts)} sentences"
+            )
         return [
             with_tree(part, sentence)
             for part, sentence in zip(parts, document.sentences, strict=True)
         ]
 
     def tree_of_line(self, line: Sentence, parts: Sequence[Sentence]) -> Sentence:
-        count = len(line.words)
-        if not parts and count:
-            return line.without_tree(f"{count} words, above --max-words: skipped, no tree")
-        note = f"{count} words, above --max-words: parsed in {len(parts)} parts"
+        """Join the parsed parts of a line; without parts, the line has no tree."""
+        long = f"the line has {len(line.words)} words, more than --max-words"
+        if not parts and line.words:
+            return line.without_tree(f"{long}, so it was skipped and has no tree")
+        note = f"{long}, so it was parsed in {len(parts)} parts"
         return join_parts(parts, note if len(parts) > 1 else None)
 
 
 def at_spaces(line: str) -> Sentence:
-    """Words separated by spaces or tabs; other whitespace stays inside its word."""
+    """Split a line at spaces and tabs; other whitespace stays inside its word."""
     return Sentence([word for word in line.replace("\t", " ").split(" ") if word])
 
 
 def one_line(line: str, document) -> Sentence:
-    """stanza's words of a line, even if it saw several sentences, or none."""
+    """Return stanza's words of a line as one sentence, even if it found several, or none."""
     parsed = Sentence([])
     for token in (token for sentence in document.sentences for token in sentence.tokens):
-        form = line[token.start_char : token.end_char]  # its own text may be <UNK>
+        form = line[token.start_char : token.end_char]  # stanza's own text may be <UNK>
         if len(token.words) > 1:
             parsed.multiword.append((len(parsed.words), len(token.words), form))
             parsed.words += [word.text for word in token.words]
@@ -105,7 +111,7 @@ def one_line(line: str, document) -> Sentence:
 
 
 def cut(line: Sentence, longest: int) -> Iterator[Sentence]:
-    """Parts of a line between tokens."""
+    """Cut a line between tokens into parts of at most `longest` words."""
     part = Sentence([])
     k = 0
     for form, count in line.counted_tokens():
@@ -120,7 +126,7 @@ def cut(line: Sentence, longest: int) -> Iterator[Sentence]:
 
 
 def as_stanza(line: Sentence) -> list[dict]:
-    """A sentence as stanza's Document takes it."""
+    """Return a sentence as stanza's Document takes it."""
     tokens = {first: (count, form) for first, count, form in line.multiword}
     rows = []
     for k, word in enumerate(line.words):
@@ -132,9 +138,11 @@ def as_stanza(line: Sentence) -> list[dict]:
 
 
 def with_tree(line: Sentence, sentence) -> Sentence:
-    """The words of a line with what stanza found of them."""
+    """Return the words of a line with the tree and the tags that stanza found."""
     if len(sentence.words) != len(line.words):
-        raise ParserFailure(f"{len(sentence.words)} words in the tree of {len(line.words)}")
+        raise ParserFailure(
+            f"stanza gave a tree of {len(sentence.words)} words for {len(line.words)} words"
+        )
     found = sentence.words
     parents = [int(word.head) for word in found]
     relations = [word.deprel for word in found]
@@ -146,12 +154,13 @@ def with_tree(line: Sentence, sentence) -> Sentence:
 
 
 def load_pipeline(settings: ParserSettings):
+    """Load stanza's models, on a GPU if there is one."""
     stanza = import_stanza()
     import torch
 
     gpu = torch.cuda.is_available()
     if not gpu:
-        # workers of one machine share its cores, so several threads each would be far slower
+        # the workers of a machine share its cores, so several threads in each would be far slower
         torch.set_num_threads(int(os.environ.get(PARSER_THREADS, "1")))
     options = (
         {"tokenize_pretokenized": True} if settings.tokenized else {"tokenize_no_ssplit": True}
@@ -170,13 +179,16 @@ def load_pipeline(settings: ParserSettings):
                 **options,
                 **folder,
             )
-        except Exception as error:  # a dozen kinds, from a missing file to a torn pickle
+        except Exception as error:  # stanza raises a dozen types, for missing and damaged files
             raise InputError(missing_model(settings, error, messages)) from error
 
 
 @contextlib.contextmanager
 def stanza_messages() -> Iterator[list[str]]:
-    """What stanza logs, instead of printing it: of a torn file it tells the name there alone."""
+    """Yield the messages that stanza logs, and print none of them.
+
+    Only these messages name a file that is damaged.
+    """
     logger, messages = logging.getLogger("stanza"), []
     handlers, logger.handlers = logger.handlers, [logging.Handler()]
     keep = logger.handlers[0]
@@ -189,6 +201,7 @@ def stanza_messages() -> Iterator[list[str]]:
 
 
 def missing_model(settings: ParserSettings, error: Exception, messages: Sequence[str]) -> str:
+    """Return the message for models that cannot be loaded."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     reason = ": ".join([*messages[-1:], reason])
     return (
@@ -199,6 +212,7 @@ def missing_model(settings: ParserSettings, error: Exception, messages: Sequence
 
 
 def model_folder(settings: ParserSettings) -> str:
+    """Return the folder in which stanza looks for its models."""
     if settings.model_dir:
         return settings.model_dir
     from stanza.resources.common import DEFAULT_MODEL_DIR
@@ -207,7 +221,7 @@ def model_folder(settings: ParserSettings) -> str:
 
 
 def download(settings: ParserSettings) -> None:
-    """Only on request."""
+    """Download stanza's models, which is done only on request."""
     stanza = import_stanza()
     folder = {"model_dir": settings.model_dir} if settings.model_dir else {}
     try:
@@ -217,12 +231,13 @@ def download(settings: ParserSettings) -> None:
     except Exception as error:  # stanza lets through what requests, json and others raise
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"the stanza model for '{settings.lang}' cannot be downloaded: {reason}; is there a "
-            "network? Or download it on another machine and name the folder with --model-dir"
+            f"the stanza model for '{settings.lang}' cannot be downloaded: {reason}; check the "
+            "network, or download it on another machine and name the folder with --model-dir"
         ) from error
 
 
 def import_stanza():
+    """Import stanza, or raise an error that says how it is installed."""
     try:
         import stanza
     except ImportError:

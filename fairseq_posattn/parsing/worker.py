@@ -1,4 +1,4 @@
-"""Parsing one shard: what a process of this machine or a task of a cluster does."""
+"""Parse one shard, in a process of this machine or in a task of a cluster."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_bl
 from fairseq_posattn.trees.conllu_writer import TEXT, block
 from fairseq_posattn.trees.sentence import Sentence
 
-LINES_AT_ONCE = 1000  # what the parser sees together: it sorts them by length
+LINES_AT_ONCE = 1000  # the parser gets this many lines together, and sorts them by length
 
 
 def do_shard(work: ShardedParse, k: int) -> None:
-    """Parse one shard, unless that is done; look at what was written before it counts."""
+    """Parse one shard, unless it is done, and check what was written before it counts as done."""
     if work.is_done(k):
         return
     shard = work.shards[k]
     lines = list(read_lines(work.input(k)))
     if len(lines) != shard.lines or checksum(lines) != shard.sha256:
-        raise InputError(f"{work.input(k)}: not the lines that were cut; remove {work.folder}")
+        raise InputError(
+            f"{work.input(k)}: the lines are not those that were cut for this shard; "
+            f"remove {work.folder} and begin anew"
+        )
     check_trees(work, k)
     notes = []
     with replaced_whole(work.output(k)) as partial:
@@ -48,14 +51,17 @@ def do_shard(work: ShardedParse, k: int) -> None:
 
 
 def check_trees(work: ShardedParse, k: int) -> None:
-    """Refuse given trees that are not those that were cut for the shard."""
+    """Refuse given trees that are not the ones that were cut for the shard."""
     expected = work.shards[k].trees_sha256
     if expected is not None and fingerprint(str(work.trees(k)))["sha256"] != expected:
-        raise InputError(f"{work.trees(k)}: not the trees that were cut; remove {work.folder}")
+        raise InputError(
+            f"{work.trees(k)}: the trees are not those that were cut for this shard; "
+            f"remove {work.folder} and begin anew"
+        )
 
 
 def _parsed(work: ShardedParse, k: int, lines: list[str]) -> Iterator:
-    """Each line with its parse."""
+    """Yield each line with its parse."""
     given = None
     if work.settings.parser == "conllu":
         trees = read_plan(work.folder)["trees"]["path"]
@@ -78,7 +84,7 @@ def _parsed(work: ShardedParse, k: int, lines: list[str]) -> Iterator:
 
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
-    """A parser makes so many small objects that looking for cycles takes an eighth of its time."""
+    """Pause the garbage collector, which would take an eighth of a parser's time."""
     gc.disable()
     try:
         yield
@@ -94,7 +100,7 @@ def _packed(path: Path) -> Iterator[TextIO]:
 
 
 def check_output(path: Path, shard: Shard) -> None:
-    """The trees are those of the shard's lines, read back from the file."""
+    """Read the trees back from the file, and check that they are those of the shard's lines."""
     texts = [
         next(line for line in given.lines if line.startswith(TEXT.rstrip()))
         for given in read_blocks(str(path))
@@ -102,13 +108,13 @@ def check_output(path: Path, shard: Shard) -> None:
     lines = [text.removeprefix(TEXT) if text.startswith(TEXT) else "" for text in texts]
     if len(lines) != shard.lines or checksum(lines) != shard.sha256:
         raise InputError(
-            f"{path}: {len(lines)} trees, not those of its {shard.lines} lines "
-            f"({shard.start + 1} to {shard.start + shard.lines} of the source)"
+            f"{path}: the file has {len(lines)} trees, but not those of its {shard.lines} lines "
+            f"({shard.start + 1} to {shard.start + shard.lines} of the source); try again"
         )
 
 
 def read_given(path: Path, trees: str, several_roots: str) -> Iterator[tuple[str, Sentence]]:
-    """The trees of a shard, each with its place in the file that it came from."""
+    """Yield the given trees of a shard, each after its place in the file that it came from."""
     for given in read_blocks(str(path)):
         sentence = parse_all_columns(
             ConlluBlock(trees, int(given.lines[0]), given.lines[1:]), several_roots

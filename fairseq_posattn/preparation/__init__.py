@@ -1,1 +1,1 @@
-"""The steps from a treebank to binary data: extract, segment, project, binarize."""
+"""This package holds the steps from a corpus to a data directory."""

@@ -1,7 +1,7 @@
-"""Pieces and trees -> fairseq's binary data with tree files beside it.
+"""Binarise pieces and trees to fairseq's data with tree files beside them.
 
-For each split, PREFIX.SRC.trees lies beside the source PREFIX.SRC. Dictionaries and text are left
-to fairseq-preprocess.
+For each split, PREFIX.SRC.trees must lie beside the source PREFIX.SRC. fairseq-preprocess makes the
+dictionaries and binarises the text.
 """
 
 import codecs
@@ -29,25 +29,31 @@ LOG = "preprocess.log"
 
 
 class Split(NamedTuple):
-    """A part of the data: name in fairseq (train, valid, valid1), files without .LANGUAGE."""
+    """A split is a part of the data.
+
+    name: its name in fairseq, such as train, valid or valid1.
+    prefix: the names of its files without .LANGUAGE.
+    """
 
     name: str
     prefix: str
 
 
 def parser() -> ArgumentParser:
-    """fairseq's options of `fairseq-preprocess`, and ours."""
+    """Make a parser of the options of `fairseq-preprocess`, with the options of this command."""
     parser = options.get_preprocessing_parser()
     parser.prog, parser.description = "posattn-binarize", __doc__
     parser.add_argument(
-        "--overwrite", action="store_true", help="replace DESTDIR if it is there already"
+        "--overwrite", action="store_true", help="replace DESTDIR if it exists already"
     )
     return parser
 
 
 def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None) -> None:
-    """Make the folder `args.destdir`; nothing appears under its name before it is complete, with
-    what `add` puts into it."""
+    """Make the folder `args.destdir`, which appears only when it is complete.
+
+    add: puts further files into the folder before it appears.
+    """
     checked_data.install()
     check_options(args)
     for split in splits(args):
@@ -69,7 +75,7 @@ def make_dictionaries(args: Namespace) -> None:
 
 
 def splits(args: Namespace) -> list[Split]:
-    """The splits that the options name; fairseq numbers them from the second of a kind."""
+    """Return the splits that the options name, with the names that fairseq gives them."""
     named = [Split("train", args.trainpref)] if args.trainpref else []
     for name, prefixes in (("valid", args.validpref), ("test", args.testpref)):
         for k, prefix in enumerate(prefixes.split(",") if prefixes else []):
@@ -78,17 +84,22 @@ def splits(args: Namespace) -> list[Split]:
 
 
 def languages(args: Namespace) -> list[str]:
+    """Return the languages that are binarised, the source first."""
     return [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
 
 
 def check_options(args: Namespace) -> None:
+    """Refuse options that cannot work, before the work starts."""
     refuse_split_paths(args)
     if not all(languages(args)):
         raise InputError(
-            "name both languages with --source-lang and --target-lang: the file names end in them"
+            "a language is missing, in which file names end; name both with --source-lang and "
+            "--target-lang"
         )
     if args.dataset_impl != "mmap":
-        raise InputError(f"--dataset-impl {args.dataset_impl}: tree files need mmap, the default")
+        raise InputError(
+            f"--dataset-impl {args.dataset_impl}: tree files need mmap, the default; leave it out"
+        )
     destination = Path(args.destdir)
     refuse_file(destination)
     if (
@@ -98,8 +109,8 @@ def check_options(args: Namespace) -> None:
         and not (destination / LOG).exists()
     ):
         raise InputError(
-            f"{args.destdir}: holds no {LOG}, "
-            "so it is not binarised data, and --overwrite won't delete it; remove it yourself"
+            f"{args.destdir}: the folder has no {LOG}, "
+            "so it is not binarised data, and --overwrite does not delete it; remove it yourself"
         )
 
 
@@ -111,36 +122,38 @@ def refuse_split_paths(args: Namespace) -> None:
 
 
 def exists(prefix: str, args: Namespace) -> bool:
+    """Return whether there is a text of this prefix in one of the languages."""
     return any(Path(f"{prefix}.{language}").exists() for language in languages(args))
 
 
 def check_files(split: Split, args: Namespace) -> None:
-    """Before the long work starts: equal numbers of lines, and trees that fit their source."""
+    """Check, before the long work starts, that texts and trees of a split belong together."""
     texts = [f"{split.prefix}.{language}" for language in languages(args)]
     trees = tree_path(split, args)
     if same_number_of_lines([*texts, trees]) == 0:
-        raise InputError(f"{texts[0]}: the file is empty")
+        raise InputError(f"{texts[0]}: the file is empty; name one with text")
     for text in texts:
         _check_text(text)
     _check_pieces(texts[0], trees)
 
 
 def tree_path(split: Split, args: Namespace) -> str:
+    """Return the path of the trees of a split."""
     return f"{split.prefix}.{args.source_lang}.trees"
 
 
 def _check_text(text: str) -> None:
-    """Refuse what fairseq, which reads the text itself, would read in another way."""
+    """Refuse a text that fairseq, which reads it itself, would read in another way."""
     with open(text, "rb") as file:
         if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
             raise InputError(
-                f"{text}:1: a byte order mark, which fairseq would take for a part of the first "
-                "word; remove it with sed -i '1s/^\\xef\\xbb\\xbf//'"
+                f"{text}:1: the line begins with a byte order mark, which fairseq would take for "
+                "a part of the first word; remove it with sed -i '1s/^\\xef\\xbb\\xbf//'"
             )
     for number, line in enumerate(read_lines(text), start=1):
         if "\r" in line:
             raise InputError(
-                f"{text}:{number}: a carriage return inside the line, "
+                f"{text}:{number}: the line has a carriage return inside, "
                 "where fairseq would break it; remove it with tr -d '\\r'"
             )
 
@@ -148,7 +161,7 @@ def _check_text(text: str) -> None:
 def _check_pieces(source: str, trees: str) -> None:
     lines = zip(read_lines(source), read_trees(trees), strict=True)
     for number, (line, (_, counts)) in enumerate(progress(lines), start=1):
-        if (pieces := len(line.split())) != sum(counts):  # at any whitespace, as fairseq splits it
+        if (pieces := len(line.split())) != sum(counts):  # fairseq splits at any whitespace, too
             raise InputError(
                 f"{trees}:{number}: the tree has {sum(counts)} pieces, "
                 f"{source}:{number} has {pieces}; project the trees onto this file"
@@ -158,7 +171,7 @@ def _check_pieces(source: str, trees: str) -> None:
 def _run_fairseq(args: Namespace) -> None:
     try:
         preprocess.main(args)
-    except AssertionError as error:  # its way to refuse options
+    except AssertionError as error:  # fairseq refuses options like this
         raise InputError(str(error)) from error
     finally:
         _close_log()
@@ -172,7 +185,7 @@ def _close_log() -> None:
 
 
 def check_sentences(split: Split, args: Namespace) -> None:
-    """fairseq's workers find their parts of a file by offset: no line lost, none read twice?"""
+    """Check that fairseq's workers, which split a file by offsets, read each line exactly once."""
     expected = same_number_of_lines([tree_path(split, args)])
     for language in languages(args):
         prefix = preprocess.dataset_dest_prefix(args, split.name, language)

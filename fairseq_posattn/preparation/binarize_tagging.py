@@ -1,4 +1,4 @@
-"""Tagged sentences -> dictionaries and binary data for the tagging task."""
+"""Make dictionaries and binary data for the tagging task from tagged sentences."""
 
 from __future__ import annotations
 
@@ -18,38 +18,54 @@ from fairseq_posattn.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabu
 
 
 def parser() -> ArgumentParser:
+    """Make the parser of the command line of posattn-binarize-tagging."""
     parser = ArgumentParser(prog="posattn-binarize-tagging", description=__doc__)
-    parser.add_argument("--train", required=True, metavar="FILE", help="CoNLL-U or two columns")
-    parser.add_argument("--valid", required=True, metavar="FILE")
-    parser.add_argument(
-        "--test", nargs="*", default=[], metavar="FILE", help="sets test, test1, ..."
+    add = parser.add_argument
+    file = "is CoNLL-U, or has two columns (word and tag)"
+    add("--train", required=True, metavar="FILE", help=f"learn tags from this file, which {file}")
+    add("--valid", required=True, metavar="FILE", help=f"validate on this file, which {file}")
+    add(
+        "--test",
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="test on these files, which become the splits test, test1 and so on",
     )
-    parser.add_argument("--destdir", required=True, metavar="DIR")
-    parser.add_argument(
-        "--column", choices=list(TAG_COLUMNS), default="upos", help="of CoNLL-U (default: upos)"
+    add("--destdir", required=True, metavar="DIR", help="write the data into this new folder")
+    add(
+        "--column",
+        choices=list(TAG_COLUMNS),
+        default="upos",
+        help="read the tags from this column of CoNLL-U (default: upos)",
     )
-    parser.add_argument(
+    add(
         "--words",
         default="50%",
-        help="size of the vocabulary: a number, or a share of all words (default: 50%%)",
+        help="keep this many words, a number or a share of all distinct words (default: 50%%)",
     )
-    parser.add_argument(
-        "--words-from-train", action="store_true", help="vocabulary from --train alone"
+    add(
+        "--words-from-train",
+        action="store_true",
+        help="take the words from --train alone, and not from all files",
     )
-    parser.add_argument(
-        "--max-words", type=int, default=60, help="longer sentences are cut (default: 60)"
+    add(
+        "--max-words",
+        type=int,
+        default=60,
+        help="cut longer sentences into parts of this many words (default: 60)",
     )
-    parser.add_argument(
-        "--max-chars", type=int, default=20, help="longer words are truncated (default: 20)"
+    add(
+        "--max-chars",
+        type=int,
+        default=20,
+        help="read only this many characters of longer words (default: 20)",
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace DESTDIR if it is there already"
-    )
+    add("--overwrite", action="store_true", help="replace DESTDIR if it exists already")
     return parser
 
 
 def binarize(args: Namespace) -> Vocabulary:
-    """Make the folder `args.destdir`; nothing appears under its name before it is complete."""
+    """Make the folder `args.destdir`, which appears only when it is complete."""
     checked_data.install()
     check(args)
     sets = {name: read_set(path, args.column) for name, path in named_files(args)}
@@ -65,6 +81,7 @@ def binarize(args: Namespace) -> Vocabulary:
 
 
 def named_files(args: Namespace) -> Iterator[tuple[str, str]]:
+    """Yield the name of each split with its file."""
     yield "train", args.train
     yield "valid", args.valid
     for k, path in enumerate(args.test):
@@ -72,28 +89,33 @@ def named_files(args: Namespace) -> Iterator[tuple[str, str]]:
 
 
 def check(args: Namespace) -> None:
+    """Refuse options that cannot work, before the work starts."""
     if min(args.max_words, args.max_chars) < 1:
-        raise InputError("--max-words and --max-chars: at least 1")
+        raise InputError("--max-words and --max-chars must be at least 1; give a larger number")
     folder = Path(args.destdir)
     refuse_file(folder)
     filled = folder.exists() and any(folder.iterdir())
     if args.overwrite and filled and not (folder / SETTINGS).exists():
         raise InputError(
-            f"{folder}: holds no {SETTINGS}, so it is not data of this program, and "
-            "--overwrite won't delete it; remove it yourself"
+            f"{folder}: the folder has no {SETTINGS}, so it is not data of this program, and "
+            "--overwrite does not delete it; remove it yourself"
         )
 
 
 def read_set(path: str, column: str) -> list[TaggedSentence]:
+    """Read the sentences of a file, which must have words with tags."""
     sentences = list(read_tagged(path, column))
     if not sentences:
-        raise InputError(f"{path}: the file has no sentences")
+        raise InputError(f"{path}: the file has no sentences; name another one")
     if not any(tag for sentence in sentences for tag in sentence.tags):
-        raise InputError(f"{path}: no word has a tag ({column}); choose another --column")
+        raise InputError(
+            f"{path}: no word has a tag in the column {column}; choose another --column"
+        )
     return sentences
 
 
 def write_set(prefix: Path, sentences: list[TaggedSentence], vocabulary: Vocabulary) -> None:
+    """Write the words, characters and tags of a split as binary data."""
     dictionaries = (vocabulary.words, vocabulary.chars, vocabulary.tags)
     builders = [
         indexed_dataset.make_builder(f"{prefix}.{kind}.bin", "mmap", vocab_size=len(dictionary))
@@ -108,7 +130,10 @@ def write_set(prefix: Path, sentences: list[TaggedSentence], vocabulary: Vocabul
 
 
 def numbers_of_pieces(sentence: TaggedSentence, vocabulary: Vocabulary) -> Iterator[tuple]:
-    """Words, characters and tags of each piece of a sentence; a word without a tag: padding."""
+    """Yield the numbers of words, characters and tags of each part of a sentence.
+
+    A word without a tag has padding in its place.
+    """
     pieces = zip(vocabulary.pieces(sentence.words), vocabulary.pieces(sentence.tags), strict=True)
     for words, tags in pieces:
         numbers = [
@@ -119,8 +144,9 @@ def numbers_of_pieces(sentence: TaggedSentence, vocabulary: Vocabulary) -> Itera
 
 
 def describe(vocabulary: Vocabulary) -> str:
+    """Return the sizes of the dictionaries as a text."""
     words, chars, tags = map(len, (vocabulary.words, vocabulary.chars, vocabulary.tags))
     return (
-        f"{words} words ({len(vocabulary.ambiguous)} ambiguous), {chars} characters, "
-        f"{tags} labels, padding and unknown counted"
+        f"the dictionaries have {words} words ({len(vocabulary.ambiguous)} are ambiguous), "
+        f"{chars} characters and {tags} tags, with padding and unknown in each"
     )

@@ -1,4 +1,4 @@
-"""The last step: folders of binary data, one or several shards."""
+"""Make the folders of binary data, one or several shards: the last step of the preparation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_posattn.text.pipeline import FILE, TextPipeline
 
 
 class DataFolders:
-    """Makes the folders of data of a job from its pieces and trees."""
+    """This class makes the data folders of a job from its pieces and trees."""
 
     def __init__(self, job: Job, pipeline: TextPipeline, steps: Steps):
         self.job = job
@@ -25,12 +25,13 @@ class DataFolders:
         self.source, self.target = job.config.source, job.config.target
 
     def binarize(self) -> None:
+        """Make all data folders of the job."""
         dictionaries = self.dictionaries() if self.job.shards > 1 else []
         for folder, prefixes in data_folders(self.job).items():
             self.binarize_into(folder, prefixes, dictionaries)
 
     def dictionaries(self) -> list[Path]:
-        """Of all training pairs, which are then shared out."""
+        """Make the dictionaries of all training pairs, and deal the pairs out to the shards."""
         prefix = self.job.file("train", "clean")
         texts = [f"{prefix}.{language}" for language in (self.source, self.target)]
         folder = self.job.work / "dictionaries"
@@ -63,14 +64,17 @@ class DataFolders:
         return found
 
     def languages(self) -> list[str]:
+        """Return the options that name the languages."""
         return ["--source-lang", self.source, "--target-lang", self.target]
 
     def joined_dictionary(self) -> list[str]:
+        """Return the option for one dictionary of both languages, unless they are separate."""
         return [] if self.job.learning.separate else ["--joined-dictionary"]
 
     def binarize_into(
         self, folder: Path, prefixes: dict[str, str], dictionaries: Sequence[Path]
     ) -> None:
+        """Make one data folder of these splits, with given dictionaries if there are any."""
         options = [*self.languages(), "--destdir", str(folder)]
         options += ["--workers", str(self.job.binarize_workers)]
         if dictionaries:
@@ -94,6 +98,7 @@ class DataFolders:
         )
 
     def data_files(self, folder: Path, splits: Sequence[str]) -> list[Path]:
+        """Return the files that a complete data folder has."""
         names = [FILE, self.config.segmenter_file]
         for language in (self.source, self.target):
             start = f"{self.source}-{self.target}.{language}"
@@ -105,6 +110,8 @@ class DataFolders:
         return [folder / name for name in names]
 
     def binarize_now(self, options: Sequence[str], model: Path) -> None:
+        """Make a data folder with its segmenter and its prepare.json."""
+
         def add_choices(folder: Path) -> None:
             shutil.copyfile(model, folder / self.config.segmenter_file)
             self.pipeline.save(folder)
@@ -114,8 +121,10 @@ class DataFolders:
 
 
 def data_folders(job: Job) -> dict[Path, dict[str, str]]:
-    """Each folder of data, and the files of its splits. Shards share the training pairs out in
-    turn; fairseq looks for all other splits in the first."""
+    """Return each data folder with the files of its splits.
+
+    Shards get the training pairs in turn. fairseq looks for all other splits in the first shard.
+    """
     clean = {split: job.file(split, "clean") for split in job.corpus.splits()}
     if job.shards == 1:
         return {job.out: clean}

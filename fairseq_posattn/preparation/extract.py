@@ -1,4 +1,4 @@
-"""CoNLL-U -> words and parents."""
+"""Extract words and parents from CoNLL-U."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fairseq_posattn.trees.lines import parents_line, words_line
 
 @dataclass
 class Extracted:
-    """What a treebank held."""
+    """This class counts what a treebank held."""
 
     sentences: int = 0
     words: int = 0
@@ -22,9 +22,9 @@ class Extracted:
 def extract(
     treebanks: Sequence[str], out: str, several_roots: str = "error", tokens: bool = False
 ) -> Extracted:
-    """Write `out`.words and `out`.parents with the sentences of the treebanks, joined.
+    """Write the sentences of all treebanks to `out`.words and `out`.parents, and count them.
 
-    tokens: the words as the text has them (im), not as the tree (in, dem).
+    tokens: write words as the text has them (im), and not as the tree has them (in, dem).
     """
     found = Extracted()
     with written_together([f"{out}.words", f"{out}.parents"]) as (words, parents):

@@ -1,4 +1,4 @@
-"""What a data directory is made from, and how."""
+"""Describe what a data directory is made from, and how."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TARGET_SEGMENTER = "segmenter.target"
 
 @dataclass(frozen=True)
 class Learning:
-    """How the pieces are learnt from the training data."""
+    """These options say how the pieces are learnt from the training data."""
 
     symbols: int = 32000
     min_frequency: int = 2
@@ -25,27 +25,31 @@ class Learning:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of a training pair, in pieces."""
+    """These limits say how many pieces the sides of a training pair may have."""
 
     shortest: int = 1
     longest: int = 250
     ratio: float = 3.0
 
     def admit(self, source: int, target: int) -> bool:
+        """Return whether a pair with these numbers of pieces is kept."""
         inside = self.shortest <= min(source, target) and max(source, target) <= self.longest
         return inside and max(source, target) <= self.ratio * max(min(source, target), 1)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """PREFIX.SOURCE and PREFIX.TARGET of each split; trees, made elsewhere, in PREFIX.conllu."""
+    """A corpus names a PREFIX for each split, whose texts are PREFIX.SOURCE and PREFIX.TARGET.
+
+    Trees that were made elsewhere are in PREFIX.conllu.
+    """
 
     train: str
     valid: str | None = None
     test: Sequence[str] = ()
 
     def splits(self) -> dict[str, str]:
-        """Named as fairseq does: test, test1, test2."""
+        """Return the prefix of each split, under fairseq's names: test, test1, test2."""
         tests = {f"test{k or ''}": prefix for k, prefix in enumerate(self.test)}
         named = {"train": self.train, "valid": self.valid, **tests}
         return {name: prefix for name, prefix in named.items() if prefix}
@@ -53,7 +57,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Job:
-    """All that a data directory is made from."""
+    """A job says all that a data directory is made from."""
 
     corpus: Corpus
     out: Path
@@ -67,10 +71,10 @@ class Job:
     shards: int = 1
 
     def file(self, split: str, kind: str) -> str:
-        """A file between the steps."""
+        """Return the path of a file between the steps."""
         return str(self.work / f"{split}.{kind}")
 
     def segmenters(self) -> tuple[Path, Path]:
-        """The files of the segmenters of source and target, which may be the same."""
+        """Return the files of the segmenters of source and target, which may be the same."""
         source = self.work / self.config.segmenter_file
         return source, self.work / TARGET_SEGMENTER if self.learning.separate else source

@@ -1,5 +1,8 @@
-"""Raw parallel text -> a data directory: normalise, tokenise, parse, segment, project, filter,
-binarise. Each step is done once; killed at any moment, the next run goes on where it was."""
+"""Make a data directory from raw parallel text.
+
+The steps normalise, tokenise, parse, segment, project, filter and binarise. Each step is done once.
+If a run is killed, the next one goes on where it was.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePie
 
 
 class PreparationRun:
-    """A job at work."""
+    """A run does the steps of a job that are not done yet."""
 
     def __init__(self, job: Job):
         self.job = job
@@ -38,6 +41,7 @@ class PreparationRun:
         self.folders = DataFolders(job, self.pipeline, self.steps)
 
     def run(self) -> None:
+        """Do all steps, up to the binary data."""
         for split, prefix in self.job.corpus.splits().items():
             self.normalize(split, prefix)
             self.parse(split, prefix)
@@ -49,9 +53,10 @@ class PreparationRun:
         self.folders.binarize()
 
     def normalize(self, split: str, prefix: str) -> None:
+        """Normalise both sides of a split, and tokenise those that Moses tokenises."""
         raw = {language: f"{prefix}.{language}" for language in (self.source, self.target)}
         if same_number_of_lines(list(raw.values())) == 0:
-            raise InputError(f"{raw[self.source]}: the file is empty")
+            raise InputError(f"{raw[self.source]}: the file is empty; name one with text")
         sides = {
             self.source: (self.config.tokenize == "moses", self.pipeline.source_text),
             self.target: (self.config.target_by_moses, self.pipeline.target_text),
@@ -67,6 +72,7 @@ class PreparationRun:
             )
 
     def parse(self, split: str, prefix: str) -> None:
+        """Parse the source of a split, and extract its words and parents."""
         text, out = self.job.file(split, f"text.{self.source}"), self.job.file(split, "conllu.xz")
         settings = self.config.parser
         trees = given_trees(prefix) if settings.parser == "conllu" else None
@@ -88,11 +94,12 @@ class PreparationRun:
         )
 
     def to_segment(self, split: str) -> tuple[str, str]:
-        """Source and target."""
+        """Return the files of source and target that are segmented."""
         source = "words" if self.config.splits_parsers_words else f"text.{self.source}"
         return self.job.file(split, source), self.job.file(split, f"text.{self.target}")
 
     def learn(self) -> None:
+        """Learn the segmenter, or one for each language, from the training data."""
         texts, models = self.to_segment("train"), self.job.segmenters()
         jobs = (
             zip(texts, models, strict=True) if self.job.learning.separate else [(texts, models[0])]
@@ -108,6 +115,7 @@ class PreparationRun:
             )
 
     def learn_one(self, texts: Sequence[str], model: str) -> None:
+        """Learn one segmenter from all texts together."""
         learning = self.job.learning
         if self.config.splits_words:
             segment.learn(texts, model, learning.symbols, learning.min_frequency)
@@ -116,6 +124,7 @@ class PreparationRun:
             segment.learn_sentencepiece(texts, model, learning.symbols, kind, coverage)
 
     def segment(self, split: str) -> None:
+        """Segment both sides of a split."""
         languages = (self.source, self.target)
         for language, text, model in zip(
             languages, self.to_segment(split), self.job.segmenters(), strict=True
@@ -130,14 +139,17 @@ class PreparationRun:
             )
 
     def segment_one(self, text: str, model: str, out: str) -> None:
+        """Write the pieces of one text."""
         segment.apply(self.segmenter(model), text, out)
 
     def segmenter(self, model: str) -> Segmenter:
+        """Load a segmenter that `learn` has written."""
         if self.config.splits_words:
             return SubwordNmt(Segmentation(model, self.config.separator))
         return SentencePiece(model)
 
     def project(self, split: str) -> None:
+        """Project the trees of a split from words to pieces."""
         words, parents = self.job.file(split, "words"), self.job.file(split, "parents")
         pieces = self.job.file(split, f"pieces.{self.source}")
         text = model = None
@@ -153,7 +165,7 @@ class PreparationRun:
         )
 
     def filter(self, split: str) -> None:
-        """Training pairs within the limits; of what is compared with references, all."""
+        """Keep the training pairs within the limits, and all pairs of the other splits."""
         kinds = [self.source, self.target, f"{self.source}.trees"]
         files = [self.job.file(split, f"pieces.{kind}") for kind in kinds]
         outputs = [self.job.file(split, f"clean.{kind}") for kind in kinds]
@@ -168,20 +180,22 @@ class PreparationRun:
 
 
 def prepare(job: Job) -> None:
-    """Make `job.out`, step by step; files between the steps stay in `job.work`."""
+    """Make `job.out` step by step; the files between the steps stay in `job.work`."""
     refuse_separator("--out", job.out, ":")
     refuse_separator("--work", job.work, ",")
     refuse_file(job.out)
     with locked(job.work):
         PreparationRun(job).run()
     folders = ":".join(map(str, data_folders(job)))
-    say(f"{folders}: ready for --task structured_translation")
+    say(f"{folders}: the data are ready for --task structured_translation")
 
 
 def given_trees(prefix: str) -> str:
+    """Return the file of trees that were made elsewhere for a split."""
     for suffix in (".conllu", ".conllu.xz", ".conllu.zst", ".conllu.gz"):
         if Path(prefix + suffix).exists():
             return prefix + suffix
     raise InputError(
-        f"{prefix}.conllu: no trees of this name; --parser conllu takes them from there"
+        f"{prefix}.conllu: there are no trees of this name, where --parser conllu looks for them; "
+        "put them there, or parse with --parser stanza"
     )

@@ -1,4 +1,4 @@
-"""Words, parents and pieces -> trees over the pieces."""
+"""Project trees onto pieces: read words, parents and pieces, and write trees."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ MISSING_TREE = ("error", "flat")
 
 @dataclass(frozen=True)
 class ProjectionInputs:
-    """Files of the same sentences, and what to do with the doubtful ones.
+    """These inputs name files of the same sentences, and say what is done with doubtful trees.
 
-    text: the lines that the pieces of a sentencepiece model were made from.
+    text: the lines that a sentencepiece model segmented.
+    sentencepiece: this model.
     """
 
     words: str
@@ -37,15 +38,19 @@ class ProjectionInputs:
 
     def __post_init__(self):
         if (self.text is None) != (self.sentencepiece is None):
-            raise InputError("--sentencepiece MODEL and --text, what it segmented, go together")
+            raise InputError(
+                "--sentencepiece MODEL and --text, the lines that it segmented, need each other; "
+                "give both or none"
+            )
 
     @property
     def files(self) -> list[str]:
+        """Return the files that must have the same number of lines."""
         return [self.words, self.parents, self.pieces, *([self.text] if self.text else [])]
 
 
 def project(inputs: ProjectionInputs, out: str) -> None:
-    """Write the tree of each sentence, with the number of pieces of each word."""
+    """Write the tree of each sentence with the number of pieces of each word."""
     refuse_unwritable(Path(out))
     sentences = same_number_of_lines(inputs.files)
     with written_whole(out) as file:
@@ -54,7 +59,7 @@ def project(inputs: ProjectionInputs, out: str) -> None:
 
 
 def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
-    """The trees with their pieces, one after the other."""
+    """Yield the tree of each sentence with the number of pieces of each word."""
     pieces = read_words(inputs.pieces)
     if inputs.sentencepiece is None:
         for number, (sentence, line) in enumerate(zip(trees(inputs), pieces, strict=True), start=1):
@@ -62,7 +67,7 @@ def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
             counts = projection.project(sentence, line, where, inputs.separator)
             yield parents_of(sentence), counts
         return
-    assert inputs.text is not None  # as __post_init__ has seen
+    assert inputs.text is not None  # __post_init__ has checked it
     segmenter = SentencePiece(inputs.sentencepiece)
     lines = zip(trees(inputs), pieces, read_lines(inputs.text), strict=True)
     for number, (sentence, line, text) in enumerate(lines, start=1):
@@ -72,13 +77,13 @@ def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
 
 
 def parents_of(sentence: Sentence) -> Sequence[int]:
-    """The parents of a sentence that `trees` gave, which therefore has a tree."""
+    """Return the parents of a sentence of `trees`, which always has a tree."""
     assert sentence.parents is not None
     return sentence.parents
 
 
 def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
-    """The trees of the sentences, flat ones where that is wished."""
+    """Yield the sentences with their trees, or with flat trees if the options ask for it."""
     files = read_words(inputs.words), read_parents(inputs.parents, inputs.several_roots)
     for number, (tokens, (parents, counts)) in enumerate(zip(*files, strict=True), start=1):
         if parents is None:
@@ -87,20 +92,21 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
 
 
 def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: str) -> list:
-    """Where the pieces of a line lie in its text, once it is sure that they are of this text."""
+    """Return where the pieces of a line lie in its text, after a check that they spell it."""
     if segmenter.segment(text) != pieces:
         raise InputError(
-            f"{where}: not the pieces that {segmenter.model} makes of '{shortened(text)}': "
-            f"'{shortened(' '.join(pieces))}'; segment the text again with this model"
+            f"{where}: the pieces '{shortened(' '.join(pieces))}' are not those that "
+            f"{segmenter.model} makes of '{shortened(text)}'; segment the text again with this "
+            "model"
         )
     return segmenter.spans(text)
 
 
 def stand_in_tree(words: Sequence[str], where: str, missing_tree: str) -> list[int]:
-    """The tree of a sentence that came without one."""
+    """Return a flat tree for a sentence that has none, or refuse it, as --missing-tree says."""
     if missing_tree == "error":
         raise TreeError(
-            f"{where}: no tree for '{shortened(' '.join(words))}'; "
+            f"{where}: there is no tree for '{shortened(' '.join(words))}'; "
             "parse it, or take a flat tree with --missing-tree flat"
         )
     return flat_tree(len(words))

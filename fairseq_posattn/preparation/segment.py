@@ -1,4 +1,4 @@
-"""Lines -> pieces, with subword-nmt (Sennrich et al. 2016) or sentencepiece."""
+"""Learn and apply a segmenter of subword-nmt (Sennrich et al. 2016) or sentencepiece."""
 
 import contextlib
 import io
@@ -25,7 +25,8 @@ def learn(texts: Sequence[str], codes: str, symbols: int, min_frequency: int = 2
     counts = Counter(word for path in texts for line in read_lines(path) for word in line.split())
     if not any(len(word) > 1 for word in counts):
         raise InputError(
-            f"{', '.join(texts)}: no word of two letters or more, so there is nothing to learn"
+            f"{', '.join(texts)}: no word has two letters or more, so there is nothing to learn; "
+            "name a text with words"
         )
     listed = [f"{word} {count}" for word, count in counts.items()]
     with written_whole(codes) as file, _own_progress_bar():
@@ -48,20 +49,25 @@ def learn_sentencepiece(
             model_type=kind,
             vocab_size=symbols,
             character_coverage=coverage,
-            num_threads=1,  # the same model on every machine
+            num_threads=1,  # so the model is the same on every machine
             minloglevel=1,
         )
     except RuntimeError as error:
         if lines.error is not None:
             raise lines.error from None
-        raise InputError(f"{', '.join(texts)}: sentencepiece: {error}; see --symbols") from error
+        raise InputError(
+            f"{', '.join(texts)}: sentencepiece cannot learn from this ({error}); "
+            "change --symbols, or give more text"
+        ) from error
     with replaced_whole(model) as partial:
         Path(partial).write_bytes(learnt.getvalue())
 
 
 class Lines:
-    """The lines of several texts, and the error that ended them: sentencepiece makes another one
-    of it."""
+    """This class yields the lines of several texts, and keeps the error that ended them.
+
+    sentencepiece would raise another error in its place.
+    """
 
     def __init__(self, texts: Sequence[str]):
         self.texts = texts
@@ -86,7 +92,7 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
 
 @contextlib.contextmanager
 def _own_progress_bar() -> Iterator[None]:
-    """subword-nmt draws its progress bar even where nobody looks."""
+    """Hide the progress bar of subword-nmt if stderr is no terminal."""
     if sys.stderr.isatty():
         yield
     else:

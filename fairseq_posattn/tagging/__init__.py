@@ -1,1 +1,1 @@
-"""Part-of-speech tagging: sentences with tags, dictionaries, the network (torch only)."""
+"""This package reads tagged sentences and makes the dictionaries of part-of-speech taggers."""

@@ -1,4 +1,4 @@
-"""Accuracy over all words, those out of the vocabulary, and ambiguous ones: plain arithmetic."""
+"""Compute the accuracy over all words, over unknown words, and over ambiguous words."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ GROUPS = {"": "accuracy", "oov_": "oov_accuracy", "ambiguous_": "ambiguous_accur
 
 
 def totals(outputs: Iterable[dict]) -> dict[str, float]:
-    """The sums over batches or processes: loss, and words and right ones of each group."""
+    """Sum over batches or processes the loss, and for each group its words and right words."""
     outputs = list(outputs)
     parts = ["loss", *(f"{prefix}{part}" for prefix in GROUPS for part in ("words", "right"))]
     return {part: sum(float(output.get(part, 0)) for output in outputs) for part in parts}
 
 
 def mean_loss(total: dict[str, float]) -> float:
-    """Of a word, base 2."""
+    """Return the mean loss of a word, in bits."""
     return total["loss"] / max(total["words"], 1) / math.log(2)
 
 
 def percentages(total: dict[str, float]) -> dict[str, float]:
-    """The accuracies; a group without a word has none."""
+    """Return the accuracy of each group in percent; a group without a word has none."""
     return {
         name: 100 * total[f"{prefix}right"] / total[f"{prefix}words"]
         for prefix, name in GROUPS.items()
@@ -35,7 +35,7 @@ def percentages(total: dict[str, float]) -> dict[str, float]:
 
 
 def read_curve(path: str | Path) -> list[dict]:
-    """The points of a learning curve; none where there is no file yet."""
+    """Read the points of a learning curve; there are none if there is no file yet."""
     if not Path(path).exists():
         return []
     points = []
@@ -43,5 +43,7 @@ def read_curve(path: str | Path) -> list[dict]:
         try:
             points.append(json.loads(line))
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}:{number}: damaged ({error}); delete the file") from error
+            raise InputError(
+                f"{path}:{number}: the line is damaged ({error}); delete the file"
+            ) from error
     return points

@@ -1,4 +1,4 @@
-"""Points of the learning curve, more often than the validations that stop a training."""
+"""Measure points of a learning curve, more often than the validations that stop a training."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ WORDS_OF_A_BATCH = 4000
 
 
 class Curve:
-    """A file with one line of JSON for each point."""
+    """A curve is a file with one line of JSON for each point."""
 
     def __init__(self, path: str, interval: int):
         self.path, self.interval = Path(path), interval
-        self.last = 0  # update of the last point
+        self.last = 0  # the last point was measured after this number of updates
 
     def is_due(self, updates: int) -> bool:
+        """Return whether a point must be measured after this number of updates."""
         return updates % self.interval == 0 and updates > self.last
 
     def add_point(self, task, model, criterion, updates: int) -> None:
-        """The first process measures; training goes on as if nothing had been."""
+        """Measure a point and write it, in the first process only; training is not affected."""
         self.last = updates
         first = not dist.is_initialized() or dist.get_rank() == 0
         if not first or SPLIT not in task.datasets:
             return
         point = {"updates": updates, **self.measure(task, model, criterion)}
-        earlier = [p for p in read_curve(self.path) if p["updates"] < updates]  # after a restart
+        # after a restart, the file may have later points
+        earlier = [p for p in read_curve(self.path) if p["updates"] < updates]
         with written_whole(self.path) as file:
             file.writelines(json.dumps(p) + "\n" for p in [*earlier, point])
 
     def measure(self, task, model, criterion) -> dict[str, float]:
+        """Return loss and accuracies of the model on the validation data."""
         dataset = task.dataset(SPLIT)
         device = next(model.parameters()).device
         model.eval()

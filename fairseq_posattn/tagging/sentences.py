@@ -1,5 +1,8 @@
-"""Words with their tags, from CoNLL-U or from two columns (a word and its tag, as PTB is often
-kept; blank lines between sentences)."""
+"""Read words with their tags from CoNLL-U or from two columns.
+
+A line of two columns holds a word and its tag, as PTB is often kept, and blank lines separate the
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ NO_TAG = "_"
 
 @dataclass(slots=True)
 class TaggedSentence:
-    """A word without a tag (`_`) is read, and neither learnt from nor counted."""
+    """A tagged sentence has words and their tags, with None for a word that has no tag (`_`).
+
+    A word without a tag is read, but the model does not learn from it, and it is not counted.
+    """
 
     words: list[str]
     tags: list[str | None]
@@ -26,7 +32,7 @@ class TaggedSentence:
 
 
 def read_tagged(path: str | Path, column: str = "upos") -> Iterator[TaggedSentence]:
-    """The sentences of a file (plain, .gz, .xz or .zst), one after the other."""
+    """Yield the sentences of a file, which may be plain, .gz, .xz or .zst."""
     blocks = read_blocks(str(path))
     head = []
     for block in blocks:
@@ -41,8 +47,11 @@ def read_tagged(path: str | Path, column: str = "upos") -> Iterator[TaggedSenten
 
 
 def is_conllu(head: list[ConlluBlock]) -> bool:
-    """By the first sentences, up to one with a line that is no comment. Two columns have no
-    comments: there '# #' is a word and its tag."""
+    """Return whether a file is CoNLL-U, from its first sentences.
+
+    These go on up to one with a line that is no comment. A file of two columns has no comments:
+    '# #' is a word and its tag there.
+    """
     lines = [line for block in head for line in block.lines]
     return any(line.count("\t") == COLUMNS - 1 for line in lines) or all(
         line.startswith("#") for line in lines
@@ -50,7 +59,7 @@ def is_conllu(head: list[ConlluBlock]) -> bool:
 
 
 def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
-    """Comments, multiword lines (3-4) and empty nodes (8.1) are stepped over."""
+    """Read a sentence of CoNLL-U; comments, multiword lines (3-4) and empty nodes are skipped."""
     words: list[str] = []
     tags: list[str | None] = []
     for number, line in enumerate(block.lines, start=block.line):
@@ -65,15 +74,14 @@ def conllu_sentence(block: ConlluBlock, column: str) -> TaggedSentence:
 
 
 def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
-    """Separated by a tab, or by spaces."""
+    """Read a sentence of two columns, which a tab or spaces separate."""
     words, tags = [], []
     for number, line in enumerate(block.lines, start=block.line):
         columns = line.split("\t") if "\t" in line else line.split()
         if len(columns) != 2 or not all(columns):
             raise InputError(
-                f"{block.path}:{number}: expected a word and its tag, "
-                f"found {len(columns)} columns; "
-                "the file is to have two columns in all lines, or the ten of CoNLL-U"
+                f"{block.path}:{number}: a word and its tag are expected, but this line has "
+                f"{len(columns)} columns; write two columns in all lines, or the ten of CoNLL-U"
             )
         words.append(checked(columns[0], block.path, number))
         tags.append(None if columns[1] == NO_TAG else checked(columns[1], block.path, number))
@@ -81,9 +89,9 @@ def two_columns(block: ConlluBlock, column: str) -> TaggedSentence:
 
 
 def checked(text: str, path: str, number: int) -> str:
-    """A word or a tag that a line of a dictionary can hold."""
+    """Return a word or a tag, or refuse one that a line of a dictionary cannot hold."""
     if "\r" in text:
         raise InputError(
-            f"{path}:{number}: a carriage return inside '{text}'; remove it with tr -d '\\r'"
+            f"{path}:{number}: '{text}' has a carriage return inside; remove it with tr -d '\\r'"
         )
     return text

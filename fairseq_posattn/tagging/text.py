@@ -1,4 +1,4 @@
-"""New text for the tagger, and the same text with the tags that it found."""
+"""Read new text for the tagger, and write the same text with the tags that it found."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from fairseq_posattn.tagging.sentences import TAG_COLUMNS
 from fairseq_posattn.trees.conllu import FORM, is_word
 
 BOM = "\ufeff"
-WORD_LINE = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){4}")  # also of a file that is damaged
+WORD_LINE = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){4}")  # this also matches lines that are damaged
 COMMENT = re.compile(r"# ?(newdoc|newpar|sent_id|text|global\.columns)\b")
 FORMATS = {"pairs": "{word}_{tag}", "tags": "{tag}"}
 
 
 class Untagged(Protocol):
-    """A sentence of new text."""
+    """An untagged sentence is a sentence of new text, which knows how to show its tags."""
 
     words: list[str]
 
     def tagged(self, tags: Sequence[str]) -> str:
-        """The text as it came, with the tags."""
+        """Return the text as it was read, with the tags."""
 
 
 @dataclass
 class TextLine:
-    """A line of words separated by spaces or tabs."""
+    """A line of plain text holds words separated by spaces or tabs."""
 
     words: list[str]
     pattern: str
@@ -41,11 +41,14 @@ class TextLine:
 
 @dataclass
 class ConlluLines:
-    """The lines of a sentence in CoNLL-U and the blank ones after it; the others stay as they
-    are."""
+    """This class holds the lines of a sentence in CoNLL-U, and the blank lines after it.
+
+    Only the column of tags is changed. `rows` says which of the lines are words, and not comments,
+    multiword tokens or empty nodes.
+    """
 
     lines: list[str]
-    rows: list[int]  # lines of words: not of comments, multiword tokens or empty nodes
+    rows: list[int]
     words: list[str]
     column: int
 
@@ -61,7 +64,10 @@ class ConlluLines:
 def read_text(
     lines: Iterable[bytes], source: str, column: str, format: str | None
 ) -> Iterator[Untagged]:
-    """Sentences from the lines of a file called source: CoNLL-U, or words between spaces."""
+    """Yield the sentences of a text, which is CoNLL-U or has words between spaces.
+
+    source: the name of the file, for messages.
+    """
     decoded = decode(lines, source)
     head = []
     for line in decoded:
@@ -71,40 +77,51 @@ def read_text(
     whole = itertools.chain(head, decoded)
     if is_conllu(head):
         if format:
-            raise InputError(f"{source}: --format is for plain text; CoNLL-U stays CoNLL-U")
+            raise InputError(
+                f"{source}: the text is CoNLL-U and stays so; leave out --format, which is for "
+                "plain text"
+            )
         return read_conllu_text(whole, source, TAG_COLUMNS[column])
     return read_plain_text(whole, FORMATS[format or "pairs"])
 
 
 def is_comment(line: str) -> bool:
+    """Return whether a line is a comment of CoNLL-U, if the text is CoNLL-U."""
     return line.lstrip(BOM).startswith("#")
 
 
 def is_conllu(head: list[str]) -> bool:
-    """By the first lines, up to one that is no comment: the line of a word, or of what stands
-    before words; where there is none, by what comments say."""
+    """Return whether a text is CoNLL-U, from its first lines up to one that is no comment.
+
+    That line must look like one of CoNLL-U. If all lines are comments, they must say what comments
+    of CoNLL-U say.
+    """
     if any(WORD_LINE.match(line.lstrip(BOM)) for line in head):
         return True
     return bool(head) and all(COMMENT.match(line.lstrip(BOM)) for line in head if line.strip())
 
 
 def decode(lines: Iterable[bytes], source: str) -> Iterator[str]:
+    """Yield the lines as text, and refuse what is not UTF-8."""
     for number, line in enumerate(lines, start=1):
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{source}:{number}: not UTF-8 ({error.reason}); convert it, with iconv for example"
+                f"{source}:{number}: the line is not UTF-8 ({error.reason}); convert the text, "
+                "with iconv for example"
             ) from error
 
 
 def read_plain_text(lines: Iterable[str], pattern: str) -> Iterator[TextLine]:
+    """Yield a sentence for each line of plain text; `pattern` says how tagged words are written."""
     for number, line in enumerate(lines, start=1):
         line = line.lstrip(BOM) if number == 1 else line
         yield TextLine([word for word in re.split(r"[ \t\r\n]+", line) if word], pattern)
 
 
 def read_conllu_text(lines: Iterable[str], source: str, column: int) -> Iterator[ConlluLines]:
+    """Yield the sentences of CoNLL-U with all their lines; `column` will hold the tags."""
     sentence, ended = ConlluLines([], [], [], column), False
     for number, line in enumerate(lines, start=1):
         blank = not line.strip("\r\n")

@@ -1,4 +1,4 @@
-"""Pretrained word vectors from the text format of fastText and word2vec."""
+"""Load pretrained word vectors from the text format of fastText and word2vec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_vectors(path: str, dictionary, embedding: Tensor) -> int:
-    """Put the vectors of the dictionary's words into the rows of embedding; returns how many."""
+    """Copy the vectors of the dictionary's words into rows of the embedding; return how many."""
     found = set()
     with torch.no_grad():
         for word, vector in read_vectors(path, embedding.size(1), dictionary.indices):
@@ -30,13 +30,18 @@ def load_vectors(path: str, dictionary, embedding: Tensor) -> int:
     words = len(dictionary) - dictionary.nspecial
     logger.info("%s: vectors of %d of %d words", path, len(found), words)
     if not found:
-        raise InputError(f"{path}: has none of the {words} words of the dictionary")
+        raise InputError(
+            f"{path}: the file has none of the {words} words of the dictionary; name the vectors "
+            "of this language"
+        )
     return len(found)
 
 
 def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarray]]:
-    """Those of the wanted words. A first line with the numbers of words and columns is allowed; a
-    word may hold spaces."""
+    """Yield the wanted words with their vectors.
+
+    The first line may hold the numbers of words and columns, and a word may hold spaces.
+    """
     for number, line in enumerate(read_lines(path), start=1):
         if number == 1:
             header = re.fullmatch(r"[0-9]+ ([0-9]{1,9})", line.rstrip(" "))
@@ -51,27 +56,31 @@ def read_vectors(path: str, width: int, wanted) -> Iterator[tuple[str, np.ndarra
 
 
 def parse(numbers: list[str], where: str) -> np.ndarray:
-    """The numbers of a line; one that is not finite would make all later results NaN."""
+    """Read the numbers of a line; one that is not finite would make all later results NaN."""
     try:
         vector = np.array(numbers, dtype=np.float32)
     except ValueError:
-        raise InputError(f"{where}: expected {len(numbers)} numbers after a word") from None
+        raise InputError(
+            f"{where}: the line does not have {len(numbers)} numbers after a word; get the "
+            "vectors again"
+        ) from None
     if not PLAIN.fullmatch(" ".join(numbers)) or not np.isfinite(vector).all():
         raise InputError(
-            f"{where}: expected {len(numbers)} finite numbers after a word, such as -0.5 or 1e-3; "
-            "get the vectors again"
+            f"{where}: the line does not have {len(numbers)} finite numbers after a word, such as "
+            "-0.5 or 1e-3; get the vectors again"
         )
     return vector
 
 
 def columns(line: str) -> int:
-    """The numbers at the end of a line, whose word may be a number, too."""
+    """Count the numbers at the end of a line, whose word may be a number, too."""
     tokens = line.split()
     numbers = list(itertools.takewhile(is_number, reversed(tokens)))
     return len(numbers) - (len(numbers) == len(tokens))
 
 
 def is_number(token: str) -> bool:
+    """Return whether a token is a number."""
     try:
         float(token)
     except ValueError:
@@ -80,10 +89,14 @@ def is_number(token: str) -> bool:
 
 
 def check_width(found: int, width: int, where: str) -> None:
+    """Refuse vectors that do not have as many numbers as the model's embeddings."""
     if found < 1:
-        raise InputError(f"{where}: expected a word and its {width} numbers; is it the right file?")
+        raise InputError(
+            f"{where}: the line does not have a word and its {width} numbers; name a file of "
+            "vectors"
+        )
     if found != width:
         raise InputError(
-            f"{where}: vectors of {found} numbers, the model's words have {width}: "
+            f"{where}: the model's vectors have {width} numbers, but this one has {found}; "
             f"give --encoder-embed-dim {found}"
         )

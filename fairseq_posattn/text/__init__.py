@@ -1,1 +1,1 @@
-"""From a raw line to pieces: tokenising, segmenting, and the settings of the parser between."""
+"""This package turns a raw line into pieces, and holds the settings of the parser in between."""

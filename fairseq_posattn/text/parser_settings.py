@@ -1,4 +1,4 @@
-"""What a parser is told, and what the trees of a corpus therefore depend on."""
+"""Define the settings of a parser, on which the trees of a corpus depend."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")
 PARSERS = ("stanza", "conllu")
-PARSER_THREADS = "POSATTN_PARSER_THREADS"  # of one process, on CPUs; set where it has several
-REMEDIES = ("on_failure", "several_roots")  # for lines that would be an error without them
+PARSER_THREADS = "POSATTN_PARSER_THREADS"  # this many threads one parser uses on CPUs (default: 1)
+REMEDIES = ("on_failure", "several_roots")  # they only concern lines that would be an error
 
 
 @dataclass(frozen=True)
 class ParserSettings:
-    """Everything that a tree depends on; kept with what was parsed."""
+    """These settings are all that a tree depends on; they are kept with what was parsed."""
 
     parser: str = field(default="stanza", metadata=one_of(*PARSERS))
     lang: str = "en"
@@ -30,5 +30,5 @@ class ParserSettings:
     several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
 
     def describe(self) -> dict[str, Any]:
-        """What the trees of a line that can be parsed depend on."""
+        """Return the settings that the tree of a line depends on if the line can be parsed."""
         return {name: value for name, value in asdict(self).items() if name not in REMEDIES}

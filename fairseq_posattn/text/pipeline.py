@@ -1,7 +1,7 @@
-"""How text was made into pieces and trees: chosen once, kept beside the data, used for new text.
+"""Turn raw text into pieces and trees, for new text in the same way as for the training data.
 
-prepare.json in a data directory holds the choices and a checksum of the segmenter, that is, of the
-merges or the sentencepiece model, which lie there, too.
+prepare.json in a data directory holds the choices and a checksum of the segmenter. The segmenter
+itself, that is, the merges or the sentencepiece model, lies in the same directory.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from fairseq_posattn.trees.whitespace import escape_whitespace
 FILE = "prepare.json"
 VERSION = 1
 SEGMENTERS = ("subword-nmt", "sentencepiece")
-TOKENIZERS = ("moses", "stanza", "spaces")  # spaces: the text is tokenised
+TOKENIZERS = ("moses", "stanza", "spaces")  # spaces: the text is tokenised already
 CHECKSUM = "segmenter_sha256"
 
 
 @dataclass(frozen=True)
 class TextConfig:
-    """What turns a raw line into pieces, and a translation into text."""
+    """This configuration says how a raw line becomes pieces, and a translation becomes text."""
 
     source: str = field(metadata=plain_name())
     target: str = field(metadata=plain_name())
@@ -54,60 +54,65 @@ class TextConfig:
 
     def __post_init__(self) -> None:
         if self.target_tokenize == "stanza":
-            raise InputError("the target is not parsed: tokenise it with moses, or at spaces")
+            raise InputError(
+                "the target is not parsed, so stanza cannot tokenise it; choose moses or spaces"
+            )
 
     @property
     def splits_words(self) -> bool:
-        """subword-nmt splits the words of a tokenised line, sentencepiece the line itself."""
+        """Return whether words are split (subword-nmt) and not whole lines (sentencepiece)."""
         return self.segmenter == "subword-nmt"
 
     @property
     def splits_parsers_words(self) -> bool:
-        """Pieces are those of stanza's words; else they can be made without a parser."""
+        """Return whether stanza's words are split, so that pieces cannot be made without it."""
         return self.splits_words and self.tokenize == "stanza"
 
     @property
     def target_by_moses(self) -> bool:
+        """Return whether Moses tokenises the target."""
         return self.splits_words and self.target_tokenize == "moses"
 
 
 class TextPipeline:
-    """The configuration at work; `folder` holds the segmenter."""
+    """A pipeline applies a configuration to text; `folder` holds its segmenter."""
 
     def __init__(
         self, config: TextConfig, folder: str | os.PathLike[str], checksum: str | None = None
     ):
         self.config = config
         self.folder = Path(folder)
-        self.checksum = checksum  # of the segmenter that the data were prepared with
+        self.checksum = checksum  # the segmenter that prepared the data has this checksum
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TextPipeline:
+        """Read prepare.json in a folder of data."""
         path, remedy = Path(folder) / FILE, "prepare the data again"
         about = read_json(path, remedy)
         if about.pop("version", None) != VERSION:
-            raise InputError(f"{path}: of another version; {remedy}")
+            raise InputError(f"{path}: the file is of another version; {remedy}")
         checksum = about.pop(CHECKSUM, None)  # data of an earlier version have none
         return cls(as_record(TextConfig, about, str(path), remedy), folder, checksum)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write prepare.json into a folder of data in which the segmenter lies."""
+        """Write prepare.json into a folder of data, which holds the segmenter already."""
         checksum = sha256(Path(folder) / self.config.segmenter_file)
         about = {"version": VERSION, **asdict(self.config), CHECKSUM: checksum}
         (Path(folder) / FILE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
     @cached_property
     def segmenter(self) -> Segmenter:
+        """Load the segmenter, and refuse one that is not the one of the training data."""
         path = str(self.folder / self.config.segmenter_file)
         if not Path(path).is_file():
             raise InputError(
-                f"{path}: no such file, but {FILE} beside it names it as the segmenter; "
+                f"{path}: the file is missing, but {FILE} beside it names it as the segmenter; "
                 "copy it to that place, or prepare the data again"
             )
         if self.checksum is not None and sha256(path) != self.checksum:
             raise InputError(
-                f"{path}: not the segmenter of which {FILE} beside it holds the checksum; "
-                "put that one back, or prepare the data again"
+                f"{path}: the file has another checksum than the segmenter that {FILE} beside it "
+                "names; put that one back, or prepare the data again"
             )
         if self.config.splits_words:
             return SubwordNmt(Segmentation(path, self.config.separator))
@@ -115,26 +120,26 @@ class TextPipeline:
 
     @property
     def separator(self) -> str:
-        """What tells the pieces of a word together: see --piece-separator."""
+        """Return the mark by which pieces are joined to words: see --piece-separator."""
         return self.config.separator if self.config.splits_words else SPACE
 
     # source
 
     def normal(self, line: str, language: str) -> str:
-        """Punctuation as Moses writes it, and plain spaces."""
+        """Return a line with punctuation as Moses writes it, and with plain spaces."""
         if self.config.normalize:
             line = moses("MosesPunctNormalizer", language).normalize(line)
         return " ".join(line.split())
 
     def source_text(self, line: str) -> str:
-        """What is tokenised and parsed."""
+        """Return the text of a source line that is parsed."""
         line = self.normal(line, self.config.source)
         if self.config.tokenize == "moses":
             return tokenized(line, self.config.source)
         return line
 
     def segmented(self, text: str, words: Sentence) -> str:
-        """What is segmented: the words, or the text itself."""
+        """Return the text that is segmented: the words of the parser, or the text itself."""
         if not self.config.splits_parsers_words:
             return text
         return " ".join(escape_whitespace(token) for token in words.tokens)
@@ -142,13 +147,14 @@ class TextPipeline:
     # target
 
     def target_text(self, line: str) -> str:
+        """Return the text of a target line that is segmented."""
         line = self.normal(line, self.config.target)
         if self.config.target_by_moses:
             return tokenized(line, self.config.target)
         return line
 
     def detokenized(self, line: str) -> str:
-        """A translation, without its pieces' marks, as a reader expects it."""
+        """Return a translation as a reader expects it, from its words."""
         if self.config.target_by_moses:
             detokenizer = moses("MosesDetokenizer", self.config.target)
             text: str = detokenizer.detokenize(line.split(), unescape=False)
@@ -157,16 +163,18 @@ class TextPipeline:
 
 
 def exists(folder: str | os.PathLike[str]) -> bool:
+    """Return whether a folder of data has a prepare.json."""
     return (Path(folder) / FILE).exists()
 
 
 def tokenized(line: str, language: str) -> str:
+    """Return the words that Moses finds in a line, separated by spaces."""
     return " ".join(moses("MosesTokenizer", language).tokenize(line, escape=False))
 
 
 @cache
 def moses(kind: str, language: str) -> Any:
-    """A tool of sacremoses."""
+    """Load a tool of sacremoses once for each language."""
     import sacremoses
 
     return getattr(sacremoses, kind)(lang=language)

@@ -1,4 +1,4 @@
-"""Segmenters: a line -> its pieces, and where each piece lies in the line."""
+"""Segmenters split a line into pieces, and say where each piece lies in the line."""
 
 from __future__ import annotations
 
@@ -19,24 +19,31 @@ from fairseq_posattn.trees.whitespace import OPEN_BOX, escape_whitespace
 if TYPE_CHECKING:
     from subword_nmt.apply_bpe import BPE
 
-SPACE = "\u2581"  # how sentencepiece writes a space
-VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # of a file of merges: those that there are
+SPACE = "\u2581"  # sentencepiece writes a space like this
+VERSION = re.compile(r"#version: 0\.[12](\.0)*")  # files of merges have one of these versions
 
 
 class Segmenter(Protocol):
+    """A segmenter splits lines into pieces and joins them again."""
+
     def segment(self, line: str) -> list[str]:
-        """The pieces of a line."""
+        """Return the pieces of a line."""
 
     def spans(self, line: str) -> list[Span]:
-        """Where the pieces lie: offsets that count the line's characters without whitespace."""
+        """Return where the pieces lie, by offsets that count characters without whitespace."""
 
     def join(self, pieces: str) -> str:
-        """The line that pieces, separated by spaces, came from."""
+        """Return the line that pieces, separated by spaces, came from."""
 
 
 @dataclass(frozen=True)
 class Segmentation:
-    """How subword-nmt splits words: merges, mark of a piece that others follow, pieces allowed."""
+    """These settings say how subword-nmt splits words.
+
+    codes: the file of merges.
+    separator: the mark at the end of a piece that is joined to the next one.
+    vocabulary, threshold: a file of pieces with their counts; rarer pieces are split further.
+    """
 
     codes: str
     separator: str = SEPARATOR
@@ -45,25 +52,28 @@ class Segmentation:
 
     def __post_init__(self) -> None:
         if self.threshold is not None and self.vocabulary is None:
-            raise InputError("--vocabulary-threshold says nothing without --vocabulary")
+            raise InputError("--vocabulary-threshold needs a --vocabulary; name one")
 
 
 class SubwordNmt:
-    """Byte-pair encoding of words separated by spaces (Sennrich et al. 2016)."""
+    """SubwordNmt splits words by byte-pair encoding (Sennrich et al. 2016)."""
 
     def __init__(self, segmentation: Segmentation):
         self.separator = segmentation.separator
         self.bpe = load_bpe(segmentation)
 
     def segment(self, line: str) -> list[str]:
-        # whatever whitespace separates words for fairseq does so here
+        # any whitespace separates words, as it does for fairseq
         pieces: str = self.bpe.process_line(" ".join(line.split()))
         return pieces.split()
 
     def spans(self, line: str) -> list[Span]:
         found = spans(without_separators(self.segment(line), self.separator))
         if found and found[-1][1] != len(dense(line)):
-            raise InputError(f"'{line}': a word ends in {self.separator}, which marks pieces")
+            raise InputError(
+                f"'{line}': a word ends in {self.separator}, which marks pieces; "
+                "remove it from the text"
+            )
         return found
 
     def join(self, pieces: str) -> str:
@@ -71,7 +81,10 @@ class SubwordNmt:
 
 
 class SentencePiece:
-    """sentencepiece (Kudo and Richardson 2018): any text, unigram or byte-pair encoding."""
+    """SentencePiece splits any text, by a unigram model or by byte-pair encoding.
+
+    The library is that of Kudo and Richardson (2018).
+    """
 
     def __init__(self, model: str):
         import sentencepiece
@@ -80,10 +93,12 @@ class SentencePiece:
         try:
             self.processor = sentencepiece.SentencePieceProcessor(model_file=model)
         except (RuntimeError, OSError) as error:
-            raise InputError(f"{model}: not a sentencepiece model ({error})") from error
+            raise InputError(
+                f"{model}: the file is not a sentencepiece model ({error}); name another one"
+            ) from error
 
     def segment(self, line: str) -> list[str]:
-        # fairseq would tear a piece at whitespace, which a model may keep within one
+        # a model may keep whitespace within a piece, where fairseq would split it
         return [escape_whitespace(piece) for piece in self.processor.encode(line, out_type=str)]
 
     def spans(self, line: str) -> list[Span]:
@@ -91,13 +106,13 @@ class SentencePiece:
         return [(before[begin], before[end]) for begin, end in self.offsets(line)]
 
     def offsets(self, line: str) -> Sequence[Span]:
-        """Its own offsets: its normalisation may change the number of characters."""
+        """Return sentencepiece's own offsets, because it may change the number of characters."""
         try:
             offsets: list[Span]
             offsets = self.processor.encode(line, return_type="offset_mapping")["offsets"]
             return offsets
-        except TypeError:  # before 0.2.2
-            kind: Any = "immutable_proto"  # which the types of later versions do not name
+        except TypeError:  # versions before 0.2.2 do not know this type
+            kind: Any = "immutable_proto"  # the types of later versions do not name it
             pieces = self.processor.encode(line, out_type=kind).pieces
             return [(piece.begin, piece.end) for piece in pieces]
 
@@ -106,7 +121,7 @@ class SentencePiece:
 
 
 def load_bpe(segmentation: Segmentation) -> BPE:
-    """The segmenter of subword-nmt."""
+    """Load the merges into the segmenter of subword-nmt."""
     from subword_nmt.apply_bpe import BPE
 
     codes = io.StringIO("\n".join(_merges(segmentation.codes)))
@@ -114,20 +129,25 @@ def load_bpe(segmentation: Segmentation) -> BPE:
 
 
 def _merges(codes: str) -> Iterator[str]:
-    """The lines of a file of merges; subword-nmt itself would end the program at a bad one."""
+    """Yield the lines of a file of merges; subword-nmt would end the program at a bad one."""
     number = 0
     for number, line in enumerate(read_lines(codes), start=1):
         if line.startswith("#version:"):
             if number > 1 or not VERSION.fullmatch(line):
                 raise InputError(
-                    f"{codes}:{number}: found '{line}'; '#version: 0.2' stands in the first line"
+                    f"{codes}:{number}: the line is '{line}', but only the first line names a "
+                    "version, such as '#version: 0.2'; learn the merges again"
                 )
         elif len(pieces := line.split(" ")) != 2 or not all(pieces) or "\r" in line:
-            raise InputError(f"{codes}:{number}: expected two pieces to merge, found '{line}'")
+            raise InputError(
+                f"{codes}:{number}: the line is '{line}', but two pieces to merge are expected; "
+                "learn the merges again"
+            )
         yield line
     if number < 2:
         raise InputError(
-            f"{codes}: no merges; learn them from more text or a lower --min-frequency"
+            f"{codes}: the file has no merges; learn them from more text or with a lower "
+            "--min-frequency"
         )
 
 
@@ -143,5 +163,8 @@ def _piece_count(line: str, where: str) -> tuple[str, int]:
     piece, _, count = line.rpartition(" ")
     counts = plain_numbers([count])
     if not piece or counts is None or counts[0] < 0:
-        raise InputError(f"{where}: expected a piece and its count, found '{line}'")
+        raise InputError(
+            f"{where}: the line is '{line}', but a piece and its count are expected; make the "
+            "file with subword-nmt get-vocab"
+        )
     return piece, counts[0]

@@ -1,13 +1,14 @@
-"""Dependency trees as text: CoNLL-U, the files of the preparation, words split into pieces.
+"""This package reads, checks and stores dependency trees, and projects them from words to pieces.
 
-A tree is a list of parents, one for each word, counted from 1 as in CoNLL-U; the root's is 0.
+A tree is a list of parents, one for each word. Words are counted from 1 as in CoNLL-U, and the
+parent of the root is 0.
 """
 
 from fairseq_posattn.trees.checks import TreeError, flat_tree, tree_fault, with_one_root
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.projection import project, words_of_pieces
 from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.trees.sentence import of_tokens as Parsed  # the name that users know
+from fairseq_posattn.trees.sentence import of_tokens as Parsed  # users know it by this name
 from fairseq_posattn.trees.whitespace import escape_whitespace
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""Words and pieces meet in the characters of the line that was segmented.
+"""Align words and pieces by the characters of the line that both of them came from.
 
-All offsets count the characters of a line without whitespace (`dense`), so that a parser and a
-segmenter may cut and space the line as they like. A span is (first, one after last).
+All offsets count the characters of a line without whitespace (`dense`), so a parser and a segmenter
+may cut and space the line as they like. A span is (first, one after last).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Span = tuple[int, int]
 
 
 def dense(text: str) -> str:
-    """The characters without whitespace, or what stands for whitespace inside a word."""
+    """Return a text without whitespace and without the open box, which stands for whitespace."""
     return "".join(text.replace(OPEN_BOX, " ").split())
 
 
 def spans(tokens: Sequence[str]) -> list[Span]:
-    """The span of each token in the dense text that they spell."""
+    """Return the span of each token in the dense text that the tokens spell."""
     ends = list(accumulate(len(dense(token)) for token in tokens))
     return list(zip([0, *ends], ends, strict=False))
 
 
 def word_spans(tokens: Sequence[str], words_of_token: Sequence[int] | None = None) -> list[Span]:
-    """The span of each word; the words of a multiword token (im = in + dem) share its span."""
+    """Return the span of each word; the words of a multiword token (im = in + dem) share one."""
     token_spans = spans(tokens)
     if words_of_token is None:
         return token_spans
@@ -38,8 +38,10 @@ def word_spans(tokens: Sequence[str], words_of_token: Sequence[int] | None = Non
 
 
 def match(line: str, tokens: Sequence[str], where: str) -> None:
-    """An error, begun with `where`, unless the tokens of the tree are those of the line: the same
-    characters, up to case, compatibility (NFKC) and the kind of punctuation."""
+    """Raise an error, which begins with `where`, unless the tokens of a tree spell the line.
+
+    The characters must be the same, up to case, compatibility (NFKC) and the kind of punctuation.
+    """
     ours, theirs = dense(line), dense("".join(tokens))
     if ours == theirs:
         return
@@ -63,7 +65,7 @@ def _alike(a: str, b: str) -> bool:
     if _is_punctuation(a) and _is_punctuation(b):
         return True
     a, b = unicodedata.normalize("NFKC", a), unicodedata.normalize("NFKC", b)
-    # no one of them knows both the final sigma of Greek and the dotless i of Turkish
+    # none of these functions knows both the final sigma of Greek and the dotless i of Turkish
     return any(case(a) == case(b) for case in (str.lower, str.upper, str.casefold))
 
 
@@ -74,13 +76,16 @@ def _is_punctuation(character: str) -> bool:
 def project_spans(
     parents: Sequence[int], words: Sequence[Span], pieces: Sequence[Span]
 ) -> list[int]:
-    """How many pieces each word has. A piece that covers several words counts for the one that is
-    the parent of the others, if there is one, else for the first; never for a word before that of
-    the piece before it. A piece without characters counts for the word that follows."""
+    """Return how many pieces each word has.
+
+    A piece that covers several words counts for the word that is the parent of the others, if there
+    is one, and otherwise for the first of them. It never counts for a word that stands before the
+    word of the previous piece. A piece without characters counts for the word that follows.
+    """
     counts = [0] * len(words)
     if pieces and not words:
-        raise TreeError(f"{len(pieces)} pieces, but no word that they could belong to")
-    first = chosen = 0  # words before `first` end before the piece begins
+        raise TreeError(f"there are {len(pieces)} pieces, but no word that they could belong to")
+    first = chosen = 0  # the words before `first` end before the piece begins
     for begin, end in pieces:
         while first < len(words) - 1 and words[first][1] <= begin:
             first += 1
@@ -91,8 +96,10 @@ def project_spans(
 
 
 def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[int]:
-    """The words that share a character with begin to end, `first` on; at the end of the line the
-    words of the last token."""
+    """Return the words, from `first` on, that share a character with the span (begin, end).
+
+    At the end of the line, where no word does, these are the words of the last token.
+    """
     last = first
     while last < len(words) and words[last][0] < end:
         last += 1
@@ -101,7 +108,7 @@ def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[in
 
 
 def _parent_of_all(parents: Sequence[int], covered: Sequence[int]) -> int:
-    """The one of several words that is the parent of all others, else the first of them."""
+    """Return the one of several words that is the parent of all others, or else the first word."""
     for parent in covered:
         if all(parents[word] == parent + 1 for word in covered if word != parent):
             return parent

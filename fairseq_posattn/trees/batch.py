@@ -1,4 +1,4 @@
-"""The trees of a batch in one padded array."""
+"""Put the trees of a batch into one padded array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from fairseq_posattn.trees.store_format import WORD
 def pack(
     trees: Sequence[tuple[Sequence[int], Sequence[int]]],
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """(parents, pieces) of each sentence -> records of all words, and words per sentence."""
+    """Return records of the words of all sentences, and the number of words of each sentence.
+
+    trees: the parents of the words, and the number of pieces of each word, for each sentence.
+    """
     lengths = np.array([len(parents) for parents, _ in trees], np.int64)
     records = np.empty(lengths.sum(), WORD)
     records["parent"] = [parent for parents, _ in trees for parent in parents]
@@ -25,10 +28,11 @@ def pack(
 def collate(
     records: NDArray[np.void], lengths: NDArray[np.int64], pieces: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Records as `pack` returns them -> 2 B W: parent and pieces of each word, zeros beyond.
+    """Return an array 2 B W: the parent and the number of pieces of each word, padded by zeros.
 
-    pieces: how many of each sentence are in the batch, without end of sentence. Where a sentence
-    was truncated, its tree is still whole.
+    records, lengths: as `pack` returns them.
+    pieces: how many pieces of each sentence the batch has, without end of sentence. Where a
+        sentence was truncated, its tree is still whole.
     """
     width = max(int(lengths.max(initial=0)), 1)
     padded = np.zeros((2, len(lengths), width), np.int32)
@@ -39,6 +43,6 @@ def collate(
     if len(missing):
         raise TreeError(
             f"sentence {missing[0] + 1} of a batch has {pieces[missing[0]]} pieces, "
-            f"its tree only {padded[1, missing[0]].sum()}"
+            f"but its tree has only {padded[1, missing[0]].sum()}"
         )
     return padded

@@ -1,6 +1,7 @@
-"""What makes a list of parents a tree.
+"""Check that a list of parents is a tree.
 
-`parents[k]` is the parent of word k + 1, counted from 1 as in CoNLL-U; the root's is 0.
+`parents[k]` is the parent of word k + 1. Words are counted from 1 as in CoNLL-U, and the parent of
+the root is 0.
 """
 
 from collections.abc import Sequence
@@ -12,18 +13,18 @@ SEVERAL_ROOTS = ("error", "first")
 
 
 class TreeError(InputError):
-    """A tree, or its file, that cannot be right."""
+    """This error says that a tree, or the file that holds it, cannot be right."""
 
 
 class Fault(NamedTuple):
-    """What is wrong with a tree, and at which word (counted from 1)."""
+    """A fault says what is wrong with a tree, and at which word (counted from 1)."""
 
     word: int
     what: str
 
 
 def tree_fault(parents: Sequence[int]) -> Fault | None:
-    """The first thing that is wrong with a tree, or None; takes time linear in its words."""
+    """Return the first fault of a tree, or None, in time linear in the number of its words."""
     if not parents:
         return None
     if min(parents) < 0 or max(parents) > len(parents):
@@ -34,7 +35,7 @@ def tree_fault(parents: Sequence[int]) -> Fault | None:
 
 
 def with_one_root(parents: Sequence[int]) -> list[int]:
-    """The first root stays, and further ones become its children."""
+    """Return the tree with its first root alone; further roots become children of the first."""
     if 0 not in parents:
         return list(parents)
     first = parents.index(0)
@@ -45,7 +46,10 @@ def with_one_root(parents: Sequence[int]) -> list[int]:
 
 
 def checked_tree(parents: Sequence[int], where: str, several_roots: str = "error") -> Sequence[int]:
-    """The tree, or an error begun with `where`; `several_roots` "first" mends further roots."""
+    """Return the tree, or raise an error that begins with `where`.
+
+    With `several_roots` "first", further roots become children of the first root before the check.
+    """
     if several_roots == "first":
         parents = with_one_root(parents)
     if fault := tree_fault(parents):
@@ -54,7 +58,7 @@ def checked_tree(parents: Sequence[int], where: str, several_roots: str = "error
 
 
 def flat_tree(words: int) -> list[int]:
-    """The tree of a sentence that has none: each word a child of the first."""
+    """Return a tree for a sentence that has none: each word is a child of the first."""
     return [0] + [1] * (words - 1) if words else []
 
 
@@ -62,33 +66,37 @@ def _fault_of_range(parents: Sequence[int]) -> Fault:
     word = next(k for k, parent in enumerate(parents, start=1) if not 0 <= parent <= len(parents))
     return Fault(
         word,
-        f"the head of word {word} is {parents[word - 1]}, "
-        f"but the sentence has the words 1 to {len(parents)} (0 is the root)",
+        f"the parent of word {word} is {parents[word - 1]}, "
+        f"but the sentence has the words 1 to {len(parents)}; name one of them, or 0 for the root",
     )
 
 
 def _fault_of_roots(parents: Sequence[int], roots: int) -> Fault:
     if not roots:
-        return Fault(1, "no root: one word of the sentence must have the head 0")
+        return Fault(1, "the sentence has no root; give one of its words the parent 0")
     words = [k for k, parent in enumerate(parents, start=1) if parent == 0]
     listed = ", ".join(map(str, words))
     return Fault(
         words[1],
-        f"{roots} roots (words {listed}); "
+        f"the sentence has {roots} roots (words {listed}); "
         "mend the tree, or keep the first with --several-roots first",
     )
 
 
 def _fault_of_cycle(parents: Sequence[int]) -> Fault | None:
-    """Climb from each word to one seen before: each is seen once, a cycle in its own climb."""
-    climb_of = [-1] + [0] * len(parents)  # the root's place 0 counts as seen
+    """Climb from each word to one seen before; a climb that meets its own words is a cycle.
+
+    Each word is visited once, so the time is linear.
+    """
+    climb_of = [-1] + [0] * len(parents)  # the root's parent, 0, counts as seen
     for start in range(1, len(parents) + 1):
         word = start
         while not climb_of[word]:
             climb_of[word] = start
             word = parents[word - 1]
         if climb_of[word] == start:
-            return Fault(word, f"a cycle: {_cycle_through(parents, word)}")
+            cycle = _cycle_through(parents, word)
+            return Fault(word, f"the parents form a cycle: {cycle}; break it")
     return None
 
 

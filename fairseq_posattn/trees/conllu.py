@@ -1,9 +1,9 @@
-"""Dependency trees from CoNLL-U (https://universaldependencies.org/format.html).
+"""Read dependency trees from CoNLL-U (https://universaldependencies.org/format.html).
 
-Only ID, FORM and HEAD are read, unless `parse_all_columns` is asked. Comments and empty nodes (8.1)
-are stepped over; of multiword lines (3-4) the form is kept as the token that its words share. A
-block of comments without words is an empty sentence, which keeps its place among the others. A
-sentence whose heads are all `_` has words and no tree.
+Only ID, FORM and HEAD are read, except by `parse_all_columns`. Comments and empty nodes (8.1) are
+skipped. The form of a multiword line (3-4) is kept as the token that its words share. A block of
+comments without words is an empty sentence, which keeps its place among the others. A sentence
+whose column HEAD has `_` for all words has no tree.
 """
 
 import re
@@ -26,7 +26,7 @@ MULTIWORD = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 
 @dataclass(slots=True)
 class ConlluBlock:
-    """The lines of one sentence; `line` is the number of the first."""
+    """A block holds the lines of one sentence; `line` is the number of the first in its file."""
 
     path: str
     line: int
@@ -34,13 +34,13 @@ class ConlluBlock:
 
 
 def read_conllu(path: str | Path, several_roots: str = "error") -> Iterator[Sentence]:
-    """The sentences of a file (plain, .gz or .xz), one after the other."""
+    """Yield the sentences of a CoNLL-U file, which may be plain, .gz, .xz or .zst."""
     for block in read_blocks(str(path)):
         yield parse_block(block, several_roots)
 
 
 def read_blocks(path: str) -> Iterator[ConlluBlock]:
-    """The runs of lines between blank lines."""
+    """Yield the blocks of lines between the blank lines of a file."""
     lines = []
     number = 0
     for number, line in enumerate(read_lines(path), start=1):
@@ -54,7 +54,7 @@ def read_blocks(path: str) -> Iterator[ConlluBlock]:
 
 
 def parse_block(block: ConlluBlock, several_roots: str = "error") -> Sentence:
-    """The sentence of a block, checked, without relations and tags: few readers need them."""
+    """Return the checked sentence of a block, without relations and tags, which few callers use."""
     words: list[str] = []
     head_column: list[str] = []
     numbers: list[int] = []
@@ -72,14 +72,15 @@ def parse_block(block: ConlluBlock, several_roots: str = "error") -> Sentence:
             multiword.append(_multiword(token, columns[FORM], len(words), multiword, where))
     if multiword and sum(multiword[-1][:2]) > len(words):
         raise TreeError(
-            f"{block.path}:{block.line}: the sentence ends within the token '{multiword[-1][2]}'"
+            f"{block.path}:{block.line}: the sentence ends within the token '{multiword[-1][2]}'; "
+            "add the missing words"
         )
     parents = _parents(head_column, numbers, block.path, several_roots)
     return Sentence(words, parents, multiword, None, None, None, block.path, block.line)
 
 
 def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sentence:
-    """The sentence of a block, checked, with its relations and tags as they are."""
+    """Return the checked sentence of a block, with its relations and tags as they are."""
     sentence = parse_block(block, several_roots)
     rows = [line.split("\t") for line in block.lines if line[0] != "#"]
     words = [row for row in rows if row[0].isdigit()]
@@ -94,12 +95,12 @@ def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sente
 def _multiword(
     token: re.Match[str], form: str, words: int, before: list[Multiword], where: str
 ) -> Multiword:
-    """The token of several words; it must stand right before its words."""
+    """Return a token of several words, which must stand right before its words."""
     first, last = int(token[1]), int(token[2])
     if first != words + 1 or last < first or (before and sum(before[-1][:2]) >= first):
         raise TreeError(
             f"{where}: the multiword token {token[0]} does not stand before its own words; "
-            f"the next word is {words + 1}"
+            f"the next word is {words + 1}, so mend the range"
         )
     if not form:
         raise TreeError(f"{where}: the multiword token {token[0]} is empty; write its form")
@@ -107,10 +108,11 @@ def _multiword(
 
 
 def is_word(columns: list[str], expected: int, where: str) -> bool:
-    """Whether the line is a word of the sentence or one to step over; an error if neither."""
+    """Return True for the line of a word and False for one to skip; refuse any other line."""
     if len(columns) != COLUMNS:
         raise TreeError(
-            f"{where}: expected {COLUMNS} columns separated by tabs, found {len(columns)}"
+            f"{where}: CoNLL-U has {COLUMNS} columns separated by tabs, but this line has "
+            f"{len(columns)}; mend it"
         )
     if columns[0] == str(expected):
         if not columns[FORM]:
@@ -121,7 +123,7 @@ def is_word(columns: list[str], expected: int, where: str) -> bool:
     if EMPTY_NODE.fullmatch(columns[0]) or MULTIWORD.fullmatch(columns[0]):
         return False
     raise TreeError(
-        f"{where}: expected the word with ID {expected}, found ID '{columns[0]}'; "
+        f"{where}: the line has the ID '{columns[0]}', but word {expected} is expected here; "
         "number the words 1, 2, 3 ..."
     )
 
@@ -143,11 +145,12 @@ def _parents(
 
 
 def _no_parents(head_column: list[str], numbers: list[int], path: str) -> None:
+    """Refuse a sentence in which some words have a parent and others have none."""
     for parent, number in zip(head_column, numbers, strict=True):
         if parent != NO_PARENT:
             missing = numbers[head_column.index(NO_PARENT)]
             raise TreeError(
-                f"{path}:{missing}: the head is missing, "
+                f"{path}:{missing}: the parent (column {HEAD + 1}, HEAD) is missing, "
                 f"but line {number} of the same sentence has one; fill in all or none"
             )
 
@@ -155,6 +158,6 @@ def _no_parents(head_column: list[str], numbers: list[int], path: str) -> None:
 def _fault_of_column(head_column: list[str], numbers: list[int], path: str) -> TreeError:
     word = first_odd(head_column)
     return TreeError(
-        f"{path}:{numbers[word]}: expected a word number as head (column {HEAD + 1}), "
-        f"found '{head_column[word]}'"
+        f"{path}:{numbers[word]}: the parent (column {HEAD + 1}, HEAD) is '{head_column[word]}'; "
+        "write the number of a word, or 0 for the root"
     )

@@ -1,4 +1,4 @@
-"""Parsed lines as blocks of CoNLL-U."""
+"""Write parsed lines as blocks of CoNLL-U."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 from fairseq_posattn.trees.sentence import NO_TAGS, Sentence
 from fairseq_posattn.trees.whitespace import OPEN_BOX
 
-# Of all whitespace only spaces stay in a word or a comment: other readers may take the rest for the
-# end of a line or of a column.
+# Only spaces stay in a word or a comment. Other readers may take any other whitespace for the end
+# of a line or of a column.
 CONTROL = re.compile(r"[^\S \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 TEXT = "# text = "
 
 
 def plain_line(line: str) -> str:
-    """A line as a comment can hold it."""
+    """Return a line as a comment of CoNLL-U can hold it."""
     return CONTROL.sub(OPEN_BOX, line)
 
 
 def block(line: str, sentence: Sentence, number: int) -> str:
-    """The block of CoNLL-U for a line; of an empty one, comments alone."""
+    """Return the block of CoNLL-U for a line; that of an empty line has comments alone."""
     rows = [f"# sent_id = {number}", TEXT + plain_line(line)]
     if sentence.note:
         rows.append(f"# note = {plain_line(sentence.note)}")
@@ -33,7 +33,7 @@ def block(line: str, sentence: Sentence, number: int) -> str:
 
 
 def word_rows(sentence: Sentence) -> list[str]:
-    """A row for each word, with `_` for what is not known."""
+    """Return a row for each word, with `_` where nothing is known."""
     nothing = ["_"] * len(sentence.words)
     parents = nothing if sentence.parents is None else map(str, sentence.parents)
     relations = sentence.relations or nothing
@@ -46,5 +46,5 @@ def word_rows(sentence: Sentence) -> list[str]:
 
 
 def row(number: str, form: str, *columns: str) -> str:
-    """One line of a block; the last two columns are empty."""
+    """Return one line of a block; its last two columns are empty."""
     return "\t".join([number, plain_line(form), *columns, "_", "_"])

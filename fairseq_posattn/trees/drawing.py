@@ -1,4 +1,4 @@
-"""A tree for the eye: its words one below the other, shifted to the right by their depth."""
+"""Draw a tree as text: its words stand one below the other, indented by their depth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairseq_posattn.trees.sentence import numbered
 
 
 def depths(parents: Sequence[int]) -> list[int]:
-    """Edges from each word up to the root."""
+    """Return the depth of each word: the number of edges from it up to the root."""
     found: dict[int, int] = {0: -1}
     for word in range(1, len(parents) + 1):
         path = []
@@ -23,13 +23,13 @@ def depths(parents: Sequence[int]) -> list[int]:
 
 
 def drawn(words: Sequence[str], parents: Sequence[int]) -> Iterator[str]:
-    """A line for each word: depth, tab, word."""
+    """Yield a line for each word: its depth, a tab, and the indented word."""
     for word, depth in zip(words, depths(parents), strict=True):
         yield f"{depth}\t{'  ' * depth}{visible(word)}"
 
 
 def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -> list[str]:
-    """A name for each word; those of a multiword token are told apart by numbers: im/1, im/2."""
+    """Return a name for each word; those of a multiword token have numbers: im/1, im/2."""
     if words_of_token is None:
         return list(tokens)
     pairs = zip(tokens, words_of_token, strict=True)
@@ -37,12 +37,18 @@ def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -
 
 
 def words_by_counts(pieces: Sequence[str], counts: Sequence[int], marks: str) -> list[str]:
-    """The words that pieces spell, as many pieces each as counted; a word without pieces: ·."""
+    """Return the words that pieces spell, by the number of pieces of each word.
+
+    A word without pieces is shown as `·`. `marks` is what begins or ends pieces within a word.
+    """
     rest = (piece.removeprefix(marks).removesuffix(marks) for piece in pieces)
     return ["".join(islice(rest, count)) or "·" for count in counts]
 
 
 def number_of_words(parents: Sequence[int], counts: Sequence[int]) -> int:
-    """Of a tree with zeros behind it; a word without pieces has a parent, too, or is one."""
+    """Return the number of words of a tree that is padded by zeros.
+
+    A word without pieces is still recognised, because it has a parent or is one.
+    """
     seen = [k for k, pair in enumerate(zip(parents, counts, strict=True), start=1) if any(pair)]
     return max([0, *seen, *parents])

@@ -1,9 +1,11 @@
-"""The text files between the steps of the preparation, one line a sentence.
+"""Read and write the text files between the steps of the preparation, with a sentence in each line.
 
-- words: plain words (`escape_whitespace`), joined by one space; an empty line is an empty sentence;
-- parents: of each word, counted from 1, 0 for the root: `2 0 2`; a line `-`: no tree; where the
-  words are tokens of the text, the words of one token are joined: `3+3 0` (im Haus);
-- trees: for each word its parent and the number of its pieces: `2:1 0:3 2:1`.
+- A line of words holds words (`escape_whitespace`) joined by one space; an empty line is an empty
+  sentence.
+- A line of parents holds the parent of each word, counted from 1, with 0 for the root: `2 0 2`. The
+  line `-` says that there is no tree. Where the words are tokens of the text, the parents of the
+  words of one token are joined: `3+3 0` (im Haus).
+- A line of trees holds, for each word, its parent and the number of its pieces: `2:1 0:3 2:1`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,16 +17,18 @@ from fairseq_posattn.io.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, checked_tree
 
 NO_TREE = "-"
-Tree = tuple[Sequence[int], Sequence[int]]  # parents, pieces of each word
-# parents of the words or no tree, and how many words each token has (None: one each)
+Tree = tuple[Sequence[int], Sequence[int]]  # the parent and the number of pieces of each word
+# the parents of the words, or no tree; and how many words each token has (None: each has one)
 Parents = tuple[Sequence[int] | None, Sequence[int] | None]
 
 
 def words_line(words: Sequence[str]) -> str:
+    """Return the line that holds the words of a sentence."""
     return " ".join(words)
 
 
 def parents_line(parents: Sequence[int] | None, words_of_token: Sequence[int] | None = None) -> str:
+    """Return the line that holds the parents of the words, or `-` if there is no tree."""
     if parents is None:
         return NO_TREE
     if words_of_token is None:
@@ -34,11 +38,12 @@ def parents_line(parents: Sequence[int] | None, words_of_token: Sequence[int] | 
 
 
 def tree_line(parents: Sequence[int], pieces: Sequence[int]) -> str:
+    """Return the line that holds the parent and the number of pieces of each word."""
     return " ".join([f"{parent}:{count}" for parent, count in zip(parents, pieces, strict=True)])
 
 
 def parse_words(line: str, where: str) -> list[str]:
-    """The words of a line; pieces are read in the same way."""
+    """Read the words of a line; pieces are read in the same way."""
     words = line.split(" ") if line else []
     if "" in words:
         raise TreeError(
@@ -49,6 +54,7 @@ def parse_words(line: str, where: str) -> list[str]:
 
 
 def parse_parents(line: str, where: str, several_roots: str = "error") -> Parents:
+    """Read a line of parents, and check that they are a tree."""
     if line == NO_TREE:
         return None, None
     tokens = parse_words(line, where)
@@ -60,35 +66,45 @@ def parse_parents(line: str, where: str, several_roots: str = "error") -> Parent
 
 
 def parse_tree(line: str, where: str) -> Tree:
+    """Read a line of a tree, and check that it is one."""
     tokens = parse_words(line, where)
     if any(token.count(":") != 1 for token in tokens):
         raise TreeError(
-            f"{where}: expected parent:pieces for each word, as in '2:1 0:3', found '{line}'"
+            f"{where}: the line is '{line}', but parent:pieces is expected for each word, as in "
+            "'2:1 0:3'; project the trees again"
         )
     numbers = _numbers(" ".join(tokens).replace(":", " ").split(" ") if tokens else [], where)
     parents, pieces = numbers[0::2], numbers[1::2]
     if pieces and min(pieces) < 0:
-        raise TreeError(f"{where}: word {pieces.index(min(pieces)) + 1} has {min(pieces)} pieces")
+        raise TreeError(
+            f"{where}: word {pieces.index(min(pieces)) + 1} has {min(pieces)} pieces; "
+            "project the trees again"
+        )
     return checked_tree(parents, where), pieces
 
 
 def _numbers(tokens: Sequence[str], where: str) -> list[int]:
     numbers = plain_numbers(tokens)
     if numbers is None:
-        raise TreeError(f"{where}: expected whole numbers, found '{tokens[first_odd(tokens)]}'")
+        raise TreeError(
+            f"{where}: '{tokens[first_odd(tokens)]}' is no whole number; write numbers like 10"
+        )
     return numbers
 
 
 def read_words(path: str | Path) -> Iterator[list[str]]:
+    """Yield the words of each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_words(line, f"{path}:{number}")
 
 
 def read_parents(path: str | Path, several_roots: str = "error") -> Iterator[Parents]:
+    """Yield the parents of the words of each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_parents(line, f"{path}:{number}", several_roots)
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
+    """Yield the tree of each line of a file, with the number of pieces of each word."""
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_tree(line, f"{path}:{number}")

@@ -1,4 +1,4 @@
-"""From words to pieces: how many pieces each word of a tree was split into."""
+"""Project a tree from words to pieces: count how many pieces each of its words was split into."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,10 @@ SEPARATOR = "@@"
 def words_of_pieces(
     pieces: Sequence[str], separator: str = SEPARATOR
 ) -> tuple[list[str], list[int]]:
-    """The words that pieces of subword-nmt spell, and the number of pieces of each: a separator at
-    the end of a piece joins it to the next."""
+    """Return the words that pieces of subword-nmt spell, and the number of pieces of each word.
+
+    A piece that ends in the separator is joined to the next piece.
+    """
     words, counts, beginning = [], [], []
     for piece in pieces:
         if piece.endswith(separator):
@@ -24,20 +26,24 @@ def words_of_pieces(
         beginning = []
     if beginning:
         raise TreeError(
-            f"the last piece '{pieces[-1]}' has no successor to join; is the line cut off?"
+            f"the last piece '{pieces[-1]}' must be joined to a next one, but there is none; "
+            "segment the line again, which seems cut off"
         )
     return words, counts
 
 
 def without_separators(pieces: Sequence[str], separator: str = SEPARATOR) -> list[str]:
-    """What each piece of subword-nmt spells."""
+    """Return what each piece of subword-nmt spells."""
     return [piece.removesuffix(separator) for piece in pieces]
 
 
 def project(
     sentence: Sentence, pieces: Sequence[str], where: str, separator: str = SEPARATOR
 ) -> list[int]:
-    """The number of pieces of each word, of pieces of subword-nmt, which spell their line."""
+    """Return the number of pieces of each word of a sentence that subword-nmt segmented.
+
+    Its pieces spell the whole line, so the line itself is not needed.
+    """
     try:
         spelled, counts = words_of_pieces(pieces, separator)
     except TreeError as error:
@@ -51,7 +57,7 @@ def project(
 
 
 def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: str) -> list[int]:
-    """The number of pieces of each word, of pieces that lie anywhere in the line."""
+    """Return the number of pieces of each word, from the spans of the pieces in the line."""
     parents = checked_parents(sentence, where)
     tokens = sentence.tokens
     match(line, tokens, where)
@@ -59,10 +65,10 @@ def project_line(sentence: Sentence, line: str, pieces: Sequence[Span], where: s
 
 
 def checked_parents(sentence: Sentence, where: str) -> Sequence[int]:
-    """The parents of the words, or an error if there is not one for each word."""
+    """Return the parents of the words, or raise an error if there is not one for each word."""
     parents = sentence.parents
     if parents is None:
-        raise TreeError(f"{where}: the sentence has no tree")
+        raise TreeError(f"{where}: the sentence has no tree; parse it")
     if len(parents) != len(sentence.words):
         raise TreeError(
             f"{where}: the sentence has {len(sentence.words)} words and its tree {len(parents)}; "

@@ -1,4 +1,4 @@
-"""A sentence with its tree: the one class for what is read, parsed, given by a program or shown."""
+"""This module holds a sentence with its tree, in one class whether it is read, parsed or shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Multiword = tuple[int, int, str]  # first word (from 0), number of words, form o
 
 
 class Tags(NamedTuple):
-    """What CoNLL-U says of a word besides its place in the tree."""
+    """Tags hold what CoNLL-U says of a word besides its place in the tree."""
 
     lemma: str = "_"
     upos: str = "_"
@@ -26,14 +26,14 @@ NO_TAGS = Tags()
 
 @dataclass(slots=True)
 class Sentence:
-    """The words of a sentence, and their tree if it has one.
+    """A sentence has words, and a tree if its parents are known.
 
-    words: as the tree has them (in, dem); `tokens` are as the text has them (im).
-    parents: the parent of each word, counted from 1, 0 for the root; None: there is no tree.
-    multiword: the tokens of several words.
-    relations, tags: one for each word; None where nobody needs them.
-    note: what was done to the sentence that the user should know.
-    path, line: the file, and where the sentence starts in it.
+    words: the words as the tree has them (in, dem); `tokens` are as the text has them (im).
+    parents: the parent of each word, counted from 1, with 0 for the root; None if there is no tree.
+    multiword: the tokens that have several words.
+    relations, tags: the relation and the tags of each word; None where they are not needed.
+    note: what was done to the sentence, if the user should know it.
+    path, line: the file, and the line on which the sentence starts.
     """
 
     words: list[str]
@@ -50,12 +50,12 @@ class Sentence:
 
     @property
     def where(self) -> str:
-        """File and line, for messages."""
+        """Return file and line, with which messages begin."""
         return f"{self.path}:{self.line}"
 
     @property
     def tokens(self) -> list[str]:
-        """The words as the text has them: im, not in and dem."""
+        """Return the words as the text has them: im, not in and dem."""
         if not self.multiword:
             return self.words
         tokens = list(self.words)
@@ -65,7 +65,7 @@ class Sentence:
 
     @property
     def words_of_token(self) -> list[int] | None:
-        """How many words each token has; None: one each."""
+        """Return how many words each token has, or None if each of them has one."""
         if not self.multiword:
             return None
         counts = [1] * len(self.words)
@@ -74,12 +74,12 @@ class Sentence:
         return counts
 
     def counted_tokens(self) -> Iterator[tuple[str, int]]:
-        """The tokens with the number of words of each."""
+        """Yield the tokens with the number of words of each."""
         counts = self.words_of_token or [1] * len(self.words)
         return zip(self.tokens, counts, strict=True)
 
     def escaped(self) -> Sentence:
-        """The sentence as the text files of the preparation spell it."""
+        """Return the sentence as the text files of the preparation spell it."""
         return replace(
             self,
             words=[escape_whitespace(word) for word in self.words],
@@ -87,13 +87,13 @@ class Sentence:
         )
 
     def flat(self, note: str | None = None) -> Sentence:
-        """The same words, each a child of the first."""
+        """Return the same words with a flat tree: each word is a child of the first."""
         parents = flat_tree(len(self.words))
         relations = ["dep" if parent else "root" for parent in parents]
         return replace(self, parents=parents, relations=relations, note=note)
 
     def without_tree(self, note: str) -> Sentence:
-        """The same words without parents."""
+        """Return the same words without parents."""
         return replace(self, parents=None, relations=None, note=note)
 
 
@@ -102,7 +102,7 @@ def of_tokens(
     parents: Sequence[int] | None,
     words_of_token: Sequence[int] | None = None,
 ) -> Sentence:
-    """A sentence of which only the tokens are known: the words of im are called im/1 and im/2."""
+    """Make a sentence of which only the tokens are known; the words of im are im/1 and im/2."""
     if words_of_token is None:
         return Sentence(list(tokens), parents)
     words: list[str] = []
@@ -117,14 +117,15 @@ def of_tokens(
 
 
 def numbered(token: str, count: int) -> list[str]:
-    """A name for each of the words of a token: im/1, im/2; a token of one word is its name."""
+    """Return a name for each word of a token: im/1, im/2, or the token itself if it is one word."""
     return [token] if count == 1 else [f"{token}/{k + 1}" for k in range(count)]
 
 
 def join_parts(parts: Sequence[Sentence], note: str | None = None) -> Sentence:
-    """One sentence of the parts of a line, each with a tree: they hang from the root of the first.
+    """Join the parts of a line, each with a tree, to one sentence.
 
-    Further roots, also those within a part, get the relation parataxis.
+    All roots but the first become children of the first, also those within a part, and get the
+    relation parataxis.
     """
     words: list[str] = []
     parents: list[int] = []
@@ -141,7 +142,7 @@ def join_parts(parts: Sequence[Sentence], note: str | None = None) -> Sentence:
 
 
 def mended(relations: Sequence[str], before: Sequence[int], after: Sequence[int]) -> list[str]:
-    """The relations after further roots became children of the first."""
+    """Return the relations, with parataxis for the words whose parent has changed."""
     return [
         relation if old == new else "parataxis"
         for relation, old, new in zip(relations, before, after, strict=True)

@@ -1,6 +1,6 @@
-"""Trees of a corpus in a memory-mapped pair of files: PREFIX.tree.bin and PREFIX.tree.idx.
+"""Store the trees of a corpus in two memory-mapped files, PREFIX.tree.bin and PREFIX.tree.idx.
 
-Their layout is described in store_format.py.
+store_format.py describes their layout.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from fairseq_posattn.trees.store_format import (
     damaged,
     exists,
     fingerprint,
+    grows,
     idx_path,
     index_fingerprint,
+    ranges,
 )
 
-__all__ = [  # with the layout, of which other modules need parts
+__all__ = [  # other modules need some names of the layout, too
     "BLOCK",
     "HEADER",
     "HEADER_1",
@@ -58,11 +60,11 @@ Integers = NDArray[np.integer[Any]]
 
 
 class TreeWriter:
-    """Writes both files; they appear under their names when the block ends after `finish`."""
+    """A TreeWriter writes both files, which take their names when the block ends after `finish`."""
 
     def __init__(self, prefix: str):
         self.prefix = prefix
-        self.words = array("q", [0])  # a list of numbers takes four times the memory
+        self.words = array("q", [0])  # a list of numbers would take four times the memory
         self.checksums = array("I")
         self.most_pieces = 0
         self.finished = False
@@ -83,15 +85,20 @@ class TreeWriter:
         traceback: TracebackType | None,
     ) -> None:
         if kind is None and not self.finished:
-            kind, error = TreeError, TreeError(f"{self.prefix}: the trees were not finished")
+            kind, error = TreeError, TreeError(f"{self.prefix}: call finish() after the last tree")
         self.opened.__exit__(kind, error, traceback)
 
     def add(self, parents: Sequence[int], pieces: Sequence[int], source: Integers) -> None:
-        """One sentence: parents 1-based with 0 for the root, pieces of each word, source pieces."""
+        """Add the tree of a sentence.
+
+        parents: the parent of each word, counted from 1, with 0 for the root.
+        pieces: the number of pieces of each word.
+        source: the numbers of the pieces in the dictionary.
+        """
         if len(parents) > LARGEST or max(pieces, default=0) > LARGEST:
             raise TreeError(
-                f"sentence {len(self.checksums) + 1} of {self.prefix}: "
-                f"more than {LARGEST:,} words, or pieces in one word"
+                f"sentence {len(self.checksums) + 1} of {self.prefix} has more than {LARGEST:,} "
+                "words, or a word with more pieces; remove it"
             )
         record = np.empty(len(parents), WORD)
         record["parent"], record["pieces"] = parents, pieces
@@ -101,7 +108,7 @@ class TreeWriter:
         self.checksums.append(checksum(source))
 
     def finish(self, source_files: Iterable[str | os.PathLike[str]]) -> None:
-        """Write what `add` has collected."""
+        """Write the trees that `add` has collected, and the fingerprint of the source files."""
         pieces_bytes = 1 if self.most_pieces <= np.iinfo(np.uint8).max else 2
         separate(self.records, self.bin, pieces_bytes)
         counts = len(self.checksums), pieces_bytes
@@ -123,18 +130,19 @@ def separate(records: BinaryIO, path: Path, pieces_bytes: int) -> None:
 
 
 class TreeFile:
-    """Reads a pair of files lazily; can be sent to another process."""
+    """A TreeFile reads trees when it is asked for them; another process can get it, too."""
 
     def __init__(self, prefix: str):
         self.prefix = prefix
         self.open()
 
     def open(self) -> None:
+        """Map both files into memory, and refuse damaged ones."""
         path = idx_path(self.prefix)
         raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
         kind = HEADER_1 if bytes(raw[: len(MAGIC)]) == MAGIC_1 else HEADER
         if raw.size < kind.itemsize or bytes(raw[: len(MAGIC)]) not in (MAGIC, MAGIC_1):
-            raise TreeError(f"{path}: not a tree index of this version; run posattn-binarize again")
+            raise TreeError(f"{path}: this is no index of trees; run posattn-binarize again")
         header = np.array(raw[: kind.itemsize].view(kind)[0])
         count = int(header["sentences"])
         end = kind.itemsize + 8 * (count + 1)
@@ -144,7 +152,7 @@ class TreeFile:
         self.index_is_checked = kind is HEADER
         if kind is HEADER and index_fingerprint(header, raw[kind.itemsize :]) != header["index"]:
             raise damaged(path)
-        # plain arrays on the mapped memory: np.memmap itself is slow to index
+        # these are plain arrays on the mapped memory, because np.memmap itself is slow to index
         self.starts = np.asarray(raw[kind.itemsize : end].view("<i8"))
         self.checksums = np.asarray(raw[end:].view("<u4"))
         if self.starts[0] != 0 or not grows(self.starts):
@@ -153,11 +161,15 @@ class TreeFile:
         self.map_words(int(header["pieces_bytes"]), bytes(header["trees"]))
 
     def map_words(self, pieces_bytes: int, expected: bytes) -> None:
+        """Map the file of words into memory, and refuse one that the index was not made with."""
         path = bin_path(self.prefix)
         count = int(self.starts[-1])
         check_size(path, count * (2 + pieces_bytes))
         if fingerprint([path]) != expected:
-            raise TreeError(f"{path}: not the file that {idx_path(self.prefix)} was made with")
+            raise TreeError(
+                f"{path}: {idx_path(self.prefix)} was made with another file of this name; "
+                "make the trees again with posattn-binarize"
+            )
         raw = np.memmap(path, np.uint8, "r") if count else np.empty(0, np.uint8)
         self.parents = np.asarray(raw[: 2 * count].view("<u2"))
         self.pieces = np.asarray(raw[2 * count :].view(f"<u{pieces_bytes}"))
@@ -173,7 +185,7 @@ class TreeFile:
         self.open()
 
     def read(self, sentences: Integers) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """Records of all words of the sentences, one after the other, and words per sentence."""
+        """Return records of the words of the sentences, and the number of words of each."""
         starts, ends = self.starts[sentences], self.starts[sentences + 1]
         lengths = ends - starts
         words = ranges(starts, lengths)
@@ -184,8 +196,11 @@ class TreeFile:
     def check(
         self, source_files: Sequence[str | os.PathLike[str]], source: Sequence[Integers]
     ) -> None:
-        """Raise unless the trees belong to the source: arrays that end with end of sentence.
-        Lengths are taken from its `sizes`, where it has them."""
+        """Raise an error unless the trees belong to the source.
+
+        source: the pieces of each sentence, and end of sentence; its `sizes` are used if it has
+            them.
+        """
         names = f"{idx_path(self.prefix)} does not belong to {source_files[0]}"
         remedy = "make the trees again with posattn-binarize"
         if len(self) != len(source):
@@ -193,10 +208,11 @@ class TreeFile:
             where = (
                 "the shorter is a part of the longer"
                 if differs is None
-                else f"first at sentence {differs + 1}"
+                else f"they differ first at sentence {differs + 1}"
             )
             raise TreeError(
-                f"{names}: {len(self)} trees, {len(source)} sentences ({where}); {remedy}"
+                f"{names}: there are {len(self)} trees for {len(source)} sentences ({where}); "
+                f"{remedy}"
             )
         if self.made_for == fingerprint(source_files):
             if not self.index_is_checked and not self.lengths_are(source):
@@ -209,7 +225,7 @@ class TreeFile:
             )
 
     def lengths_are(self, source: Sequence[Integers]) -> bool:
-        """Whether the words of each sentence have as many pieces as its source."""
+        """Return whether the words of each sentence have as many pieces as its source."""
         sizes = getattr(source, "sizes", None)
         sizes = np.asarray([len(s) for s in source] if sizes is None else sizes)
         for begin in range(0, len(self), BLOCK):
@@ -221,23 +237,8 @@ class TreeFile:
         return True
 
 
-def grows(starts: NDArray[np.int64]) -> bool:
-    """Whether no offset is below the one before it; block by block, to hold little in memory."""
-    return all(
-        (np.diff(starts[begin : begin + BLOCK + 1]) >= 0).all()
-        for begin in range(0, len(starts) - 1, BLOCK)
-    )
-
-
-def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """starts [5, 2], lengths [2, 3] -> [5, 6, 2, 3, 4]."""
-    ends = np.cumsum(lengths)
-    count = int(ends[-1]) if len(ends) else 0
-    return np.arange(count) + np.repeat(starts - ends + lengths, lengths)
-
-
 def first_difference(trees: TreeFile, source: Sequence[Integers]) -> int | None:
-    """The first sentence whose checksum or number of pieces is not the tree's; None: no such."""
+    """Return the first sentence whose checksum or number of pieces is not the tree's, or None."""
     for k in range(min(len(trees), len(source))):
         pieces = np.asarray(source[k])
         record, _ = trees.read(np.array([k]))

@@ -1,12 +1,12 @@
-"""The layout of a pair of tree files, and the digests that tell whether they are as written.
+"""Define the layout of a pair of tree files, and the digests that tell whether they are as written.
 
-.bin: the parents of all words (1-based, 0 = root; uint16), then the numbers of their pieces (uint8,
-or uint16 where some word has more than 255). Two plain arrays: numpy picks from them ten times as
-fast as from three-byte records.
-.idx: a header, then for each sentence the number of words before it (int64, one more at the end)
-and a checksum of its source pieces (uint32). The header holds fingerprints of .bin, of the source
-files that the trees were made for, and of the rest of .idx. Files of version 1, which lack the last
-one, can be read, too.
+.bin holds the parents of all words (1-based, 0 = root; uint16), then the numbers of their pieces
+(uint8, or uint16 where some word has more than 255). These are two plain arrays, from which numpy
+picks ten times as fast as from three-byte records.
+.idx holds a header, then for each sentence the number of words before it (int64, one more at the
+end) and a checksum of its source pieces (uint32). The header holds fingerprints of .bin, of the
+source files that the trees were made for, and of the rest of .idx. Files of version 1, which lack
+the last fingerprint, can be read, too.
 """
 
 from __future__ import annotations
@@ -42,19 +42,22 @@ BLOCKS = 1024
 
 
 def bin_path(prefix: str) -> Path:
+    """Return the path of the file that holds the words of the trees."""
     return Path(f"{prefix}.tree.bin")
 
 
 def idx_path(prefix: str) -> Path:
+    """Return the path of the index of the trees."""
     return Path(f"{prefix}.tree.idx")
 
 
 def exists(prefix: str) -> bool:
+    """Return whether both files of trees are there."""
     return bin_path(prefix).exists() and idx_path(prefix).exists()
 
 
 def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> bytes:
-    """A digest of files: of all bytes up to 64 MiB, of 1,024 blocks evenly spread beyond."""
+    """Return a digest of files: of all bytes up to 64 MiB, and of 1,024 spread blocks beyond."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         size = os.path.getsize(path)
@@ -67,8 +70,10 @@ def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> bytes:
 
 
 def index_fingerprint(header: NDArray[np.void], body: NDArray[np.uint8]) -> bytes:
-    """A digest of an index: of the header without this digest, and of the bytes after the header,
-    all of them up to 64 MiB, 1,024 blocks beyond."""
+    """Return a digest of an index: of the header without this digest, and of the bytes after it.
+
+    All bytes are read up to 64 MiB, and 1,024 blocks spread over the file beyond.
+    """
     digest = hashlib.blake2b(digest_size=16)
     blank = header.copy()
     blank["index"] = b""
@@ -80,23 +85,45 @@ def index_fingerprint(header: NDArray[np.void], body: NDArray[np.uint8]) -> byte
 
 
 def block_starts(size: int) -> list[int]:
+    """Return where the blocks begin that are read for the digest of a file of this size."""
     if size <= BLOCK * BLOCKS:
         return list(range(0, size, BLOCK))
     return [int(start) for start in np.linspace(0, size - BLOCK, BLOCKS)]
 
 
 def checksum(pieces: NDArray[np.integer[Any]]) -> int:
-    """Of the piece numbers of one sentence, whatever integer type they are kept in."""
+    """Return the checksum of the piece numbers of a sentence, whatever integer type they have."""
     return zlib.crc32(np.ascontiguousarray(pieces, dtype="<i4").data)
 
 
 def damaged(path: Path) -> TreeError:
+    """Return the error for a file that is not as it was written."""
     return TreeError(
-        f"{path}: damaged since it was written; make the trees again with posattn-binarize"
+        f"{path}: the file was damaged after it was written; "
+        "make the trees again with posattn-binarize"
     )
 
 
 def check_size(path: Path, expected: int) -> None:
+    """Refuse a file that does not have the expected number of bytes."""
     size = path.stat().st_size
     if size != expected:
-        raise TreeError(f"{path}: {size} bytes instead of {expected}; the file is torn")
+        raise TreeError(
+            f"{path}: the file has {size} bytes instead of {expected}; "
+            "make the trees again with posattn-binarize"
+        )
+
+
+def grows(starts: NDArray[np.int64]) -> bool:
+    """Return whether no offset is below the one before it; going by blocks saves memory."""
+    return all(
+        (np.diff(starts[begin : begin + BLOCK + 1]) >= 0).all()
+        for begin in range(0, len(starts) - 1, BLOCK)
+    )
+
+
+def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of several ranges: starts [5, 2] and lengths [2, 3] give 5, 6, 2, 3, 4."""
+    ends = np.cumsum(lengths)
+    count = int(ends[-1]) if len(ends) else 0
+    return np.arange(count) + np.repeat(starts - ends + lengths, lengths)

@@ -1,15 +1,16 @@
-"""Time and memory of attention against the length of a sentence.
+"""Measure time and memory of attention against the length of a sentence.
 
     python recipes/benchmark/attention_scaling.py --json scaling.json --plot scaling.png
 
-Measured is the attention alone, from queries, keys and values (laid out as a layer has them) to its
-output and back to their gradients: the projections around it cost the same at every length and
+Only the attention is measured, from queries, keys and values (laid out as a layer has them) to its
+output and back to their gradients. The projections around it cost the same at every length and
 would hide how attention grows. Batches have the same number of pieces at every length.
 
-Time: all cells in turn, the median of the rounds. Memory: the most that torch's allocator had given
-out at one time, above what queries, keys, values and the output's gradient take. On the CPU that is
-summed up from the profiler's record of each allocation and release, those inside of kernels too. It
-is the same in every run, which the size of the process is not: malloc keeps some of what is freed.
+The time is the median of several rounds, in which all cells take their turns. The memory is the
+most that torch's allocator had given out at one time, above what queries, keys, values and the
+output's gradient take. On the CPU it is summed up from the profiler's record of each allocation and
+release, also inside kernels. This is the same in every run, unlike the size of the process, because
+malloc keeps some of what is freed.
 
 On CUDA everything is in bfloat16, and torch's FlexAttention stands beside each window.
 """
@@ -53,32 +54,37 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]  # B H T D each
 
 @dataclass
 class Cell:
-    """One kind of attention at one length."""
+    """Holds one kind of attention at one length."""
 
     name: str
     attention: Attention
     inputs: list[Tensor]  # q, k, v: B H T D
-    of_out: Tensor  # the gradient that comes back
+    of_out: Tensor  # the gradient of the output
 
     @property
     def length(self) -> int:
+        """Return the length of a sentence."""
         return self.of_out.size(2)
 
     @property
     def pieces(self) -> int:
+        """Return the number of pieces in the batch."""
         return self.of_out.size(0) * self.length
 
     def step(self) -> None:
+        """Run the attention forward and backward."""
         for x in self.inputs:
             x.grad = None
         self.attention(*self.inputs).backward(self.of_out)
 
     def clear(self) -> None:
+        """Free the gradients of the inputs."""
         for x in self.inputs:
             x.grad = None
 
 
 def cells_of_length(length: int, specifications: list[str], args) -> list[Cell]:
+    """Return all kinds of attention at one length."""
     shape = AttentionShape(args.heads, args.width // args.heads, max_positions=length)
     batch = max(1, args.tokens // length)
     q, k, v, of_out = (heads_of_random_input(length, batch, shape) for _ in range(4))
@@ -91,13 +97,15 @@ def cells_of_length(length: int, specifications: list[str], args) -> list[Cell]:
 
 
 def heads_of_random_input(length: int, batch: int, shape: AttentionShape) -> Tensor:
-    """B H T D, in memory T B C, as the projections leave it."""
+    """Return random numbers B H T D, which lie in memory as T B C, as the projections leave
+    them."""
     dtype = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32
     x = torch.randn(length, batch, shape.heads, shape.head_width, device=DEVICE, dtype=dtype)
     return x.permute(1, 2, 0, 3)
 
 
 def through_pipeline(specification: str, shape: AttentionShape, weights=False) -> Attention:
+    """Return the attention of a specification, with or without the weights."""
     mechanisms = AttentionSpecification(specification).build(0, shape)
 
     def attention(q, k, v):
@@ -108,11 +116,11 @@ def through_pipeline(specification: str, shape: AttentionShape, weights=False) -
 
 
 def flex_windows(specifications: list[str], shape: AttentionShape, length: int):
-    """The windows among the mechanisms by torch's FlexAttention."""
+    """Return the windows among the mechanisms, computed by torch's FlexAttention."""
     try:
         from torch.nn.attention.flex_attention import flex_attention
     except ImportError:
-        print(f"no FlexAttention in torch {torch.__version__}: it came with 2.5", flush=True)
+        print(f"torch {torch.__version__} has no FlexAttention, which came with 2.5", flush=True)
         return {}
     compiled = torch.compile(flex_attention, dynamic=False)
     found = {}
@@ -125,6 +133,7 @@ def flex_windows(specifications: list[str], shape: AttentionShape, length: int):
 
 
 def flex_window(flex, window: Window, heads: int, length: int) -> Attention:
+    """Return a window as FlexAttention computes it."""
     from torch.nn.attention.flex_attention import create_block_mask
 
     reach, copies = window.options.size // 2, window.copies
@@ -144,7 +153,7 @@ def flex_window(flex, window: Window, heads: int, length: int) -> Attention:
 
 
 def seconds(cell: Cell) -> float:
-    """Of one step forward and backward."""
+    """Return how long one step forward and backward takes."""
     if DEVICE.type == "cuda":
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -158,6 +167,7 @@ def seconds(cell: Cell) -> float:
 
 
 def peaks_on_cuda(cells: list[Cell]) -> list[int]:
+    """Return the peak of memory of each cell on a GPU."""
     peaks = []
     for cell in cells:
         cell.clear()
@@ -169,10 +179,11 @@ def peaks_on_cuda(cells: list[Cell]) -> list[int]:
 
 
 def peaks_on_cpu(cells: list[Cell]) -> list[int]:
+    """Return the peak of memory of each cell on the CPU."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         for k, cell in enumerate(cells):
             cell.clear()
-            print(f"memory of {cell.name}, {cell.length:,} pieces", flush=True)
+            print(f"measuring the memory of {cell.name}, {cell.length:,} pieces", flush=True)
             with record_function(f"cell {k}"):
                 cell.step()
     events = trace(record)
@@ -184,6 +195,7 @@ def peaks_on_cpu(cells: list[Cell]) -> list[int]:
 
 
 def trace(record: profile) -> list[dict]:
+    """Return the events that the profiler has recorded."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "trace.json")
         record.export_chrome_trace(str(file))
@@ -191,12 +203,12 @@ def trace(record: profile) -> list[dict]:
 
 
 def highest(changes: list[int]) -> int:
-    """The greatest sum of allocations (positive) and releases (negative) so far."""
+    """Return the greatest sum of allocations (positive) and releases (negative) so far."""
     return max(accumulate(changes))
 
 
 def measure_speed(cells: list[Cell], rounds: int) -> list[float]:
-    """Seconds of a step of each cell."""
+    """Return the seconds of a step of each cell."""
     for cell in cells:
         for _ in range(WARM_UP):
             cell.step()
@@ -209,6 +221,7 @@ def measure_speed(cells: list[Cell], rounds: int) -> list[float]:
 
 
 def rows_of(cells: list[Cell], taken: list[float], peaks: list[int]) -> list[dict]:
+    """Return the figures of each cell for the table and the JSON."""
     per_piece = {(c.name, c.length): s / c.pieces for c, s in zip(cells, taken, strict=True)}
     first = cells[0].length
     return [
@@ -226,7 +239,9 @@ def rows_of(cells: list[Cell], taken: list[float], peaks: list[int]) -> list[dic
 
 
 def plot(rows: list[dict], file: str) -> None:
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq turns all of them on
+    """Draw time and memory against the length."""
+    # fairseq turns all messages of matplotlib on
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.5), layout="constrained")
@@ -240,6 +255,7 @@ def plot(rows: list[dict], file: str) -> None:
 
 
 def draw(axes, rows: list[dict], label: str, value: Callable) -> None:
+    """Draw one figure of all kinds of attention into one panel."""
     from matplotlib.ticker import LogFormatter
 
     for name in dict.fromkeys(r["attention"] for r in rows):
@@ -256,15 +272,27 @@ def draw(axes, rows: list[dict], label: str, value: Callable) -> None:
 
 
 def arguments() -> Namespace:
+    """Return the options of the command line."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("specifications", nargs="*", default=WINDOWS, help="beside full attention")
-    parser.add_argument("--lengths", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096])
-    parser.add_argument("--tokens", type=int, default=4096, help="pieces of a batch")
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=7, help="interleaved measurements")
-    parser.add_argument("--json", help="write the rows to this file")
-    parser.add_argument("--plot", help="draw them into this PNG file")
+    parser.add_argument(
+        "specifications",
+        nargs="*",
+        default=WINDOWS,
+        help="compare these mechanisms with full attention (default: two windows)",
+    )
+    parser.add_argument(
+        "--lengths",
+        type=int,
+        nargs="+",
+        default=[256, 512, 1024, 2048, 4096],
+        help="measure sentences with these numbers of pieces",
+    )
+    parser.add_argument("--tokens", type=int, default=4096, help="put so many pieces into a batch")
+    parser.add_argument("--width", type=int, default=512, help="set the width of the layer")
+    parser.add_argument("--heads", type=int, default=8, help="set the number of attention heads")
+    parser.add_argument("--rounds", type=int, default=7, help="measure each cell so many times")
+    parser.add_argument("--json", help="write the rows to this file, too")
+    parser.add_argument("--plot", help="draw the rows into this PNG file")
     args = parser.parse_args()
     if args.plot and importlib.util.find_spec("matplotlib") is None:
         parser.error("--plot needs matplotlib: pip install -e '.[plot]'")
@@ -272,6 +300,7 @@ def arguments() -> Namespace:
 
 
 def main() -> None:
+    """Measure all cells, print the table and draw the figure."""
     args = arguments()
     torch.manual_seed(1)
     cells = [c for n in sorted(args.lengths) for c in cells_of_length(n, args.specifications, args)]

@@ -1,4 +1,4 @@
-"""Decoding speed of specifications, as a ratio to fairseq's stock Transformer, beam 4.
+"""Measure the decoding speed of specifications as a ratio to fairseq's stock Transformer.
 
     python recipes/benchmark/generate_speed.py --json generate.json
 
@@ -35,7 +35,7 @@ DEFAULT = ["sequence + tree_depth / relative + tree_relative"]
 
 
 class Translation:
-    """A model with the batches that it translates."""
+    """Holds a model with the batches that it translates."""
 
     def __init__(self, data: Path, specification: str, args):
         cfg = configure(data, Model.parse(specification), args.size, "--max-tokens", "1000")
@@ -51,6 +51,7 @@ class Translation:
         self.batches = [batch for _, batch in zip(range(args.batches), epoch, strict=False)]
 
     def seconds(self, k: int) -> float:
+        """Return how long the translation of one batch takes."""
         sample = self.batches[k % len(self.batches)]
         synchronize()
         start = time.perf_counter()
@@ -62,11 +63,19 @@ class Translation:
 
 
 def main() -> None:
+    """Measure the models in turn and print the ratios."""
     parser = base_parser(__doc__.splitlines()[0])
-    parser.add_argument("specifications", nargs="*", default=DEFAULT)
-    parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--batches", type=int, default=5, help="different batches")
-    parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument(
+        "specifications",
+        nargs="*",
+        default=DEFAULT,
+        help="measure the models of these specifications, 'POSITIONS / ATTENTION'",
+    )
+    parser.add_argument(
+        "--batch-size", type=int, default=16, help="put so many sentences into a batch"
+    )
+    parser.add_argument("--batches", type=int, default=5, help="take turns with so many batches")
+    parser.add_argument("--beam", type=int, default=4, help="set the size of the beam")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)

@@ -1,11 +1,11 @@
-"""Memory and start of a training against the size of the corpus, in one folder and in shards.
+"""Measure memory and start of a training against the size of the corpus, in shards or not.
 
     python recipes/benchmark/large_corpus.py --sentences 10000 2000000 --shards 8 --json large.json
 
-Synthetic sentences with trees (of 10,000 that are repeated) are written in fairseq's format; the
-full tree model, tiny, is trained for a few updates by fairseq-train, a process of its own. Start:
-from the start of that process to its first update. Memory: the largest resident set, mapped files
-included. Data in shards is given as fairseq takes it, DATA0:DATA1:...
+Synthetic sentences with trees (10,000 of them, repeated) are written in fairseq's format, and
+fairseq-train trains the tiny model with full trees for a few updates in a process of its own. The
+start lasts from the start of that process to its first update. The memory is the largest resident
+set, mapped files included. fairseq gets data in shards as DATA0:DATA1:...
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fairseq_posattn.io.files import write_json
 
 DIFFERENT = 10_000
 FIRST_UPDATE = re.compile(r"train_inner .*num_updates=1,")
-# Linux counts what a process was forked from in its peak: this one is small.
+# Linux counts the memory of the parent in the peak of a new process, so the parent must be small.
 MEASURED = """
 import resource, subprocess, sys
 status = subprocess.run(sys.argv[1:]).returncode
@@ -42,6 +42,7 @@ sys.exit(status)
 
 
 def main() -> None:
+    """Measure a training for each size of the corpus."""
     args = parse_options()
     rows = []
     for sentences in args.sentences:
@@ -55,19 +56,33 @@ def main() -> None:
 
 
 def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sentences", type=int, nargs="+", default=[10_000, 2_000_000])
-    parser.add_argument("--shards", type=int, default=8)
-    parser.add_argument("--length", type=int, default=25, help="mean pieces of a sentence")
-    parser.add_argument("--updates", type=int, default=20)
-    parser.add_argument("--folder", help="for the corpora (default: the system's)")
-    parser.add_argument("--json", help="write the rows here, too")
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        nargs="+",
+        default=[10_000, 2_000_000],
+        help="measure corpora of these sizes",
+    )
+    parser.add_argument(
+        "--shards", type=int, default=8, help="divide the large corpora into so many shards"
+    )
+    parser.add_argument(
+        "--length", type=int, default=25, help="set the mean number of pieces of a sentence"
+    )
+    parser.add_argument("--updates", type=int, default=20, help="train for so many updates")
+    parser.add_argument(
+        "--folder", help="write the corpora below this folder (default: the system's temporary one)"
+    )
+    parser.add_argument("--json", help="write the rows to this file, too")
     return parser.parse_args()
 
 
 def write_corpus(folder: Path, sentences: int, shards: int, length: int) -> list[Path]:
+    """Write a corpus in shards, and return their folders."""
     folders = [folder / f"shard{k}" for k in range(shards)]
     dictionary = Dictionary()
     for k in range(1000):
@@ -82,6 +97,7 @@ def write_corpus(folder: Path, sentences: int, shards: int, length: int) -> list
 
 
 def write_split(prefix: Path, sentences: int, length: int, seed: int) -> None:
+    """Write the texts and trees of a split."""
     rng = np.random.default_rng(seed)
     different = min(sentences, DIFFERENT)
     lengths = np.clip(rng.normal(length, length / 3, different), 4, 3 * length).astype(int)
@@ -95,10 +111,12 @@ def write_split(prefix: Path, sentences: int, length: int, seed: int) -> None:
 
 
 def repeated(items: list, count: int) -> Iterator:
+    """Yield so many items, repeating them in turn."""
     return (items[k % len(items)] for k in range(count))
 
 
 def write_texts(prefix: str, texts: Iterator[np.ndarray]) -> None:
+    """Write sentences in fairseq's binary format."""
     builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", np.uint16)
     for text in texts:
         builder.add_item(torch.from_numpy(text))
@@ -106,7 +124,7 @@ def write_texts(prefix: str, texts: Iterator[np.ndarray]) -> None:
 
 
 def train(folders: list[Path], args: argparse.Namespace) -> dict:
-    """Seconds to the first update and in all, and the peak of memory."""
+    """Return the seconds to the first update and in all, and the peak of memory."""
     command = [
         *(sys.executable, "-c", MEASURED),
         *(sys.executable, "-m", "fairseq_cli.train", ":".join(map(str, folders))),

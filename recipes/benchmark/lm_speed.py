@@ -1,16 +1,18 @@
-"""Speed of the recurrent language models.
+"""Measure the speed of the recurrent language models.
 
     python recipes/benchmark/lm_speed.py --json lm_speed.json
 
-attention: forward and backward from the states h to the contexts c, against a loop over the time
-steps: "loop" does all of a step in that step, over the states up to it, as the equations are
-printed; "lean loop" has the LSTM or the scores of all states at once, and only the rest step by
-step. All give the same numbers, which is checked first.
+The rows of attention compare forward and backward passes, from the states h to the contexts c, with
+a loop over the time steps. "loop" computes everything of a step in that step, over the states up to
+it, as the equations are printed; "lean loop" runs the LSTM or the scores for all states at once,
+and only the rest step by step. All give the same numbers, which is checked first.
 
-model: a training step (forward, loss, backward) of the whole models to that of an LSTM without
-attention: the published one, of 3 layers, and one of 2 layers, as the models with attention have.
+The rows of models compare a training step (forward, loss, backward) of the whole models with that
+of an LSTM without attention: the published one has 3 layers, another one has 2 layers like the
+models with attention.
 
-Everything on one core, in turn, in one run: each figure is the median of the ratios of the rounds.
+Everything runs in turn on one core in one run; each figure is the median of the ratios of the
+rounds.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from fairseq_posattn.io.files import write_json
 def positional_loop(
     attention: PositionalAttention, h: Tensor, lengths: Tensor, lean: bool = False
 ) -> Tensor:
-    """One time step after the other."""
+    """Return the contexts of positional attention, one time step after the other."""
     compressed = compressed_states(attention.generator, h, lean)  # B T hidden
     mu, contexts = h.new_zeros(h.size(0)), []
     for t in range(h.size(1)):
@@ -55,7 +57,7 @@ def positional_loop(
 
 
 def compressed_states(generator: PositionGenerator, h: Tensor, lean: bool) -> list[Tensor]:
-    """The small LSTM's states: T of B hidden."""
+    """Return the states of the small LSTM, T of B hidden."""
     if lean:
         return list(generator.compress(h)[0].unbind(dim=1))
     found, state = [], None
@@ -68,6 +70,7 @@ def compressed_states(generator: PositionGenerator, h: Tensor, lean: bool) -> li
 def content_loop(
     attention: ContentAttention, h: Tensor, lengths: Tensor, lean: bool = False
 ) -> Tensor:
+    """Return the contexts of content attention, one time step after the other."""
     scores, contexts = attention.score(h) if lean else None, []
     for t in range(h.size(1)):
         of_memory = scores[:, : t + 1] if lean else attention.score(h[:, : t + 1])
@@ -77,7 +80,7 @@ def content_loop(
 
 
 def attention_steps(options: argparse.Namespace) -> dict[str, Callable[[], None]]:
-    """What is timed: each attention, vectorised and as a loop."""
+    """Return what is timed: each attention, vectorised and as a loop."""
     h = torch.randn(options.batch, options.length, options.width, requires_grad=True)
     lengths = torch.full((options.batch,), options.length)
     gradient = torch.randn_like(h)
@@ -99,7 +102,7 @@ def attention_steps(options: argparse.Namespace) -> dict[str, Callable[[], None]
 
 
 def model_steps(options: argparse.Namespace) -> dict[str, Callable[[], None]]:
-    """What is timed: a training step of each model."""
+    """Return what is timed: a training step of each model."""
     tokens = torch.randint(4, options.vocabulary, (options.batch, options.length + 1))
     shapes = {
         "positional": {"attention": "positional"},
@@ -117,6 +120,7 @@ def model_steps(options: argparse.Namespace) -> dict[str, Callable[[], None]]:
 
 
 def training_step(model: nn.Module, tokens: Tensor) -> None:
+    """Run a model forward and backward."""
     read, predicted = tokens[:, :-1], tokens[:, 1:]
     features, _, _ = model.features(read, torch.full((len(tokens),), read.size(1)))
     scores = model.scores(features)
@@ -124,7 +128,7 @@ def training_step(model: nn.Module, tokens: Tensor) -> None:
 
 
 def measure(steps: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of CPU of each, in every round; one round before to warm up."""
+    """Return the CPU seconds of each step in every round, after a round that warms up."""
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for number in range(rounds + 1):
         for name, step in steps.items():
@@ -136,20 +140,23 @@ def measure(steps: dict[str, Callable[[], None]], rounds: int) -> dict[str, list
 
 
 def ratio(seconds: dict[str, list[float]], above: str, below: str) -> dict:
-    """The median, and between what the middle half of the rounds lies."""
+    """Return the median of the ratios, and the range of the middle half of them."""
     ratios = [a / b for a, b in zip(seconds[above], seconds[below], strict=True)]
     low, median, high = statistics.quantiles(ratios, n=4)
     return {"what": f"{above} / {below}", "ratio": median, "low": low, "high": high}
 
 
 def main() -> None:
+    """Time attention and models, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--length", type=int, default=35)
-    parser.add_argument("--width", type=int, default=400)
-    parser.add_argument("--vocabulary", type=int, default=10001)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--batch", type=int, default=32, help="put so many sentences into a batch")
+    parser.add_argument("--length", type=int, default=35, help="give a sentence so many words")
+    parser.add_argument("--width", type=int, default=400, help="set the width of the models")
+    parser.add_argument(
+        "--vocabulary", type=int, default=10001, help="set the number of different words"
+    )
+    parser.add_argument("--rounds", type=int, default=15, help="measure each model so many times")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)

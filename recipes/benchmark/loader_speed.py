@@ -1,4 +1,4 @@
-"""Speed of the loader with trees, as a ratio to fairseq's stock loader on the same data.
+"""Measure the speed of the loader with trees as a ratio to fairseq's stock loader on the same data.
 
 python recipes/benchmark/loader_speed.py --json loader.json
 """
@@ -26,14 +26,14 @@ from fairseq_posattn.io import command_line
 
 
 def batches(data: Path, specification: str, max_tokens: int):
-    """The batches of an epoch, made anew for each pass."""
+    """Return the batches of an epoch, which are made anew for each pass."""
     cfg = configure(data, Model.parse(specification), "toy", "--max-tokens", str(max_tokens))
     task, _ = set_up(cfg)
     return task.get_batch_iterator(task.datasets["train"], max_tokens=max_tokens)
 
 
 def seconds(iterator) -> float:
-    """One pass over all batches."""
+    """Return how long one pass over all batches takes."""
     epoch = iterator.next_epoch_itr(shuffle=False)
     start = time.perf_counter()
     for _ in epoch:
@@ -42,8 +42,11 @@ def seconds(iterator) -> float:
 
 
 def main() -> None:
+    """Measure both loaders in turn and print the ratio."""
     parser = base_parser(__doc__.splitlines()[0])
-    parser.add_argument("--max-tokens", type=int, default=4000, help="pieces of a batch")
+    parser.add_argument(
+        "--max-tokens", type=int, default=4000, help="put at most so many pieces into a batch"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)

@@ -1,12 +1,12 @@
-"""Parsing through posattn-parse beside a bare stanza pipeline, on the same sentences.
+"""Compare the speed of posattn-parse with that of a bare stanza pipeline on the same sentences.
 
     python recipes/benchmark/parse_speed.py TEXT --model-dir DIR --rounds 5 --json speed.json
 
-In each round, in turn: a program of a few lines that reads TEXT and calls stanza.Pipeline on 1,000
-lines at a time (nothing is written), posattn-parse with one worker, and posattn-parse with two.
-Whole programs are timed, from start to end, with one thread for each worker; then the start, the
-time of a run on one line in the same round, is taken off. Ratios within the round, their median and
-range.
+Each round runs in turn a program of a few lines that reads TEXT and calls stanza.Pipeline on 1,000
+lines at a time (and writes nothing), posattn-parse with one worker, and posattn-parse with two.
+Whole programs are timed, from start to end, with one thread for each worker. Then the start, which
+is the time of a run on one line in the same round, is subtracted. Ratios are taken within a round;
+the table has their median and range.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ for k in range(0, len(lines), 1000):
 
 
 def main() -> None:
+    """Time the programs in turn and print the ratios."""
     args = parse_options()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         one = folder / "one.txt"
         one.write_text(Path(args.text).read_text(encoding="utf-8").split("\n")[0] + "\n")
         kinds = {"bare": bare, "posattn-parse": one_worker, "posattn-parse, 2 workers": two_workers}
-        bare(args, one, folder)  # the first run of all reads from a cold disk
+        bare(args, one, folder)  # this run warms the disk's cache up
         rounds = []
         for _ in range(args.rounds):
             starts = {kind: run(args, one, folder) for kind, run in kinds.items()}
@@ -72,20 +73,23 @@ def main() -> None:
 
 
 def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("text", help="one sentence a line")
-    parser.add_argument("--model-dir", required=True)
-    parser.add_argument("--lang", default="en")
-    parser.add_argument("--tokenized", action="store_true", help="as --tokenized of posattn-parse")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", help="write the rows here, too")
+    parser.add_argument("text", help="parse this text, which has one sentence a line")
+    parser.add_argument("--model-dir", required=True, help="read stanza's models from this folder")
+    parser.add_argument("--lang", default="en", help="parse this language (default: %(default)s)")
+    parser.add_argument(
+        "--tokenized", action="store_true", help="take words between spaces, as posattn-parse does"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="measure so many rounds")
+    parser.add_argument("--json", help="write the rows to this file, too")
     return parser.parse_args()
 
 
 def row(name: str, base: str, kind: str, rounds: list[dict], sentences: int) -> dict:
-    """Ratios of throughput, of whole runs and without their start."""
+    """Return the ratios of throughput, of whole runs and without their start."""
     whole = sorted(taken[base][0] / taken[kind][0] for taken in rounds)
     net = sorted(taken[base][1] / taken[kind][1] for taken in rounds)
     seconds = statistics.median(taken[kind][1] for taken in rounds)
@@ -100,11 +104,13 @@ def row(name: str, base: str, kind: str, rounds: list[dict], sentences: int) -> 
 
 
 def bare(args, text: Path, folder: Path) -> float:
+    """Return how long a bare pipeline takes."""
     tokenized = "yes" if args.tokenized else "no"
     return timed([sys.executable, "-c", BARE, text, args.lang, args.model_dir, tokenized])
 
 
 def one_worker(args, text: Path, folder: Path, workers: int = 1) -> float:
+    """Return how long posattn-parse takes with one worker, or with more."""
     out = folder / "out.conllu.xz"
     out.unlink(missing_ok=True)
     options = ["--model-dir", args.model_dir, "--lang", args.lang, "--workers", workers]
@@ -115,10 +121,12 @@ def one_worker(args, text: Path, folder: Path, workers: int = 1) -> float:
 
 
 def two_workers(args, text: Path, folder: Path) -> float:
+    """Return how long posattn-parse takes with two workers."""
     return one_worker(args, text, folder, workers=2)
 
 
 def timed(command: list) -> float:
+    """Return how long a program takes."""
     began = time.perf_counter()
     subprocess.run(
         [str(part) for part in command],

@@ -1,11 +1,10 @@
-"""Speed and memory of projection and binarisation, on one core, against the size of the corpus.
+"""Measure speed and memory of projection and binarisation against the size of the corpus.
 
     python recipes/benchmark/prepare_speed.py --sentences 10000 100000 1000000 --json prepare.json
 
 Synthetic sentences (Zipf's law, mean 25 words, random trees) go through the real steps,
-posattn-project and posattn-binarize, each as a program of its own. Target side: the same text, so
-that binarisation does what it does for a parallel corpus. `trees`: the part of posattn-binarize
-that writes the tree files.
+posattn-project and posattn-binarize, each as a program of its own on one core. The target side has
+the same text, so that binarisation has as much to do as for a parallel corpus.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ TYPES = 30000
 
 
 def main() -> None:
+    """Measure the steps for each size of the corpus."""
     args = parse_options()
     rows = []
     for sentences in args.sentences:
@@ -42,17 +42,26 @@ def main() -> None:
 
 
 def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sentences", type=int, nargs="+", default=[10000, 100000])
-    parser.add_argument("--sentencepiece", action="store_true", help="instead of subword-nmt")
-    parser.add_argument("--json", help="write the rows here, too")
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        nargs="+",
+        default=[10000, 100000],
+        help="measure corpora of these sizes",
+    )
+    parser.add_argument(
+        "--sentencepiece", action="store_true", help="use sentencepiece instead of subword-nmt"
+    )
+    parser.add_argument("--json", help="write the rows to this file, too")
     return parser.parse_args()
 
 
 def make_corpus(folder: Path, sentences: int, sentencepiece: bool) -> None:
-    """t.words, t.parents, t.src (pieces), t.tgt; with sentencepiece also its model."""
+    """Write t.words, t.parents, t.src (pieces) and t.tgt, and with sentencepiece its model."""
     rng = np.random.default_rng(1)
     words = spelled_types(random.Random(1))
     model = learn(folder, words) if sentencepiece else None
@@ -66,21 +75,21 @@ def make_corpus(folder: Path, sentences: int, sentencepiece: bool) -> None:
             length = max(1, int(rng.poisson(MEAN_WORDS)))
             sentence = [words[min(k, TYPES) - 1] for k in rng.zipf(1.3, length)]
             text.write(" ".join(sentence) + "\n")
-            heads = ["0", *(str(rng.integers(1, k + 1)) for k in range(1, length))]
-            parents.write(" ".join(heads) + "\n")
+            tree = ["0", *(str(rng.integers(1, k + 1)) for k in range(1, length))]
+            parents.write(" ".join(tree) + "\n")
             pieces = model(" ".join(sentence)) if model else split(sentence)
             source.write(" ".join(pieces) + "\n")
             target.write(" ".join(pieces) + "\n")
 
 
 def spelled_types(rng: random.Random) -> list[str]:
-    """Rare words are longer."""
+    """Return the spelling of each word; rare words are longer."""
     letters = "etaoinshrdlcumwfgypbvk"
     return ["".join(rng.choices(letters, k=2 + min(8, k.bit_length() // 2))) for k in range(TYPES)]
 
 
 def split(sentence: list[str]) -> list[str]:
-    """The longest words in two pieces."""
+    """Return the pieces of a sentence, in which the longest words have two pieces."""
     pieces = []
     for word in sentence:
         pieces += [word[:5] + "@@", word[5:]] if len(word) > 8 else [word]
@@ -88,6 +97,7 @@ def split(sentence: list[str]) -> list[str]:
 
 
 def learn(folder: Path, words: list[str]):
+    """Learn a model of sentencepiece, and return its segmenter."""
     from fairseq_posattn.preparation.segment import learn_sentencepiece
     from fairseq_posattn.text.segmenters import SentencePiece
 
@@ -98,7 +108,7 @@ def learn(folder: Path, words: list[str]):
 
 
 def measure(folder: Path, sentences: int, sentencepiece: bool) -> dict:
-    """Seconds and peak memory of each step."""
+    """Return seconds and peak memory of each step."""
     start = folder / "t"
     extra = ["--sentencepiece", folder / "model", "--text", f"{start}.words"]
     files = ["--words", f"{start}.words", "--parents", f"{start}.parents"]
@@ -117,7 +127,7 @@ def measure(folder: Path, sentences: int, sentencepiece: bool) -> dict:
 
 
 def step(name: str, *options) -> tuple[float, float]:
-    """Wall time and peak memory of a program of its own, on one thread."""
+    """Return wall time and peak memory of a program that runs on one thread."""
     command = [sys.executable, ROOT / f"preprocess/{name}.py", *options]
     began = time.perf_counter()
     process = subprocess.Popen(
@@ -127,11 +137,12 @@ def step(name: str, *options) -> tuple[float, float]:
     )
     _, status, usage = os.wait4(process.pid, 0)
     if status:
-        raise SystemExit(f"{name}.py failed")
+        raise SystemExit(f"preprocess/{name}.py failed; run it by itself to see why")
     return time.perf_counter() - began, usage.ru_maxrss * 1024 / 1e6
 
 
 def print_row(row: dict, first: bool) -> None:
+    """Print a row, after the names of the columns if it is the first."""
     if first:
         print("  ".join(row))
     print("  ".join(f"{value:>{len(name)}.0f}" for name, value in row.items()), flush=True)

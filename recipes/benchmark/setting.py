@@ -1,4 +1,4 @@
-"""What the benchmarks share: a synthetic corpus with trees, models built by fairseq, fair pairs."""
+"""Provide what the benchmarks share: a synthetic corpus, models built by fairseq, fair pairs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fairseq_posattn.io.files import write_json
 
 PLUGIN = str(Path(fairseq_posattn.__file__).parent)
 STOCK = "stock"
-SIZES = {  # width, feed-forward, heads, layers
+SIZES = {  # width, width of the feed-forward layer, heads, layers
     "base": (512, 2048, 8, 6),
     "big": (1024, 4096, 16, 6),
     "toy": (64, 128, 4, 2),
@@ -32,25 +32,29 @@ SIZES = {  # width, feed-forward, heads, layers
 
 @dataclass(frozen=True)
 class Model:
-    """One row of a benchmark: the stock Transformer, or positions and attention of ours."""
+    """Describes one row of a benchmark: the stock Transformer, or positions and attention of
+    ours."""
 
     positions: str
     attention: str
 
     @classmethod
     def parse(cls, text: str) -> Model | None:
-        """'POSITIONS / ATTENTION', either may be missing; 'stock' gives None."""
+        """Return the model of 'POSITIONS / ATTENTION', of which either may be missing, or None for
+        'stock'."""
         if text == STOCK:
             return None
         positions, slash, attention = (part.strip() for part in text.partition("/"))
         return cls(positions or "sequence", attention) if slash else cls("sequence", text.strip())
 
     def options(self) -> list[str]:
+        """Return the options of fairseq-train for this model."""
         return ["--encoder-positions", self.positions, "--encoder-attention", self.attention]
 
 
 def make_corpus(folder: Path, sentences: int, vocabulary: int, length: int, seed: int = 1) -> None:
-    """Random pieces, two thirds of them beginning a word, and random trees, in fairseq's format."""
+    """Write random pieces, of which two thirds begin a word, and random trees in fairseq's
+    format."""
     folder.mkdir(parents=True, exist_ok=True)
     dictionary = Dictionary()
     for k in range(vocabulary - len(dictionary)):
@@ -66,6 +70,7 @@ def make_corpus(folder: Path, sentences: int, vocabulary: int, length: int, seed
 
 
 def write_pieces(prefix: Path, lengths: np.ndarray, vocabulary: int, rng) -> None:
+    """Write random sentences in fairseq's binary format."""
     end = Dictionary().eos()
     builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", np.uint16)
     for count in lengths:
@@ -76,7 +81,10 @@ def write_pieces(prefix: Path, lengths: np.ndarray, vocabulary: int, rng) -> Non
 
 
 def random_tree(pieces: int, rng) -> tuple[list[int], list[int]]:
-    """Parents (each word hangs from a word near it that came into the tree before) and pieces."""
+    """Return the parents and the numbers of pieces of the words of a random tree.
+
+    The parent of a word is the nearest one of the words that came into the tree before it.
+    """
     begins = rng.random(pieces) < 2 / 3
     begins[0] = True
     starts = np.flatnonzero(begins)
@@ -90,7 +98,7 @@ def random_tree(pieces: int, rng) -> tuple[list[int], list[int]]:
 
 
 def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namespace:
-    """fairseq's whole configuration for a model, as fairseq-train would make it."""
+    """Return fairseq's whole configuration for a model, as fairseq-train would make it."""
     width, inner, heads, layers = SIZES[size]
     arch = "transformer" if model is None else "posattn_transformer"
     arguments = [str(data), "--task", "structured_translation", "-s", "src", "-t", "tgt"]
@@ -107,7 +115,7 @@ def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namesp
 
 
 def set_up(cfg):
-    """The task of a configuration, its model and its training data."""
+    """Return the task of a configuration with its training data, and the model."""
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model)
@@ -116,20 +124,22 @@ def set_up(cfg):
 
 
 def alternating(candidates: Sequence, rounds: int):
-    """Candidates in turn, in a new random order each round, so that none has the better place."""
+    """Yield the candidates in a new random order for each round, so that none has the better
+    place."""
     rng = random.Random(1)
     for _ in range(rounds):
         yield rng.sample(list(candidates), len(candidates))
 
 
 def bootstrap(ratios: Sequence[float], draws: int = 2000) -> tuple[float, float, float]:
-    """Median and the 95 % interval of the median."""
+    """Return the median and the 95 % interval of the median."""
     rng = random.Random(1)
     medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(draws))
     return statistics.median(ratios), medians[int(0.025 * draws)], medians[int(0.975 * draws)]
 
 
 def machine() -> str:
+    """Return a description of the machine and its software."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     threads = torch.get_num_threads()
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
@@ -137,12 +147,13 @@ def machine() -> str:
 
 
 def synchronize() -> None:
+    """Wait until the GPU, if there is one, has finished."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def report(rows: list[dict], columns: dict[str, Callable], file: str | None) -> None:
-    """A table on the screen, and the rows as JSON where a file is named."""
+    """Print a table, and write the rows as JSON if a file is named."""
     print(f"machine: {machine()}")
     print("| " + " | ".join(columns) + " |")
     print("|" + "---|" * len(columns))
@@ -153,15 +164,23 @@ def report(rows: list[dict], columns: dict[str, Callable], file: str | None) -> 
 
 
 def interval(row: dict) -> str:
+    """Return the interval of a row as text."""
     return f"{row['low']:.3f} to {row['high']:.3f}"
 
 
 def base_parser(description: str) -> ArgumentParser:
+    """Return a parser with the options that several benchmarks have."""
     parser = ArgumentParser(description=description)
-    parser.add_argument("--size", choices=SIZES, default="base")
-    parser.add_argument("--vocabulary", type=int, default=10_000)
-    parser.add_argument("--length", type=int, default=30, help="mean pieces of a sentence")
-    parser.add_argument("--sentences", type=int, default=4000)
-    parser.add_argument("--pairs", type=int, default=15, help="interleaved measurements")
-    parser.add_argument("--json", help="write the rows to this file")
+    parser.add_argument("--size", choices=SIZES, default="base", help="build models of this size")
+    parser.add_argument(
+        "--vocabulary", type=int, default=10_000, help="set the number of different pieces"
+    )
+    parser.add_argument(
+        "--length", type=int, default=30, help="set the mean number of pieces of a sentence"
+    )
+    parser.add_argument(
+        "--sentences", type=int, default=4000, help="make a corpus of so many sentences"
+    )
+    parser.add_argument("--pairs", type=int, default=15, help="measure all models so many times")
+    parser.add_argument("--json", help="write the rows to this file, too")
     return parser

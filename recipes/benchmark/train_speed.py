@@ -1,13 +1,13 @@
-"""Training speed and memory of specifications, as ratios to fairseq's stock Transformer.
+r"""Measure training speed and memory of specifications as ratios to fairseq's stock Transformer.
 
     python recipes/benchmark/train_speed.py --json speed.json \
         'relative' 'tree_relative' 'sequence + tree_depth / relative + tree_relative'
 
-A specification is ATTENTION or 'POSITIONS / ATTENTION'; without any, every mechanism is measured in
-its published layers, which takes 1.2 GB of memory and 2 minutes for each (name some of them where
-that is too much). All models train in turn in one process on the same batches; a ratio is taken
-within each round, and the interval is a 95 % bootstrap interval of the median. Peak memory is
-measured in a process for each model, above what fairseq takes before.
+A specification is ATTENTION or 'POSITIONS / ATTENTION'. Without any, every mechanism is measured in
+its published layers, which takes 1.2 GB of memory and 2 minutes for each (name some of them if that
+is too much). All models train in turn in one process on the same batches. A ratio is taken within
+each round, and the interval is a 95 % bootstrap interval of the median. Peak memory is measured in
+a process for each model, above what fairseq takes before.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ WARM_UP = 2
 
 
 class Training:
-    """A model in training, with the batches that all models share."""
+    """Holds a model in training with the batches that all models share."""
 
     def __init__(self, data: Path, specification: str, args):
         extra = ["--max-tokens", str(args.max_tokens), "--max-source-positions", "256"]
@@ -71,7 +71,7 @@ class Training:
         self.trainer.begin_epoch(1)
 
     def step(self, k: int) -> float:
-        """Seconds of one full training step."""
+        """Return the seconds of one full training step."""
         batch = self.batches[k % len(self.batches)]
         synchronize()
         start = time.perf_counter()
@@ -80,11 +80,13 @@ class Training:
         return time.perf_counter() - start
 
     def parameters(self) -> int:
+        """Return the number of parameters of the model."""
         return sum(p.numel() for p in self.model.parameters())
 
 
 def measure_speed(data: Path, specifications: list[str], args) -> dict[str, list[float]]:
-    """Ratio of words per second to stock in each round, and the number of parameters."""
+    """Return the ratio of words per second to stock in each round, and the number of added
+    parameters."""
     trainings = {s: Training(data, s, args) for s in ["stock", *specifications]}
     for training in trainings.values():
         for k in range(WARM_UP):
@@ -100,13 +102,15 @@ def measure_speed(data: Path, specifications: list[str], args) -> dict[str, list
 
 
 def peak_memory(data: Path, specification: str, args) -> int:
-    """Bytes at the peak of a few training steps, above what was taken before the model."""
+    """Return the bytes at the peak of a few training steps, above what was taken before the
+    model."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(peak_memory_here, data, specification, args).result()
 
 
 def peak_memory_here(data: Path, specification: str, args) -> int:
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew: it was the parent's
+    """Measure the peak of memory in this process."""
+    Path("/proc/self/clear_refs").write_text("5")  # this resets the peak, which was the parent's
     before = resident("VmRSS")
     training = Training(data, specification, args)
     for k in range(WARM_UP + len(training.batches)):
@@ -117,18 +121,31 @@ def peak_memory_here(data: Path, specification: str, args) -> int:
 
 
 def resident(which: str) -> int:
-    """Bytes in memory: VmRSS now, VmHWM at the peak."""
+    """Return the bytes in memory, VmRSS now or VmHWM at the peak."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(rf"{which}:\s+(\d+) kB", status)[1]) * 1024
 
 
 def main() -> None:
+    """Measure all models and print the ratios."""
     parser = base_parser(__doc__.splitlines()[0])
-    parser.add_argument("specifications", nargs="*", default=DEFAULT)
-    parser.add_argument("--max-tokens", type=int, default=1000, help="pieces of a batch")
-    parser.add_argument("--batches", type=int, default=5, help="different batches")
-    parser.add_argument("--speed-only", action="store_true", help="leave out peak memory")
-    parser.add_argument("--fairseq", nargs="*", default=[], help="such as bf16 or name=value")
+    parser.add_argument(
+        "specifications",
+        nargs="*",
+        default=DEFAULT,
+        help="measure the models of these specifications (default: all mechanisms)",
+    )
+    parser.add_argument(
+        "--max-tokens", type=int, default=1000, help="put at most so many pieces into a batch"
+    )
+    parser.add_argument("--batches", type=int, default=5, help="take turns with so many batches")
+    parser.add_argument("--speed-only", action="store_true", help="do not measure peak memory")
+    parser.add_argument(
+        "--fairseq",
+        nargs="*",
+        default=[],
+        help="pass these options to fairseq, such as bf16 or name=value",
+    )
     args = parser.parse_args()
     args.fairseq = [f"--{option.lstrip('-')}" for option in args.fairseq]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,10 +1,11 @@
-"""Where a language model looks: attention weights of sentences, as in Figures 3 and 4 of the paper.
+r"""Draw the attention weights of language models, as in Figures 3 and 4 of Dagan (2019).
 
     python recipes/lm/attention_maps.py WORK/data --split test --sentences 3 17 --out WORK/maps \\
         --path WORK/models/positional/checkpoint_best.pt [--path ...attentive/checkpoint_best.pt]
 
-One figure for each sentence, a panel for each model. A row belongs to the word that is predicted,
-its columns to the words read so far; </s> at their start stands for the beginning of the sentence.
+There is a figure for each sentence with a panel for each model. A row belongs to the word that is
+predicted, and its columns to the words read so far; </s> at their start stands for the beginning of
+the sentence.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ INCHES_OF_A_WORD, MARGIN = 0.22, 1.4
 
 @torch.no_grad()
 def weights_of(model, path: Path, tokens: Tensor) -> Tensor:
-    """tokens: T -> T T, the weights of what was read (columns) for each step (rows)."""
+    """Return the weights T T of what was read (columns) for each step (rows), from tokens, T."""
     features = model.extract_features(tokens[None].to(next(model.parameters()).device))
     weights = features[1].get("weights")
     if weights is None:
-        raise InputError(f"{path}: this model has no attention; name one that has")
+        raise InputError(f"{path}: this model has no attention; name a model that has")
     return weights[0].float().cpu()
 
 
 def draw(panels: dict[str, Tensor], read: list[str], predicted: list[str], path: Path) -> None:
-    """A figure of the weights of one sentence under each title."""
+    """Draw the weights of one sentence under the title of each model."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -56,13 +57,16 @@ def draw(panels: dict[str, Tensor], read: list[str], predicted: list[str], path:
 
 
 def plain(words: list[str]) -> list[str]:
-    """A dollar would begin a formula."""
+    """Return the words with each dollar escaped, because it would begin a formula."""
     return [word.replace("$", r"\$") for word in words]
 
 
 def chosen(dataset, split: str, numbers: list[int] | None, first: int, end: int) -> list[int]:
-    """Which sentences, counted from 1; without numbers the first ones that have words, beside the
-    word number `end` of blank lines."""
+    """Return the numbers of the chosen sentences, counted from 1.
+
+    Without numbers they are the first sentences that have words; a blank line has nothing but the
+    word number `end`.
+    """
     if not numbers:
         with_words = (k for k in range(len(dataset)) if dataset[k]["target"].ne(end).any())
         return [k + 1 for k in islice(with_words, first)]
@@ -73,13 +77,31 @@ def chosen(dataset, split: str, numbers: list[int] | None, first: int, end: int)
 
 
 def main() -> None:
+    """Draw the figures that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of fairseq-preprocess")
-    parser.add_argument("--path", type=Path, action="append", required=True, help="a checkpoint")
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--sentences", type=int, nargs="+", help="which ones, counted from 1")
-    parser.add_argument("--first", type=int, default=4, help="without --sentences: so many")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the figures")
+    parser.add_argument(
+        "data", type=Path, help="read the data in this folder of fairseq-preprocess"
+    )
+    parser.add_argument(
+        "--path",
+        type=Path,
+        action="append",
+        required=True,
+        help="draw the model in this checkpoint; the option may be repeated",
+    )
+    parser.add_argument(
+        "--split", default="test", help="take sentences of this split (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--sentences", type=int, nargs="+", help="choose sentences by number, counted from 1"
+    )
+    parser.add_argument(
+        "--first",
+        type=int,
+        default=4,
+        help="choose so many first sentences without --sentences (default: %(default)s)",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="write the figures to this folder")
     arguments = parser.parse_args()
     try:
         import matplotlib  # noqa: F401
@@ -89,6 +111,7 @@ def main() -> None:
 
 
 def draw_all(arguments: argparse.Namespace) -> None:
+    """Draw all figures with one load of each model."""
     models = {path: load(path, arguments.data) for path in arguments.path}
     task = next(iter(models.values()))[1]
     task.load_dataset(arguments.split)

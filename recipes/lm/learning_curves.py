@@ -1,4 +1,4 @@
-"""Training and validation loss of several models against their updates, as a figure.
+"""Plot the training and validation loss of several models against their updates.
 
     python recipes/lm/learning_curves.py positional=LOG attentive=LOG lstm=LOG --plot FILE.png
 
@@ -18,29 +18,31 @@ from fairseq_posattn.io import command_line
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.files import read_lines
 
-# in both of fairseq's formats, simple and json
+# These match both of fairseq's formats, simple and json.
 NUMBER = r"[\"' =:]+([0-9]{1,15}(?:\.[0-9]+)?|inf|nan)\b"
 UPDATE = r"[\"' =:]+([0-9]{1,15})\b"
 TRAINING = re.compile(rf"train_inner .*?\bloss{NUMBER}.*?num_updates{UPDATE}")
 VALIDATION = re.compile(rf"\| valid .*?\b(?:valid_)?loss{NUMBER}.*?num_updates{UPDATE}")
 
-LARGEST = 1000  # bits of loss whose perplexity Python can still hold
+LARGEST = 1000  # the largest loss in bits whose perplexity fits a float of Python
 Curve = list[tuple[int, float]]  # update, loss in bits of each word
 
 
 def read_curves(log: Path) -> dict[str, Curve]:
+    """Return the training and validation curve in a log."""
     curves: dict[str, Curve] = {"train": [], "valid": []}
     for line in read_lines(log):
         for name, pattern in (("train", TRAINING), ("valid", VALIDATION)):
             if found := pattern.search(line):
                 curves[name].append((int(found[2]), float(found[1])))
     if not curves["train"]:
-        raise InputError(f"{log}: no losses in it; name the log of fairseq-train")
+        raise InputError(f"{log}: the file has no losses; name the log of fairseq-train")
     return curves
 
 
 def draw(curves: dict[str, dict[str, Curve]], path: Path, highest: float) -> None:
-    """Solid: training, with dropout; dots: validation. Higher losses run out of the figure."""
+    """Draw training losses (with dropout) as lines and validation losses with dots, up to the loss
+    `highest`."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -58,18 +60,33 @@ def draw(curves: dict[str, dict[str, Curve]], path: Path, highest: float) -> Non
 
 
 def named_log(text: str) -> tuple[str, Path]:
+    """Return the name and the log in NAME=LOG."""
     name, equals, path = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text}: NAME=LOG is expected")
+        raise argparse.ArgumentTypeError(f"expected NAME=LOG, found '{text}'")
     return name, Path(path)
 
 
 def main() -> None:
+    """Draw the curves and print the last perplexities."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("logs", nargs="+", type=named_log, metavar="NAME=LOG")
-    parser.add_argument("--plot", type=Path, required=True)
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    parser.add_argument("--highest", type=float, default=14, help="loss at the figure's upper edge")
+    parser.add_argument(
+        "logs",
+        nargs="+",
+        type=named_log,
+        metavar="NAME=LOG",
+        help="draw the curve in this log under this name",
+    )
+    parser.add_argument(
+        "--plot", type=Path, required=True, help="draw the curves into this PNG file"
+    )
+    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    parser.add_argument(
+        "--highest",
+        type=float,
+        default=14,
+        help="cut the figure off at this loss (default: %(default)s)",
+    )
     arguments = parser.parse_args()
     curves = {name: read_curves(log) for name, log in arguments.logs}
     draw(curves, arguments.plot, arguments.highest)

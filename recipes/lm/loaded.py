@@ -1,4 +1,4 @@
-"""A trained language model, and its task, from a checkpoint."""
+"""Load a trained language model and its task from a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from pathlib import Path
 import torch
 from fairseq import checkpoint_utils, utils
 
-import fairseq_posattn.plugin  # noqa: F401  registers models, and lets checkpoints be read
+import fairseq_posattn.plugin  # noqa: F401  it registers models and reads checkpoints safely
 from fairseq_posattn.errors import InputError
 
-SENTENCES = 100  # in a batch
+SENTENCES = 100  # the size of a batch
 
 
 def load(path: Path, data: Path):
-    """-> the model, ready to be evaluated, on a GPU if there is one; its task."""
+    """Return the model, ready to be evaluated and on a GPU if there is one, and its task."""
     for place in (path, data / "dict.txt"):
         if not place.exists():
-            raise InputError(f"{place}: no such file; train a model first, with recipes/lm/run.sh")
+            raise InputError(
+                f"{place}: there is no such file; train a model first, with recipes/lm/run.sh"
+            )
     logging.getLogger().setLevel(logging.WARNING)  # fairseq turns all messages on
     models, _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(path)], arg_overrides={"data": str(data)}
@@ -28,12 +30,12 @@ def load(path: Path, data: Path):
 
 
 def batches(task, split: str, device) -> Iterator[dict]:
-    """The sentences of a split, cut as in training."""
+    """Yield the sentences of a split in batches, cut as in training."""
     try:
         task.load_dataset(split)
     except FileNotFoundError:
         raise InputError(
-            f"{task.args.data}: no split {split!r}; binarize it with fairseq-preprocess"
+            f"{task.args.data}: there is no split {split!r}; binarise it with fairseq-preprocess"
         ) from None
     iterator = task.get_batch_iterator(
         task.dataset(split), max_sentences=SENTENCES, required_batch_size_multiple=1

@@ -1,15 +1,15 @@
-"""The perplexity of a language model, in two ways of counting.
+r"""Compute the perplexity of a language model in two ways of counting.
 
     python recipes/lm/perplexity.py WORK/data --path MODEL.pt --counts WORK/text/counts.json \\
         --split valid test --json RESULT.json
 
-per word: exp of the mean loss over all predicted words, end of sentence included; what
-fairseq-eval-lm prints.
+`per word` is exp of the mean loss over all predicted words, ends of sentences included, as
+fairseq-eval-lm prints it.
 
-as published (Dagan 2019): its program never predicts the first word of a sentence, sums the loss
-over the others, and divides the sum by the number of *input* words (see counting.py; prepare.py
-says which ends of sentence are words, too). So the published figures are too low, and only this one
-may be compared with them.
+`as published` is how Dagan (2019) counts: the authors' program never predicts the first word of a
+sentence, sums the loss over the others, and divides the sum by the number of *input* words (see
+counting.py; prepare.py says which ends of sentence are words, too). So the published figures are
+too low, and only this one may be compared with them.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from fairseq_posattn.io.files import read_json
 
 
 class Sums(NamedTuple):
-    """What both ways of counting divide."""
+    """Holds the sums and numbers that both ways of counting divide."""
 
-    loss: float = 0.0  # natural logarithm, all words
+    loss: float = 0.0  # of all words, in natural logarithms
     words: int = 0
-    loss_of_targets: float = 0.0  # as published: without the first words
+    loss_of_targets: float = 0.0  # of all words but the first of each sentence, as published
     inputs: int = 0
     targets: int = 0
 
     def plus(self, losses: list[float], longest: int) -> Sums:
-        """With a sentence's loss of each word; `longest` is how many inputs it has at most."""
+        """Return the sums with one more sentence, from the loss of each of its words; it has at
+        most `longest` inputs."""
         inputs, targets = as_published(len(losses), longest).values()
         return Sums(
             self.loss + sum(losses),
@@ -52,6 +53,7 @@ class Sums(NamedTuple):
         )
 
     def perplexities(self) -> dict[str, float | int]:
+        """Return the perplexities, and the numbers that they were computed from."""
         return {
             "per_word": math.exp(self.loss / self.words),
             "as_published": math.exp(self.loss_of_targets / self.inputs),
@@ -61,6 +63,7 @@ class Sums(NamedTuple):
 
 
 def sum_up(sentences: Iterable[list[float]], longest: int) -> Sums:
+    """Return the sums over all sentences."""
     sums = Sums()
     for losses in sentences:
         sums = sums.plus(losses, longest)
@@ -72,14 +75,15 @@ def check_counts(found: dict, expected: dict, data: Path, split: str) -> None:
     for name in AS_PUBLISHED:
         if found[name] != expected.get(name):
             raise InputError(
-                f"{data}: {split} has {found[name]} {name}, counts.json says {expected.get(name)}; "
-                "prepare text and data anew, with recipes/lm/run.sh and another --work"
+                f"{data}: {split} has {found[name]} {name}, but counts.json says "
+                f"{expected.get(name)}; prepare text and data anew, with recipes/lm/run.sh and "
+                "another --work"
             )
 
 
 @torch.no_grad()
 def losses_of_sentences(model, task, split: str) -> Iterable[list[float]]:
-    """For each sentence of a split the loss of each of its words."""
+    """Yield for each sentence of a split the loss of each of its words."""
     padding = task.target_dictionary.pad()
     for batch in batches(task, split, next(model.parameters()).device):
         scores = model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
@@ -90,8 +94,9 @@ def losses_of_sentences(model, task, split: str) -> Iterable[list[float]]:
 
 
 def measure(data: Path, path: Path, counts: dict, splits: list[str]) -> dict:
+    """Return the perplexities of a model on these splits."""
     model, task = load(path, data)
-    longest = task.args.tokens_per_sample - 1  # the last word kept is predicted, never an input
+    longest = task.args.tokens_per_sample - 1  # the last word that is kept is never an input
     found = {"parameters": sum(parameter.numel() for parameter in model.parameters())}
     found["splitter"] = counts.get("splitter")
     for split in splits:
@@ -102,12 +107,24 @@ def measure(data: Path, path: Path, counts: dict, splits: list[str]) -> dict:
 
 
 def main() -> None:
+    """Print the perplexities, and write them if a file is named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of fairseq-preprocess")
-    parser.add_argument("--path", type=Path, required=True, help="the checkpoint")
-    parser.add_argument("--counts", type=Path, required=True, help="counts.json of prepare.py")
-    parser.add_argument("--split", nargs="+", default=["valid", "test"], help="what to evaluate")
-    parser.add_argument("--json", type=Path, help="write the result to this file too")
+    parser.add_argument(
+        "data", type=Path, help="read the data in this folder of fairseq-preprocess"
+    )
+    parser.add_argument(
+        "--path", type=Path, required=True, help="evaluate the model in this checkpoint"
+    )
+    parser.add_argument(
+        "--counts", type=Path, required=True, help="read the counts.json that prepare.py wrote"
+    )
+    parser.add_argument(
+        "--split",
+        nargs="+",
+        default=["valid", "test"],
+        help="evaluate on these splits (default: valid test)",
+    )
+    parser.add_argument("--json", type=Path, help="write the result to this file, too")
     arguments = parser.parse_args()
     counts = read_json(arguments.counts, "run recipes/lm/prepare.py again")
     found = measure(arguments.data, arguments.path, counts, arguments.split)

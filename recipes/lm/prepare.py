@@ -1,12 +1,12 @@
-"""One sentence a line from the Penn Treebank or WikiText-2, ready for fairseq-preprocess.
+"""Write one sentence a line from the Penn Treebank or WikiText-2, ready for fairseq-preprocess.
 
     python recipes/lm/prepare.py --corpus wikitext-2 --data DIR --out WORK/text
 
-WikiText-2 is read as the authors' program reads it. It marks the end of each line of the corpus by
-<eos>, and later the end of each sentence by another one: the last sentence of a line has two of
-them, and a blank line is nothing but two. fairseq-preprocess marks the end of each line of ours by
-</s>; a second one is written here. counts.json tells how many words that program would read, and
-how many of them it would predict (see counting.py).
+WikiText-2 is read as the authors' program reads it. That program marks the end of each line of the
+corpus by <eos>, and later the end of each sentence by another one, so the last sentence of a line
+has two of them, and a blank line is nothing but two. fairseq-preprocess marks the end of each of
+our lines by </s>, and a second one is written here. counts.json says how many words that program
+would read, and how many of them it would predict (see counting.py).
 """
 
 from __future__ import annotations
@@ -28,33 +28,34 @@ from fairseq_posattn.io.files import read_lines
 SPLITS = ("train", "valid", "test")
 FILES = {"ptb": "ptb.{split}.txt", "wikitext-2": "wiki.{split}.tokens"}
 PACKED = ("", ".xz", ".gz", ".zst")
-ENDS = {"ptb": [], "wikitext-2": ["</s>"]}  # of a line, beside the one that fairseq writes
+ENDS = {"ptb": [], "wikitext-2": ["</s>"]}  # ends of a line that fairseq does not write
 
 
 def find(data: Path, corpus: str, split: str) -> Path:
+    """Return the file of a split, plain or compressed."""
     name = FILES[corpus].format(split=split)
     for suffix in PACKED:
         if (path := data / f"{name}{suffix}").exists():
             return path
     raise InputError(
-        f"{data}: no {name} (or .xz, .gz, .zst): --data names the folder of the three files of "
-        f"{corpus}, --corpus which corpus that is"
+        f"{data}: there is no {name} (or .xz, .gz, .zst); name the folder with the three files of "
+        f"{corpus} with --data, or another corpus with --corpus"
     )
 
 
 def one_sentence(words: list[str]) -> Iterator[list[str]]:
-    """For a corpus that has one sentence a line."""
+    """Yield the line itself, for a corpus that has one sentence a line."""
     yield words
 
 
 def splitter(corpus: str, wanted: str) -> tuple[str, Splitter]:
-    """The name of what finds the sentences of a line, and the function."""
+    """Return what finds the sentences of a line: its name and its function."""
     if corpus == "ptb":
         return "none", one_sentence
     if wanted == "punkt" and not punkt_is_there():
         raise InputError(
-            "--splitter punkt: nltk or its data are not there: pip install nltk, "
-            "python -m nltk.downloader punkt_tab (older nltk: punkt); or --splitter rules"
+            "--splitter punkt: nltk or its data are missing; run pip install nltk and "
+            "python -m nltk.downloader punkt_tab (older nltk: punkt), or use --splitter rules"
         )
     if wanted == "punkt" or (wanted == "auto" and punkt_is_there()):
         return "punkt", by_punkt
@@ -62,7 +63,8 @@ def splitter(corpus: str, wanted: str) -> tuple[str, Splitter]:
 
 
 def sentences_of(line: str, split_line: Splitter, ends: list[str]) -> list[list[str]]:
-    """The sentences of a line, the last one with these ends; a blank line is one sentence."""
+    """Return the sentences of a line, the last one with these ends; a blank line is one
+    sentence."""
     words = line.split()
     *others, last = split_line(words) if words else [[]]
     return [*others, [*last, *ends]]
@@ -71,7 +73,7 @@ def sentences_of(line: str, split_line: Splitter, ends: list[str]) -> list[list[
 def write_split(
     source: Path, target: Path, read: Callable[[str], list[list[str]]], limit: int | None
 ) -> dict:
-    """The sentences of a file, up to so many words; -> what was counted."""
+    """Write the sentences of a file, up to so many words, and return what was counted."""
     counts = dict.fromkeys(("sentences", "words", "blank_lines", *AS_PUBLISHED), 0)
     with written_whole(target) as file:
         for line in read_lines(source):
@@ -85,12 +87,12 @@ def write_split(
                 for name, count in as_published(len(sentence) + 1, WORDS_READ).items():
                     counts[name] += count
     if not counts["words"]:
-        raise InputError(f"{source}: no words; get the file again")
+        raise InputError(f"{source}: the file has no words; get it again")
     return counts
 
 
 def prepare(corpus: str, data: Path, out: Path, wanted: str, limit: int | None) -> dict:
-    """Writes train.txt, valid.txt, test.txt and counts.json."""
+    """Write train.txt, valid.txt, test.txt and counts.json."""
     name, split_line = splitter(corpus, wanted)
     found = {"corpus": corpus, "splitter": name}
     sources = {split: find(data, corpus, split) for split in SPLITS}
@@ -105,24 +107,32 @@ def prepare(corpus: str, data: Path, out: Path, wanted: str, limit: int | None) 
 
 
 def main() -> None:
+    """Prepare the corpus and print what was counted."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpus", choices=FILES, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the three files")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument(
+        "--corpus", choices=FILES, required=True, help="read the files as this corpus"
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="read the three files in this folder"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="write the text to this folder")
     parser.add_argument(
         "--splitter",
         choices=("auto", "punkt", "rules"),
         default="auto",
-        help="of WikiText: nltk's punkt as published, rules of ours, auto: punkt if it is there",
+        help="split WikiText by nltk's punkt as published, by our own rules (rules), or by punkt "
+        "if it is there (auto)",
     )
     parser.add_argument(
-        "--words", type=int, help="only about so many of training, a tenth of the others"
+        "--words",
+        type=int,
+        help="keep only about so many words of training, and a tenth of that of valid and test",
     )
     arguments = parser.parse_args()
     found = prepare(
         arguments.corpus, arguments.data, arguments.out, arguments.splitter, arguments.words
     )
-    print(f"sentences: {found['splitter']}")
+    print(f"sentences were split by: {found['splitter']}")
     for split in SPLITS:
         print(split, ", ".join(f"{count} {name}" for name, count in found[split].items()))
 

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Trains a language model of Dagan (2019) as the authors' program does, and prints its perplexity, counted
-# for each word and as published, beside the published one. Goes on where it was interrupted.
+# Trains a language model of Dagan (2019) as the authors' program does, and prints its perplexity beside the
+# published one, counted for each word and as published. It goes on where it was interrupted.
 #
-#   recipes/lm/run.sh --data DIR --model positional|attentive|lstm [options] [-- OPTIONS OF fairseq-train]
+#   recipes/lm/run.sh --data DIR --model positional|attentive|lstm [OPTION ...] [-- OPTION OF fairseq-train ...]
 #
-#   --data DIR       ptb: ptb.{train,valid,test}.txt; wikitext-2: wiki.{train,valid,test}.tokens; or .xz, .gz, .zst
-#   --corpus NAME    ptb or wikitext-2 (default: wikitext-2)
-#   --epochs N       at most (default: 500, of lstm on wikitext-2 750; early stopping after 25 without gain)
-#   --gpus N         processes, one for each GPU (default: 1); --cpu: none
-#   --words N        a trial: about N words of training and a tenth of valid and test, words seen once or twice unknown
-#   --splitter NAME  sentences of WikiText: punkt (nltk and its data), rules (ours), auto (default: punkt if there)
-#   --maps N         attention of the first N sentences of test as figures (default: 4; 0: none)
-#   --work DIR       default: recipes/lm/work; results: DIR/results, figures: DIR/maps
-#   --seed N         default: 1
-#   --dry-run        prints the commands instead
+#   --data DIR       read ptb.{train,valid,test}.txt or wiki.{train,valid,test}.tokens, plain, .xz, .gz or .zst
+#   --corpus NAME    train on ptb or wikitext-2 (default: wikitext-2)
+#   --epochs N       stop after N epochs, or after 25 without gain (default: 500; 750 for lstm on wikitext-2)
+#   --gpus N         start N processes, one for each GPU (default: 1)
+#   --cpu            train without a GPU
+#   --words N        try about N words of training and N/10 of valid and test; words seen once or twice are unknown
+#   --splitter NAME  split WikiText by punkt (of nltk), by rules (our own), or auto (default: by punkt if it is there)
+#   --maps N         draw the attention of the first N sentences of test (default: 4; 0 draws none)
+#   --work DIR       write results to DIR/results and figures to DIR/maps (default: recipes/lm/work)
+#   --seed N         train with this seed (default: 1)
+#   --dry-run        only show the commands
 set -euo pipefail
 
 called_from=$PWD
@@ -45,33 +46,33 @@ read_options() {
     [[ $work == /* || $work == "$here/work" ]] || work=$called_from/$work
 }
 
-# Sets what is particular to the model and the corpus, as in the authors' program (README.md says where
-# the paper differs). Dropouts: of the input, between the layers, of the output.
+# Sets what is particular to the model and the corpus, as in the authors' program (README.md says where the paper
+# differs). The dropouts are those of the input, between the layers, and of the output.
 settings() {
     dropouts=(0.5 0.2 0.5) lr_patience=5
     case $model in
         positional) arch=positional_attentive_lm batch=32 ;;
         attentive) arch=attentive_lm batch=32 lr_patience=6 ;;
         lstm) arch=lstm_lm_tied batch=20 ;;
-        *) fail "--model $model: positional, attentive or lstm is expected" ;;
+        *) fail "--model $model: expected positional, attentive or lstm" ;;
     esac
     case $model.$corpus in
         lstm.ptb) dropouts=(0.4 0.25 0.5) ;;
         lstm.wikitext-2) epochs=${epochs:-750} ;;
         *.ptb | *.wikitext-2) ;;
-        *) fail "--corpus $corpus: ptb or wikitext-2 is expected" ;;
+        *) fail "--corpus $corpus: expected ptb or wikitext-2" ;;
     esac
     epochs=${epochs:-500}
     local name
     for name in epochs gpus seed maps words; do
-        [[ ${!name:-0} =~ ^[0-9]+$ ]] || fail "--$name ${!name}: a number is expected"
+        [[ ${!name:-0} =~ ^[0-9]+$ ]] || fail "--$name ${!name}: expected a number"
     done
     ((gpus > 0 && batch % gpus == 0)) ||
-        fail "--gpus $gpus: the $batch sentences of a batch are shared equally, so it must divide $batch"
-    [[ -n $dry_run || -d $source ]] || fail "$source: no such folder"
+        fail "--gpus $gpus: the GPUs share the $batch sentences of a batch equally, so name a divisor of $batch"
+    [[ -n $dry_run || -d $source ]] || fail "$source: there is no such folder; name that of the corpus"
 }
 
-# The files of the corpus, as --files of made_from.py takes them; prepare.py says which one is missing.
+# Prints the files of the corpus, as --files of made_from.py takes them; prepare.py says which one is missing.
 corpus_files() {
     local split name packed
     for split in train valid test; do
@@ -83,7 +84,7 @@ corpus_files() {
     done
 }
 
-# `version` rises when the same options come to make other results.
+# `version` rises when the same options give other results than before.
 prepare() {
     local files
     mapfile -t files < <(corpus_files)
@@ -103,7 +104,7 @@ prepare() {
     fi
 }
 
-# Not where it runs (--gpus, --cpu), nor --epochs, which may rise.
+# Ends with an error if the model was trained with other options; --gpus, --cpu and --epochs may change.
 check_model() {
     result=$work/results/$corpus.$model.json
     made_from "$work/made_from/$model.json" --made "$result" "$work/models/$model"/checkpoint*.pt \
@@ -111,16 +112,16 @@ check_model() {
         --files data="$work/made_from/data.json"
 }
 
-# 36: the 35 words that are read and the one after them, which is predicted. A batch size multiple
-# of 8, fairseq's default, would make 16 of 20. Batches are neither sorted by length nor, in so many
-# epochs as --curriculum says, shuffled.
+# 36 tokens are the 35 words that are read and the one after them, which is predicted. A multiple of 8 for batch
+# sizes, fairseq's default, would turn 20 into 16. Batches are neither sorted by length nor, in as many epochs as
+# --curriculum says, shuffled.
 train() {
     local folder=$work/models/$model devices=(--distributed-world-size "$gpus") begun=0
     if [[ -z $dry_run ]]; then
         mkdir -p "$folder"
         [[ ! -e $folder/epochs ]] || begun=$(<"$folder/epochs")
         ((begun <= epochs)) ||
-            fail "$folder: was begun with --epochs $begun, which is now $epochs; name another folder with --work"
+            fail "$folder: the training was begun with --epochs $begun, now it is $epochs; name another folder with --work"
         echo "$epochs" >"$folder/epochs"
         [[ ! -e $folder/trained || $(<"$folder/trained") != "$epochs" ]] || return 0
     fi

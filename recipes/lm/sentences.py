@@ -1,7 +1,7 @@
-"""Sentences of a tokenised paragraph: with nltk's punkt, as published, or with rules of ours.
+"""Split a tokenised paragraph into sentences, with nltk's punkt as published or with our rules.
 
 The rules are made for texts like WikiText, in which a full stop that ends a sentence is a token of
-its own and the one of an abbreviation is not.
+its own, while that of an abbreviation is not.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 
 ENDS = {".", "!", "?"}
 CLOSING = {")", "]", "''", "’", "”"}  # they belong to the sentence that they follow
-QUOTES = {'"', "'"}  # they open and close: closing if there is one to close
-NUMBER_POINT, PROTECTED = "@.@", "&numb"  # as published: punkt must not split numbers
+QUOTES = {'"', "'"}  # one closes if another one is open
+NUMBER_POINT, PROTECTED = "@.@", "&numb"  # punkt must not split numbers, as published
 
 Splitter = Callable[[list[str]], Iterator[list[str]]]
 
 
 def by_rules(words: list[str]) -> Iterator[list[str]]:
-    """Ends a sentence after a stop and what it closes, unless the next word is in lower case."""
+    """End a sentence after a stop and what it closes, unless the next word is in lower case."""
     start = position = 0
     while position < len(words):
         position += 1
@@ -33,18 +33,18 @@ def by_rules(words: list[str]) -> Iterator[list[str]]:
 
 
 def closes(words: list[str]) -> bool:
-    """Does the last of these words of a sentence belong to what stands before it?"""
+    """Return whether the last of these words belongs to what stands before it."""
     *before, last = words
     return last in CLOSING or (last in QUOTES and before.count(last) % 2 == 1)
 
 
 def goes_on(word: str) -> bool:
-    """Can no sentence begin with this word?"""
+    """Return whether no sentence can begin with this word."""
     return word in ENDS or word[0].islower() or word in {",", ";", ":"}
 
 
 def by_punkt(words: list[str]) -> Iterator[list[str]]:
-    """nltk's punkt for English; its data must be there."""
+    """Split by nltk's punkt for English, whose data must be there."""
     import nltk
 
     text = " ".join(words).replace(NUMBER_POINT, PROTECTED)
@@ -53,7 +53,8 @@ def by_punkt(words: list[str]) -> Iterator[list[str]]:
 
 
 def punkt_is_there() -> bool:
-    """nltk and the data of its sentence splitter; nothing is fetched."""
+    """Return whether nltk and the data of its sentence splitter are there; nothing is
+    downloaded."""
     try:
         import nltk
 

@@ -1,9 +1,9 @@
-"""Perplexities beside the published ones, as Markdown.
+"""Print perplexities beside the published ones, as Markdown.
 
     python recipes/lm/table.py --results WORK/results [--corpus ptb] [--out table.md]
 
-A result is what perplexity.py wrote: CORPUS.MODEL.json. published.tsv holds the tables of the
-paper. Its parameters are those of PTB in both.
+A result is the file CORPUS.MODEL.json that perplexity.py wrote. published.tsv holds the tables of
+the paper, whose numbers of parameters are those of PTB in both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PUBLISHED = Path(__file__).with_name("published.tsv")
 
 @dataclass(frozen=True)
 class Figures(Open):
-    """Perplexities of a split."""
+    """Holds the perplexities of a split."""
 
     per_word: Number = ABSENT
     as_published: Number = ABSENT
@@ -35,7 +35,7 @@ class Figures(Open):
 
 @dataclass(frozen=True)
 class Result(Open):
-    """What the table takes from a file of perplexity.py."""
+    """Says what the table takes from a file of perplexity.py."""
 
     parameters: Whole
     valid: Figures = field(default_factory=Figures)
@@ -43,6 +43,8 @@ class Result(Open):
 
 
 class Row(NamedTuple):
+    """Describes a row of the published tables."""
+
     corpus: str
     model: str
     parameters: str
@@ -51,11 +53,13 @@ class Row(NamedTuple):
 
 
 def published() -> list[Row]:
+    """Return the rows of the published tables."""
     rows = [Row(*columns) for columns in read_rows(PUBLISHED, columns=len(Row._fields))]
     return [row for row in rows if not row.corpus.startswith("#")]
 
 
 def result(folder: Path, row: Row) -> Result | None:
+    """Return the result of a model, or None if there is none yet."""
     path = folder / f"{row.corpus}.{row.model}.json"
     if not path.exists():
         return None
@@ -63,6 +67,7 @@ def result(folder: Path, row: Row) -> Result | None:
 
 
 def cells(row: Row, found: Result | None) -> list[str]:
+    """Return the cells of a row: our figures beside the published ones."""
     parameters = f"{found.parameters:,}" if found else NONE
     line = [row.corpus, row.model, f"{parameters} ({row.parameters})"]
     for split in SPLITS:
@@ -74,6 +79,7 @@ def cells(row: Row, found: Result | None) -> list[str]:
 
 
 def markdown(folder: Path, corpus: str | None) -> Iterator[str]:
+    """Yield the lines of the table, or those of one corpus."""
     heads = ["corpus", "model", "parameters (published)"]
     for split in SPLITS:
         heads += [f"{split}, per word", "as published", "published"]
@@ -85,10 +91,13 @@ def markdown(folder: Path, corpus: str | None) -> Iterator[str]:
 
 
 def main() -> None:
+    """Print the table, and write it if a file is named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--corpus", help="only the rows of this one")
-    parser.add_argument("--out", type=Path, help="write the table to this file too")
+    parser.add_argument(
+        "--results", type=Path, required=True, help="read the results in this folder"
+    )
+    parser.add_argument("--corpus", help="print only the rows of this corpus")
+    parser.add_argument("--out", type=Path, help="write the table to this file, too")
     arguments = parser.parse_args()
     table = "\n".join(markdown(arguments.results, arguments.corpus))
     print(table)

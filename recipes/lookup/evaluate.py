@@ -1,13 +1,14 @@
-"""Accuracy of the models of the lookup recipe, by what is new in a line and by its length.
+"""Measure the accuracy of the models of the lookup recipe.
 
     python recipes/lookup/evaluate.py WORK [WORK ...] --out RESULTS
 
-Of several runs (run.sh with other seeds, each with a folder of its own): the mean, with the lowest
-and the highest. RESULTS gets lookup.json, lookup.md and, where matplotlib is there, lookup.png.
+The columns of the tables say what is new in a line, or how long it is. For several runs (run.sh
+with other seeds, each with its own folder) the table has the mean, the lowest and the highest
+figure. RESULTS gets lookup.json, lookup.md and, where matplotlib is there, lookup.png.
 
-A word counts as right where it stands in the place of the gold target's; what a short output lacks
-is wrong. A sequence is right if it is the gold target, no longer and no shorter. The first word of
-each target is a copy of the source's, and of eight strings one is right by chance.
+A word is right if it stands in the same place of the reference; words that a short output lacks are
+wrong. A sequence is right if it equals the reference. The first word of each reference is a copy of
+the source's, and one of eight strings is right by chance.
 """
 
 from __future__ import annotations
@@ -36,31 +37,34 @@ Accuracies = dict[str, dict[str, float]]  # column -> measure -> share
 
 
 def columns(raw: Path) -> list[str]:
-    """The column that each line of the test set counts in: its kind, or its number of tables."""
+    """Return the column in which each line of the test set counts: its kind, or its number of
+    tables."""
     sources, kinds = read_lines(raw / "test.src"), read_lines(raw / "test.kinds")
     found = []
     for number, (source, kind) in enumerate(zip(sources, kinds, strict=True), start=1):
         if kind not in KINDS or not source.split():
             raise InputError(
-                f"{raw}/test.kinds:{number}: {kind[:40]!a} of the line {source[:40]!a} of test.src "
-                "is no kind of this recipe; delete the folder and start recipes/lookup/run.sh again"
+                f"{raw}/test.kinds:{number}: this recipe has no kind {kind[:40]!a} for the line "
+                f"{source[:40]!a} of test.src; delete the folder and start "
+                "recipes/lookup/run.sh again"
             )
         found.append(f"{len(source.split()) - 1} tables" if kind == LONGER else kind)
     return found
 
 
 def outputs(log: Path, count: int) -> list[str]:
-    """What was decoded, in the order of the test set."""
+    """Return what was decoded, in the order of the test set."""
     remedy = "delete it and start recipes/lookup/run.sh again"
     if not log.exists():
-        raise InputError(f"{log}: missing; run recipes/lookup/run.sh to its end first")
+        raise InputError(f"{log}: there is no such log; run recipes/lookup/run.sh to its end first")
     found = texts.outputs([str(log)])
     if len(found) != count:
-        raise InputError(f"{log}: {len(found)} of {count} outputs; {remedy}")
+        raise InputError(f"{log}: there are {len(found)} of {count} outputs; {remedy}")
     return found
 
 
 def accuracies(columns: list[str], gold: list[str], decoded: list[str]) -> Accuracies:
+    """Return the shares of sequences and of words that are right, in each column."""
     sequences, right, words = defaultdict(list), defaultdict(int), defaultdict(int)
     for column, target, output in zip(columns, gold, decoded, strict=True):
         sequences[column].append(target == output)
@@ -73,13 +77,16 @@ def accuracies(columns: list[str], gold: list[str], decoded: list[str]) -> Accur
 
 
 def words_right(target: list[str], output: list[str]) -> int:
+    """Return how many words stand in the right place."""
     return sum(one == other for one, other in zip(target, output, strict=False))
 
 
 def evaluate(work: Path) -> dict[str, dict]:
-    """Model -> its size and its accuracies."""
+    """Return for each model its size and its accuracies."""
     if not (work / "raw/test.kinds").exists():
-        raise InputError(f"{work}: no folder of this recipe; make it with recipes/lookup/run.sh")
+        raise InputError(
+            f"{work}: this is no folder of the recipe; make one with recipes/lookup/run.sh"
+        )
     same_number_of_lines([work / "raw" / f"test.{end}" for end in ("src", "tgt", "kinds")])
     gold, found = list(read_lines(work / "raw/test.tgt")), {}
     for name, architecture in read_rows(MODELS, columns=2):
@@ -93,24 +100,29 @@ def evaluate(work: Path) -> dict[str, dict]:
 
 
 def parameters(log: Path) -> int:
+    """Return the number of parameters that the log names."""
     counted = next(filter(None, map(PARAMETERS.search, read_lines(log))), None)
     if counted is None:
-        raise InputError(f"{log}: does not say how large the model is; delete it and train again")
+        raise InputError(
+            f"{log}: the log does not say how large the model is; delete it and train again"
+        )
     return int(counted[1].replace(",", ""))
 
 
 def shares(runs: list[dict], model: str, column: str, measure: str) -> list[float]:
-    """In percent, one for each run."""
+    """Return the accuracies in percent, one for each run."""
     return [100 * run[model]["accuracy"][column][measure] for run in runs]
 
 
 def cell(found: list[float]) -> str:
+    """Return the mean of the runs, with the lowest and the highest one."""
     if len(found) == 1:
         return f"{found[0]:.1f}"
     return f"{mean(found):.1f} ({min(found):.0f}–{max(found):.0f})"
 
 
 def markdown(runs: list[dict]) -> Iterator[str]:
+    """Yield the lines of a table for sequences and one for words."""
     for measure in MEASURES:
         heads = list(next(iter(runs[0].values()))["accuracy"])
         yield f"Accuracy in % by {measure.removesuffix('s')}{of_runs(len(runs))}:"
@@ -126,11 +138,12 @@ def markdown(runs: list[dict]) -> Iterator[str]:
 
 
 def of_runs(count: int) -> str:
+    """Return what the heading says about several runs."""
     return "" if count == 1 else f", mean (lowest–highest) of {count} runs"
 
 
 def draw(runs: list[dict], path: Path) -> None:
-    """Accuracy by the number of tables; two stands for the compositions that are held out."""
+    """Draw the accuracy against the number of tables; at 2 stand the held-out compositions."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -155,6 +168,7 @@ def draw(runs: list[dict], path: Path) -> None:
 
 
 def by_length(runs: list[dict], model: str, measure: str) -> tuple[list[int], list[list[float]]]:
+    """Return the numbers of tables, and the accuracies of all runs at each."""
     named = {column: 2 for column in runs[0][model]["accuracy"] if column == KINDS[1]}
     for column in runs[0][model]["accuracy"]:
         if column.endswith(" tables") and column[0].isdigit():
@@ -163,13 +177,16 @@ def by_length(runs: list[dict], model: str, measure: str) -> tuple[list[int], li
 
 
 def main() -> None:
+    """Write the table and the figure of the runs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("work", type=Path, nargs="+")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "work", type=Path, nargs="+", help="evaluate the models in these folders of run.sh"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="write the results to this folder")
     args = parser.parse_args()
     runs = [evaluate(work) for work in args.work]
     if len({json.dumps([list(m["accuracy"]) for m in run.values()]) for run in runs}) > 1:
-        raise InputError("the runs have different test sets: name runs of the same options")
+        raise InputError("the runs have different test sets; name runs with the same options")
     table = "\n".join(markdown(runs))
     with written_whole(args.out / "lookup.json") as file:
         json.dump({"runs": runs}, file, indent=2)
@@ -180,7 +197,7 @@ def main() -> None:
     try:
         draw(runs, args.out / "lookup.png")
     except ImportError:
-        print("no figure: it takes matplotlib (pip install 'fairseq_posattn[plot]')")
+        print("there is no figure: it needs matplotlib (pip install 'fairseq_posattn[plot]')")
         return
     print(f"figure: {args.out / 'lookup.png'}")
 

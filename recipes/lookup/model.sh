@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Trains one model of the lookup recipe and decodes the test set: model.sh WORK SEED UPDATES NAME ARCH
+# Trains one model of the lookup recipe, and decodes the test set: model.sh WORK SEED UPDATES NAME ARCH
 set -euo pipefail
 
 work=$1 seed=$2 updates=$3 name=$4 architecture=$5
 folder=$work/$name
 mkdir -p "$folder"
-[[ ! -e $folder/generate.log ]] || exit 0 # of the run before
+[[ ! -e $folder/generate.log ]] || exit 0 # an earlier run has done it
 
 explain() { # LOG
     tail -n 20 "$1" >&2
-    exit 255 # xargs starts no further one
+    exit 255 # makes xargs start no other model
 }
 
-# Adagrad, since fairseq's Adam has decoupled weight decay, which leaves the position generator free to
-# depend on what differs at new lengths; a true L2 penalty does not. With --required-batch-size-multiple
-# above 1 fairseq loses the last sentences of a test set.
+# The optimiser is Adagrad, because fairseq's Adam has decoupled weight decay, which lets the position generator depend
+# on what differs at new lengths; a true L2 penalty does not. With --required-batch-size-multiple above 1 fairseq
+# would lose the last sentences of a test set.
 fairseq-train "$work/data" --user-dir fairseq_posattn --task translation \
     --source-lang src --target-lang tgt --arch "$architecture" --width 128 --dropout 0.3 \
     --criterion cross_entropy --optimizer adagrad --weight-decay 1e-3 --lr 3e-2 --clip-norm 1 \

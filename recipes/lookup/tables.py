@@ -2,15 +2,16 @@
 
     python recipes/lookup/tables.py OUT --seed 1
 
-A table is a bijection over the strings of three bits; t1 to t8 are drawn at random. A source is a
-string and the names of tables, its target the string and what each table makes of the last one:
+A table is a bijection over the strings of three bits; t1 to t8 are drawn at random. A source has a
+string and the names of tables. Its target has the string, and what each table returns for the last
+string before it:
 
     000 t3 t7        000 t3(000) t7(t3(000))
 
-OUT gets train, valid and test, .src and .tgt, and test.kinds, which says of each line of the test
-set what is new in it (KINDS). Trained on are all tables alone, and compositions of two tables;
-t7 and t8 are seen alone only, and some compositions of the others not at all. Of each composition
-that is trained on, one input is left for `valid` and another one for the test set.
+OUT gets train, valid and test, .src and .tgt, and test.kinds, which says for each line of the test
+set what is new in it (KINDS). The training data have all tables alone, and compositions of two
+tables; t7 and t8 stand there alone only, and some compositions of the others are missing. Of each
+composition in the training data, one input is left for `valid` and another one for the test set.
 """
 
 from __future__ import annotations
@@ -31,29 +32,30 @@ TABLES = tuple(f"t{number}" for number in range(1, 9))
 SEEN_ALONE_ONLY = TABLES[6:]
 COMPOSED = TABLES[:6]
 UNSEEN_COMPOSITIONS = 8
-LONGEST_TRAINED = 2  # tables
+LONGEST_TRAINED = 2  # the most tables of a training example
 
 INPUTS, COMPOSITIONS, HELD_OUT_TABLES, LONGER = KINDS = (
-    "held-out inputs",  # of a composition that is trained on
-    "held-out compositions",  # of tables that are trained on in other compositions
-    "held-out tables",  # compositions of tables seen alone only, or of one of them with another
-    "longer",  # three tables and more, all of them seen in compositions
+    "held-out inputs",  # new inputs of compositions in the training data
+    "held-out compositions",  # new compositions of tables that other compositions have
+    "held-out tables",  # compositions with a table that training has alone only
+    "longer",  # three tables and more, which all stand in compositions of the training data
 )
 
 
 class Example(NamedTuple):
-    """A source: the string that is looked up first, and the tables in their order."""
+    """Describes a source by the string that is looked up first and the tables in their order."""
 
     string: str
     tables: tuple[str, ...]
 
     @property
     def source(self) -> str:
+        """Return the line of the source."""
         return " ".join([self.string, *self.tables])
 
 
 class Splits(NamedTuple):
-    """The examples of each split, those of the test set by kind."""
+    """Holds the examples of each split, and those of the test set by kind."""
 
     train: list[Example]
     valid: list[Example]
@@ -61,14 +63,14 @@ class Splits(NamedTuple):
 
 
 def draw_tables(rng: random.Random) -> dict[str, dict[str, str]]:
-    """Table -> string -> string."""
+    """Return each table by its name, as a map from strings to strings."""
     return {
         name: dict(zip(STRINGS, rng.sample(STRINGS, len(STRINGS)), strict=True)) for name in TABLES
     }
 
 
 def look_up(tables: dict[str, dict[str, str]], example: Example) -> str:
-    """The target of an example."""
+    """Return the target of an example."""
     strings = [example.string]
     for name in example.tables:
         strings.append(tables[name][strings[-1]])
@@ -76,6 +78,7 @@ def look_up(tables: dict[str, dict[str, str]], example: Example) -> str:
 
 
 def draw_splits(rng: random.Random, longest: int, sequences: int) -> Splits:
+    """Return all examples, divided into training, validation and test set."""
     train = [Example(string, (name,)) for name in TABLES for string in STRINGS]
     valid, inputs = [], []
     trained, unseen = split_compositions(rng)
@@ -96,37 +99,41 @@ def draw_splits(rng: random.Random, longest: int, sequences: int) -> Splits:
 
 
 def split_compositions(rng: random.Random) -> tuple[list, list]:
-    """The pairs of tables that are trained on, and those that are held out."""
+    """Return the pairs of tables for training, and those that are held out."""
     pairs = rng.sample(list(product(COMPOSED, repeat=2)), len(COMPOSED) ** 2)
     return pairs[UNSEEN_COMPOSITIONS:], pairs[:UNSEEN_COMPOSITIONS]
 
 
 def on_all_strings(pairs: Iterable[tuple[str, ...]]) -> list[Example]:
+    """Return an example of each pair on each string."""
     return [Example(string, pair) for pair in pairs for string in STRINGS]
 
 
 def draw_longer(rng: random.Random, length: int, count: int) -> list[Example]:
-    """Different sequences of this many tables."""
-    drawn: dict[Example, None] = {}  # keeps their order
+    """Return different sequences with this many tables."""
+    drawn: dict[Example, None] = {}  # a set that keeps the order
     while len(drawn) < count:
         drawn[Example(rng.choice(STRINGS), tuple(rng.choices(COMPOSED, k=length)))] = None
     return list(drawn)
 
 
 def write(folder: Path, name: str, examples: Iterable[Example], tables) -> None:
+    """Write the sources and targets of these examples."""
     examples = list(examples)
     write_lines(folder / f"{name}.src", [example.source for example in examples])
     write_lines(folder / f"{name}.tgt", [look_up(tables, example) for example in examples])
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines to a file."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def check(args: argparse.Namespace) -> None:
+    """Refuse options that cannot be met."""
     if args.longest <= LONGEST_TRAINED:
         raise InputError(
-            f"--longest {args.longest}: {LONGEST_TRAINED} tables are trained on already; "
+            f"--longest {args.longest}: the training data have up to {LONGEST_TRAINED} tables; "
             f"name at least {LONGEST_TRAINED + 1}"
         )
     most = len(STRINGS) * len(COMPOSED) ** (LONGEST_TRAINED + 1)
@@ -140,15 +147,34 @@ def check(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    """Draw the task and write its files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--longest", type=int, default=9, help="tables of the longest test line")
-    parser.add_argument("--sequences", type=int, default=100, help="of each longer length")
+    parser.add_argument("out", type=Path, help="write the files to this folder")
     parser.add_argument(
-        "--repeat", type=int, default=1, help="lines of a training example (short epochs are slow)"
+        "--seed", type=int, default=1, help="draw with this seed (default: %(default)s)"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace the folder")
+    parser.add_argument(
+        "--longest",
+        type=int,
+        default=9,
+        help="give the longest test lines so many tables (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sequences",
+        type=int,
+        default=100,
+        help="write so many test lines of each longer length (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        default=1,
+        help="write each training example so often, as short epochs are slow (default: "
+        "%(default)s)",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the folder if it is there"
+    )
     args = parser.parse_args()
     check(args)
     rng = random.Random(args.seed)

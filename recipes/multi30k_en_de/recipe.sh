@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # read by experiment.sh
-# Multi30k English-German: 29,000 image captions, a small corpus to try models on. `small`: an evening on
-# one GPU; `demo`: a demonstration on a CPU, 20 minutes a model. No paper publishes these models on it.
+# Multi30k English-German has 29,000 image captions; it is a small corpus to try models on. The size `small` takes an
+# evening on one GPU; `demo` is a demonstration on a CPU, of 20 minutes a model. No paper publishes these models on it.
 #
-# demo: 3 + 2 layers of 128, 2,000 updates of 1,700 tokens, learning rate 4e-3, warm-up 300.
-# small: the sizes of fairseq's transformer_iwslt_de_en, 20,000 updates of 8,192 tokens, 5e-4, 4,000.
-# Both: 6,000 merges of both languages together, label smoothing 0.1, beam 5, length penalty 1.
+# demo has 3 + 2 layers of width 128, 2,000 updates of 1,700 tokens, a learning rate of 4e-3 and a warm-up of 300.
+# small has the sizes of fairseq's transformer_iwslt_de_en, 20,000 updates of 8,192 tokens, 5e-4 and 4,000.
+# Both have 6,000 merges of both languages together, label smoothing 0.1, beam 5 and length penalty 1.
 recipe=multi30k_en_de
 source=en target=de
 valid=val tests=(test_2016_flickr)
@@ -13,7 +13,7 @@ sizes=(demo small)
 smoothing=0.1 beam=5 lenpen=1
 embeddings=--share-all-embeddings separator=@@
 prepare_options=(--symbols 6000)
-kept=(28998 1) # training sentences within the limits, percent more or less
+kept=(28998 1) # the training sentences within the limits, give or take 1 percent
 score_options=()
 
 set_size() {
@@ -36,7 +36,7 @@ set_size() {
 . "$(dirname "${BASH_SOURCE[0]}")/../experiment.sh"
 sources_table=$here/sources.tsv
 
-# DIR holds train, val and test_2016_flickr .en and .de, plain or packed.
+# DIR has train, val and test_2016_flickr, each with .en and .de, plain or compressed.
 collect() {
     take_pair "$1" train train 29000
     take_pair "$1" val val 1014

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Averages checkpoints, translates, scores: recipes/nist_zh_en/evaluate.sh MODEL [OPTION ...]
+# Averages checkpoints, translates and scores: recipes/nist_zh_en/evaluate.sh MODEL [OPTION ...]
 #
-#   --size SIZE  --seed N  --run NAME   as in training
-#   --baseline RUN      significance and gaps to another run that was evaluated, e.g. sequence.base
-#   --last N            checkpoints to average (default: see recipe.sh)
-#   --with-parsing      measure the speed with live parsing, too
-#   --examples N        of the first N sentences tree and attention are kept for the report (default: 5)
-#   --on-valid          on the validation set instead of the test sets
-#   --gpus N  --cpu  --processes N  --work DIR  --dry-run
+#   --size SIZE, --seed N, --run NAME   choose the run that train.sh made with these options
+#   --baseline RUN    compare with another run that was evaluated, such as sequence.base
+#   --last N          average N checkpoints (default: see recipe.sh)
+#   --with-parsing    measure the speed with live parsing, too
+#   --examples N      keep trees and attention of the first N sentences for the report (default: 5)
+#   --on-valid        evaluate on the validation set instead of the test sets
+#   --gpus N, --cpu, --processes N, --work DIR, --dry-run   do what they do in train.sh
 set -euo pipefail
 # shellcheck source=recipes/nist_zh_en/recipe.sh
 . "$(dirname "${BASH_SOURCE[0]}")/recipe.sh"

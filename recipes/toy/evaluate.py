@@ -1,4 +1,4 @@
-"""Scores the models of the toy recipe: BLEU, and exact match by kind of sentence.
+"""Score the models of the toy recipe: BLEU, and exact match by kind of sentence.
 
 python recipes/toy/evaluate.py WORK --models recipes/toy/models.tsv --json toy.json
 """
@@ -19,7 +19,7 @@ from fairseq_posattn.io.files import read_lines, same_number_of_lines, write_jso
 from fairseq_posattn.io.tables import read_rows
 
 AGAIN = "delete the folder of the work and start recipes/toy/run.sh again"
-KINDS = {  # column -> the kinds of test sentences in it
+KINDS = {  # column -> the kinds of test sentences that count in it
     "ambiguous_exact": ("ambiguous", "tie"),
     "tie_exact": ("tie",),
     "unambiguous_exact": ("unambiguous",),
@@ -27,15 +27,15 @@ KINDS = {  # column -> the kinds of test sentences in it
 
 
 def evaluate(folder: Path, work: Path) -> dict:
-    """All figures of one model."""
+    """Return all figures of one model."""
     raw = work / "raw"
     same_number_of_lines([raw / "test.tgt", raw / "test.kinds"])
     references = list(read_lines(raw / "test.tgt"))
     translations = texts.outputs([str(folder / "generate.log")])
     if len(translations) != len(references):
         raise InputError(
-            f"{folder}/generate.log: {len(translations)} translations of {len(references)} "
-            f"sentences; {AGAIN}"
+            f"{folder}/generate.log: there are {len(translations)} translations of "
+            f"{len(references)} sentences; {AGAIN}"
         )
     bleu = BLEU(tokenize="none")  # the toy language is tokenised
     return {
@@ -47,7 +47,7 @@ def evaluate(folder: Path, work: Path) -> dict:
 
 
 def read_kinds(path: Path) -> list[str]:
-    """The kind of each test sentence; every column needs one of its kinds."""
+    """Return the kind of each test sentence; every column needs one of its kinds."""
     kinds = list(read_lines(path))
     for members in KINDS.values():
         if not set(members) & set(kinds):
@@ -56,7 +56,7 @@ def read_kinds(path: Path) -> list[str]:
 
 
 def exact_matches(translations: list[str], references: list[str], kinds: list[str]) -> dict:
-    """The share of sentences translated exactly, in each column."""
+    """Return the share of sentences that are translated exactly, in each column."""
     right = [t == r for t, r in zip(translations, references, strict=True)]
     shares = {}
     for column, members in KINDS.items():
@@ -66,11 +66,12 @@ def exact_matches(translations: list[str], references: list[str], kinds: list[st
 
 
 def speed_and_size(folder: Path) -> dict:
+    """Return the size of a model, and the speeds of its training and translation."""
     log = folder / "train.log"
     training = read_training([str(log)])
     speeds = list(training.speeds.get(TRAIN, {}).values())
     if not training.parameters or not speeds:
-        raise InputError(f"{log}: does not tell the model's size and speed; {AGAIN}")
+        raise InputError(f"{log}: the log does not tell the model's size and speed; {AGAIN}")
     return {
         "parameters": training.parameters,
         "train_words_per_second": speeds[-1],
@@ -81,6 +82,7 @@ def speed_and_size(folder: Path) -> dict:
 
 
 def print_table(models: list[dict]) -> None:
+    """Print a row for each model."""
     print(f"BLEU: {models[0]['signature']}; exact match in % of the test sentences")
     row = "{:18} {:>6} {:>10} {:>6} {:>12} {:>11} {:>14} {:>18}".format
     columns = "BLEU", "ambiguous", "ties", "unambiguous", "parameters", "train words/s"
@@ -92,10 +94,13 @@ def print_table(models: list[dict]) -> None:
 
 
 def main() -> None:
+    """Score all models, print the table and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("work", type=Path)
-    parser.add_argument("--models", type=Path, required=True)
-    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("work", type=Path, help="score the models in this folder of run.sh")
+    parser.add_argument(
+        "--models", type=Path, required=True, help="read the rows of the table from this file"
+    )
+    parser.add_argument("--json", type=Path, required=True, help="write all figures to this file")
     args = parser.parse_args()
     models = []
     for name, positions, attention in read_rows(args.models, columns=3):

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains and translates with one model of the toy recipe: model.sh WORK NAME POSITIONS ATTENTION
+# Trains one model of the toy recipe, and translates with it: model.sh WORK NAME POSITIONS ATTENTION
 set -euo pipefail
 
 work=$1 name=$2 positions=$3 attention=$4
 folder=$work/$name
 mkdir -p "$folder"
 
-# 2 + 2 layers of 128; the learning rate falls linearly to 0
+# The model has 2 + 2 layers of width 128, and the learning rate falls linearly to 0.
 posattn-train "$work/data" --task structured_translation --source-lang src --target-lang tgt \
     --arch posattn_transformer --encoder-positions "$positions" --encoder-attention "$attention" \
     --encoder-layers 2 --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4 \
@@ -18,7 +18,7 @@ posattn-train "$work/data" --task structured_translation --source-lang src --tar
     --total-num-update "$UPDATES" --max-update "$UPDATES" --max-tokens 700 \
     --no-epoch-checkpoints --disable-validation --cpu --num-workers 0 --seed 1 \
     --log-format json --log-interval 100 --save-dir "$folder" >"$folder/train.log" 2>&1 ||
-    { tail -n 20 "$folder/train.log" >&2 && exit 255; } # 255: xargs starts no further one
+    { tail -n 20 "$folder/train.log" >&2 && exit 255; } # 255 makes xargs start no other model
 posattn-generate "$work/data" --task structured_translation --source-lang src --target-lang tgt \
     --path "$folder/checkpoint_last.pt" --batch-size 100 --beam 4 --remove-bpe --cpu \
     >"$folder/generate.log" 2>&1 || { tail -n 20 "$folder/generate.log" >&2 && exit 255; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Trains the models of models.tsv on the toy treebank, translates its test set with each, and prints
-# a table: recipes/toy/run.sh. Results: recipes/toy/results/toy.json. Everything else: recipes/toy/work.
+# Trains the models of models.tsv on the toy treebank, translates its test set with each, and prints a table:
+# recipes/toy/run.sh writes recipes/toy/results/toy.json, and everything else to recipes/toy/work.
 #
-# UPDATES=N trains for N updates instead of 1400 (results: toy.N_updates.json); RUNS=N trains N models at
+# UPDATES=N trains for N updates instead of 1400, and writes toy.N_updates.json. RUNS=N trains N models at
 # once, by default one for each core.
 set -euo pipefail
 
@@ -18,7 +18,7 @@ results=${TOY_RESULTS:-$here/results}
 export UPDATES=${UPDATES:-1400}
 json=$results/toy.json
 [[ $UPDATES == 1400 ]] || json=$results/toy.${UPDATES}_updates.json
-runs=${RUNS:-$(env -u OMP_NUM_THREADS nproc)} # nproc heeds that variable
+runs=${RUNS:-$(env -u OMP_NUM_THREADS nproc)} # nproc would follow that variable
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore
 
 prepare() {
@@ -45,13 +45,13 @@ prepare() {
 
 alone_in "$work"
 [[ -e $work/raw || -z $(ls -A "$work") ]] ||
-    fail "$work is not a folder of this recipe: name another with TOY_WORK"
+    fail "$work is not a folder of this recipe: name another one with TOY_WORK"
 echo "preparing the treebank"
-set +e # which `||` would switch off within it, too
+set +e # in a list with `||`, -e would be off inside the function, too
 (set -e && prepare) >"$work.log" 2>&1
 status=$?
 set -e
 ((status == 0)) || { cat "$work.log" >&2 && exit 1; }
-echo "training $(wc -l <$here/models.tsv) models; progress: $work/*/train.log"
+echo "training $(wc -l <$here/models.tsv) models; $work/*/train.log show the progress"
 tr '\t\n' '\0\0' <$here/models.tsv | xargs -0 -n 3 -P "$runs" $here/model.sh "$work"
 python $here/evaluate.py "$work" --models $here/models.tsv --json "$json"

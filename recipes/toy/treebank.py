@@ -2,21 +2,22 @@
 
     python recipes/toy/treebank.py OUT --seed 1 --train 8000 --dev 600 --test 800
 
-writes for each split SPLIT.src.conllu (source trees), SPLIT.tgt (one translation a line, same
-order) and SPLIT.kinds (unambiguous, ambiguous or tie; a tie is an ambiguous sentence as well).
+For each split the program writes SPLIT.src.conllu (source trees), SPLIT.tgt (one translation a line
+in the same order) and SPLIT.kinds (unambiguous, ambiguous or tie; a tie is ambiguous, too).
 
-Source, a noun phrase NP being DET ADJ? NOUN (PRON VERB NP?)?, in this order:
+A source has these parts in this order, where a noun phrase NP is DET ADJ? NOUN (PRON VERB NP?)?:
 
     PP* NP VERB NP? PP*          PP = ADP ADJ? NOUN, at most two of them in a sentence
 
-A preposition names two of the words verb, subject noun and object noun. The string tells nothing
-more: the phrase belongs to either with the same probability, and only the tree says to which.
-Two kinds of ambiguity never meet in one sentence: verb or noun, where the readings differ in
-depth, and subject or object (`tie`), where each word has the same depth in all readings.
+A preposition allows two of the words verb, subject noun and object noun as the parent of its
+phrase. The string tells nothing more: either is the parent with the same probability, and only the
+tree says which one. Two kinds of ambiguity never meet in one sentence: verb or noun, where the
+readings differ in depth, and subject or object (`tie`), where each word has the same depth in all
+readings.
 In dev and test each string occurs once with each of its trees.
 
-Target: every head comes after its dependents, so that the verb is last; a preposition becomes a
-postposition followed by a particle that says what the phrase belongs to.
+In the target every parent comes after its children, so that the verb is last; a preposition becomes
+a postposition, which is followed by a particle that says what the parent of the phrase is.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ ROOT = -1
 UNAMBIGUOUS, AMBIGUOUS, TIE = "unambiguous", "ambiguous", "tie"
 VERB, SUBJECT, OBJECT = "verb", "subject", "object"
 
-# What a preposition leaves open, by kind of sentence; which of the two it is, only the tree says.
+# The possible parents of a phrase, by kind of sentence; only the tree says which one it is.
 CANDIDATES = {AMBIGUOUS: [(VERB, SUBJECT), (VERB, OBJECT)], TIE: [(SUBJECT, OBJECT)]}
-# (kind, attachable phrases): share of the sentences of a split; the others are unambiguous.
+# (kind, number of ambiguous phrases) -> share of a split; the other sentences are unambiguous.
 SHARES = {(AMBIGUOUS, 1): 0.26, (AMBIGUOUS, 2): 0.01, (TIE, 1): 0.27, (TIE, 2): 0.01}
 
 ADJECTIVE_PROBABILITY = 0.25
@@ -47,14 +48,15 @@ INTRANSITIVE_PROBABILITY = 0.1
 
 
 class Tree(NamedTuple):
-    """A sentence with one of its readings: 0-based parents, ROOT for the main verb."""
+    """Describes a sentence with one of its readings; parents count from 0, and ROOT is that of the
+    main verb."""
 
     forms: tuple[str, ...]
     parents: tuple[int, ...]
 
 
 class Entry(NamedTuple):
-    """What the dictionary says of one source form; `sites` for prepositions only."""
+    """Describes what the dictionary says of one source form; only prepositions have `sites`."""
 
     lemma: str
     upos: str
@@ -62,9 +64,9 @@ class Entry(NamedTuple):
     sites: tuple[str, ...] = ()
 
 
-# upos: number of stems
+# upos -> number of stems
 STEMS = {"NOUN": 60, "VERB": 30, "ADJ": 20}
-# word class (its part before the dot is the upos): (source suffix, target suffix, weight)
+# word class (up to the dot it is the upos) -> (source suffix, target suffix, weight)
 INFLECTIONS = {
     "NOUN": [("o", "u", 12), ("oni", "umak", 5), ("isko", "ellu", 2), ("iskoni", "ellumak", 1)],
     "VERB": [("at", "em", 3), ("udat", "arem", 2)],
@@ -85,10 +87,11 @@ RARITY_OFFSET = 5  # the stem of rank r is drawn with a weight of 1 / (r + offse
 
 
 DICTIONARY: dict[str, Entry] = {}
-WORD_CLASSES: dict[object, tuple[list[str], list[float]]] = {}  # forms and their weights
+WORD_CLASSES: dict[object, tuple[list[str], list[float]]] = {}  # class -> forms and their weights
 
 
 def define(word_class: object, form: str, entry: Entry, weight: float = 1.0) -> None:
+    """Add a form to the dictionary and to its word class."""
     DICTIONARY[form] = entry
     forms, weights = WORD_CLASSES.setdefault(word_class, ([], []))
     forms.append(form)
@@ -96,7 +99,7 @@ def define(word_class: object, form: str, entry: Entry, weight: float = 1.0) -> 
 
 
 def draw_stems(rng: random.Random, sounds: tuple[str, str]) -> Iterator[str]:
-    """Endless different stems of alternating consonants and vowels."""
+    """Yield endless different stems of alternating consonants and vowels."""
     seen = set()
     while True:
         stem = "".join(rng.choice(sounds[place % 2]) for place in range(rng.choice((3, 5))))
@@ -106,6 +109,7 @@ def draw_stems(rng: random.Random, sounds: tuple[str, str]) -> Iterator[str]:
 
 
 def fill_lexicon(rng: random.Random) -> None:
+    """Fill the dictionary and the word classes."""
     pairs = zip(draw_stems(rng, SOURCE_SOUNDS), draw_stems(rng, TARGET_SOUNDS), strict=True)
     stems = {tag: list(islice(pairs, count)) for tag, count in STEMS.items()}
     for word_class, inflections in INFLECTIONS.items():
@@ -121,34 +125,39 @@ def fill_lexicon(rng: random.Random) -> None:
             define(sites, form, Entry(form, "ADP", target, sites))
 
 
-fill_lexicon(random.Random("lexicon"))  # the same language whatever the seed of the sentences
+fill_lexicon(random.Random("lexicon"))  # the seed of the sentences does not change the language
 
 
 def entry_of(tree: Tree, word: int) -> Entry:
+    """Return what the dictionary says of a word."""
     return DICTIONARY[tree.forms[word]]
 
 
 def upos(tree: Tree, word: int) -> str:
+    """Return the part of speech of a word."""
     return entry_of(tree, word).upos
 
 
 def children(tree: Tree, parent: int) -> list[int]:
+    """Return the words that have this parent."""
     return [word for word, its_parent in enumerate(tree.parents) if its_parent == parent]
 
 
 def attachment_sites(tree: Tree) -> dict[str, int]:
-    """The words that a phrase may belong to: the main verb and its nouns, the subject first."""
+    """Return the words that a phrase may belong to: the main verb and its nouns, the subject
+    first."""
     verb = tree.parents.index(ROOT)
     nouns = [word for word in children(tree, verb) if upos(tree, word) == "NOUN"]
     return {VERB: verb, **dict(zip((SUBJECT, OBJECT), nouns, strict=False))}
 
 
 def prepositions(tree: Tree) -> list[int]:
+    """Return the prepositions of a sentence."""
     return [word for word in range(len(tree.forms)) if upos(tree, word) == "ADP"]
 
 
 def readings(tree: Tree) -> list[Tree]:
-    """All the trees of the string; the same list whichever of them is given."""
+    """Return all trees of the string, the same list whichever of them is given."""
     words, places = prepositions(tree), attachment_sites(tree)
     candidates = [[places[site] for site in entry_of(tree, word).sites] for word in words]
     result = []
@@ -160,52 +169,59 @@ def readings(tree: Tree) -> list[Tree]:
 
 
 def kind_of(tree: Tree) -> str:
+    """Return the kind of a sentence."""
     words = prepositions(tree)
     if not words:
         return UNAMBIGUOUS
     return TIE if entry_of(tree, words[0]).sites in CANDIDATES[TIE] else AMBIGUOUS
 
 
-def combine(parts: list[Tree], head: int) -> Tree:
-    """The parts side by side, their roots below that of parts[head]."""
+def combine(parts: list[Tree], top: int) -> Tree:
+    """Join the parts side by side; the root of parts[top] becomes the parent of the other roots."""
     starts = [0, *accumulate(len(part.forms) for part in parts)]
-    root = starts[head] + parts[head].parents.index(ROOT)
+    root = starts[top] + parts[top].parents.index(ROOT)
     forms, parents = [], []
     for index, part in enumerate(parts):
-        top = ROOT if index == head else root
+        above = ROOT if index == top else root
         forms += part.forms
-        parents += [top if parent == ROOT else starts[index] + parent for parent in part.parents]
+        parents += [above if parent == ROOT else starts[index] + parent for parent in part.parents]
     return Tree(tuple(forms), tuple(parents))
 
 
 def draw_leaf(rng: random.Random, word_class: object) -> Tree:
+    """Draw a word of a class."""
     return Tree(tuple(rng.choices(*WORD_CLASSES[word_class])), (ROOT,))
 
 
 def draw_adjectives(rng: random.Random) -> list[Tree]:
+    """Draw one adjective or none."""
     return [draw_leaf(rng, "ADJ")] if rng.random() < ADJECTIVE_PROBABILITY else []
 
 
 def draw_noun_phrase(rng: random.Random, relative_clause: bool) -> Tree:
+    """Draw a noun phrase, with or without a relative clause."""
     before = [draw_leaf(rng, "DET"), *draw_adjectives(rng)]
     after = [draw_relative_clause(rng)] if relative_clause else []
-    return combine([*before, draw_leaf(rng, "NOUN"), *after], head=len(before))
+    return combine([*before, draw_leaf(rng, "NOUN"), *after], top=len(before))
 
 
 def draw_relative_clause(rng: random.Random) -> Tree:
+    """Draw a relative clause, whose verb may have an object."""
     parts = [draw_leaf(rng, "PRON"), draw_leaf(rng, "VERB.relative")]
     if rng.random() < RELATIVE_OBJECT_PROBABILITY:
         parts.append(draw_noun_phrase(rng, relative_clause=False))
-    return combine(parts, head=1)
+    return combine(parts, top=1)
 
 
 def draw_prepositional_phrase(rng: random.Random, sites: tuple[str, ...]) -> Tree:
+    """Draw a phrase whose preposition allows these parents."""
     complement = [*draw_adjectives(rng), draw_leaf(rng, "NOUN")]
-    return combine([draw_leaf(rng, sites), combine(complement, head=len(complement) - 1)], head=0)
+    return combine([draw_leaf(rng, sites), combine(complement, top=len(complement) - 1)], top=0)
 
 
 def draw_string(rng: random.Random, kind: str, phrases: int) -> Tree:
-    """A sentence whose reading is still to be drawn: its phrases hang on the verb for now."""
+    """Draw a sentence without its reading; all its phrases have the verb as their parent for
+    now."""
     chosen = [rng.choice(CANDIDATES[kind]) for _ in range(phrases)]
     needs_object = any(OBJECT in sites for sites in chosen)
     transitive = needs_object or rng.random() >= INTRANSITIVE_PROBABILITY
@@ -217,24 +233,29 @@ def draw_string(rng: random.Random, kind: str, phrases: int) -> Tree:
         for _ in range(1 + transitive)
     )
     parts = [*first, subject, draw_leaf(rng, "VERB"), *objects, *last]
-    return combine(parts, head=len(first) + 1)
+    return combine(parts, top=len(first) + 1)
 
 
 def translate(tree: Tree) -> list[str]:
+    """Return the words of the translation."""
     return translate_below(tree, tree.parents.index(ROOT))
 
 
-def translate_below(tree: Tree, head: int) -> list[str]:
+def translate_below(tree: Tree, parent: int) -> list[str]:
+    """Return the translation of a word with all words below it."""
+
     def dependents(*tags: str) -> list[str]:
-        """Tag by tag, those of one tag in the order of the source."""
-        below = [word for tag in tags for word in children(tree, head) if upos(tree, word) == tag]
+        """Return the translated children tag by tag, and within a tag in the source's order."""
+        below = [w for tag in tags for w in children(tree, parent) if upos(tree, w) == tag]
         return [form for word in below for form in translate_below(tree, word)]
 
     before = dependents("NOUN", "ADP", "VERB", "DET", "ADJ")
-    return [*before, entry_of(tree, head).target, *dependents("PRON"), *particles(tree, head)]
+    after = [*dependents("PRON"), *particles(tree, parent)]
+    return [*before, entry_of(tree, parent).target, *after]
 
 
 def particles(tree: Tree, word: int) -> list[str]:
+    """Return the particle that says what the parent of a phrase is."""
     if upos(tree, word) != "ADP":
         return []
     places = attachment_sites(tree)
@@ -242,7 +263,7 @@ def particles(tree: Tree, word: int) -> list[str]:
 
 
 def draw_distinct(rng: random.Random, kind: str, phrases: int, seen: set) -> Tree:
-    """A string not seen before, every reading of which has a translation of its own."""
+    """Draw a string not seen before, of which each reading has another translation."""
     while True:
         tree = draw_string(rng, kind, phrases)
         translations = {tuple(translate(reading)) for reading in readings(tree)}
@@ -252,6 +273,7 @@ def draw_distinct(rng: random.Random, kind: str, phrases: int, seen: set) -> Tre
 
 
 def draw_split(rng: random.Random, size: int, every_reading: bool, seen: set) -> list[Tree]:
+    """Draw the sentences of a split, with one or with all readings of each string."""
     trees: list[Tree] = []
     for (kind, phrases), share in SHARES.items():
         of_one_string = 2**phrases if every_reading else 1
@@ -264,14 +286,15 @@ def draw_split(rng: random.Random, size: int, every_reading: bool, seen: set) ->
 
 
 def draw_treebank(seed: int, train: int, dev: int, test: int) -> dict[str, list[Tree]]:
-    """Splits without a common string."""
+    """Draw all splits, which have no string in common."""
     rng, seen = random.Random(seed), set()
     sizes = {"test": test, "dev": dev, "train": train}
     return {split: draw_split(rng, sizes[split], split != "train", seen) for split in sizes}
 
 
 def relation_name(tree: Tree, word: int) -> str:
-    """As in Surface-Syntactic Universal Dependencies, where a preposition heads its phrase."""
+    """Return the relation of a word as in Surface-Syntactic Universal Dependencies, where a
+    preposition is the parent of its noun."""
     tag, parent = upos(tree, word), tree.parents[word]
     if parent == ROOT:
         return "root"
@@ -281,6 +304,7 @@ def relation_name(tree: Tree, word: int) -> str:
 
 
 def conllu(tree: Tree, name: str) -> str:
+    """Return a sentence as CoNLL-U."""
     lines = [f"# sent_id = {name}", f"# text = {' '.join(tree.forms)}"]
     for word, parent in enumerate(tree.parents):
         lemma, tag = entry_of(tree, word)[:2]
@@ -290,11 +314,13 @@ def conllu(tree: Tree, name: str) -> str:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines to a file that appears when it is complete."""
     with written_whole(path) as file:
         file.writelines(f"{line}\n" for line in lines)
 
 
 def write_split(out: Path, split: str, trees: list[Tree]) -> None:
+    """Write the sources, translations and kinds of a split."""
     sources = (conllu(tree, f"{split}-{number}") for number, tree in enumerate(trees, 1))
     write_lines(out / f"{split}.src.conllu", sources)
     write_lines(out / f"{split}.tgt", (" ".join(translate(tree)) for tree in trees))
@@ -302,15 +328,26 @@ def write_split(out: Path, split: str, trees: list[Tree]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    """Draw the treebank and write its files."""
     summary, details = __doc__.split("\n", 1)
     parser = argparse.ArgumentParser(
         description=summary, epilog=details, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("out", type=Path, help="directory to write to, made if it is not there")
-    parser.add_argument("--seed", type=int, default=1, help="of the sentences; the words stay")
+    parser.add_argument(
+        "out", type=Path, help="write the files to this folder, which is made if it is not there"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        help="draw the sentences with this seed; the words stay the same",
+    )
     for split, size in (("train", 8000), ("dev", 600), ("test", 800)):
         parser.add_argument(
-            f"--{split}", type=int, default=size, help=f"sentences (default: {size})"
+            f"--{split}",
+            type=int,
+            default=size,
+            help=f"write so many sentences for {split} (default: {size})",
         )
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The result of one run, from its logs: accuracies on the test set, epochs, time, parameters.
+"""Collect accuracies, epochs, time and parameters of one run from its logs.
 
 python recipes/ud_tagging/result.py RUN --treebank T --model M --seed N --out result.json
 """
@@ -22,22 +22,24 @@ AGAIN = "delete the folder of this run and start recipes/ud_tagging/run.sh again
 
 
 def figures(log: Path, kind: str) -> list[dict]:
-    """The lines of figures of one kind (train, valid, test) of a log."""
+    """Return the lines of figures of one kind (train, valid, test) of a log."""
     found = []
     for place, line in enumerate(read_lines(log), start=1):
         if (match := JSON.search(line)) and match["kind"] == kind:
             try:
                 found.append(json.loads(match["figures"]))
             except (ValueError, RecursionError) as error:
-                raise InputError(f"{log}:{place}: damaged ({error}); {AGAIN}") from error
+                raise InputError(
+                    f"{log}:{place}: the line is damaged ({error}); {AGAIN}"
+                ) from error
     return found
 
 
 def tested(log: Path) -> dict[str, float]:
-    """Accuracies on the test set; a group without a word has none."""
+    """Return the accuracies on the test set; a group without words has none."""
     lines = figures(log, "test")
     if not lines:
-        raise InputError(f"{log}: has no line with accuracies; {AGAIN}")
+        raise InputError(f"{log}: the log has no line with accuracies; {AGAIN}")
     names = {name: lines[-1].get(f"test_{name}", lines[-1].get(name)) for name in GROUPS.values()}
     return {
         name: number_of(log, name, value)
@@ -47,7 +49,8 @@ def tested(log: Path) -> dict[str, float]:
 
 
 def trained(log: Path) -> dict[str, float]:
-    """Of a training that was interrupted, each epoch once."""
+    """Return the size of the model, and the epochs of its training, each once even if it was
+    interrupted."""
     epochs = {number_of(log, "epoch", line.get("epoch")): line for line in figures(log, "train")}
     validated = {
         number_of(log, "epoch", line.get("epoch")): number_of(
@@ -60,7 +63,7 @@ def trained(log: Path) -> dict[str, float]:
     ]
     parameters = next(filter(None, map(PARAMETERS.search, read_lines(log))), None)
     if not (epochs and validated and parameters):
-        raise InputError(f"{log}: no training to its end; {AGAIN}")
+        raise InputError(f"{log}: the log has no complete training; {AGAIN}")
     return {
         "parameters": int(parameters[1].replace(",", "")),
         "epochs": int(max(epochs)),
@@ -71,7 +74,7 @@ def trained(log: Path) -> dict[str, float]:
 
 
 def number_of(log: Path, name: str, value: object) -> float:
-    """A figure of a log, which fairseq writes as text or as a number."""
+    """Return a figure of a log, which fairseq writes as text or as a number."""
     found = number(value)
     if found is None:
         raise InputError(f"{log}: {name} is {str(value)[:40]!a}, expected a number; {AGAIN}")
@@ -79,15 +82,18 @@ def number_of(log: Path, name: str, value: object) -> float:
 
 
 def main() -> None:
+    """Write and print the result of the run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--treebank", required=True)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--training", default="", help="what differs from the recipe's own options")
-    parser.add_argument("--out", required=True)
+    parser.add_argument("run", type=Path, help="read the logs in this folder")
+    parser.add_argument("--treebank", required=True, help="store this name of the treebank")
+    parser.add_argument("--model", required=True, help="store this name of the model")
+    parser.add_argument("--seed", type=int, required=True, help="store this seed of the run")
+    parser.add_argument(
+        "--training", default="", help="store what differs from the recipe's own options"
+    )
+    parser.add_argument("--out", required=True, help="write the result to this file (.json)")
     args = parser.parse_args()
     result = {"treebank": args.treebank, "model": args.model, "seed": args.seed}
     result["training"] = args.training

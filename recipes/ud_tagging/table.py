@@ -1,4 +1,4 @@
-"""The tables of all results, beside the published ones, and the learning curves.
+r"""Write the tables of all results beside the published ones, and draw the learning curves.
 
     python recipes/ud_tagging/table.py WORK/results --models models.tsv --published published.tsv \
         --out table.md --figure curves.png --curves WORK/runs
@@ -21,12 +21,12 @@ from fairseq_posattn.io.tables import read_rows
 from fairseq_posattn.tagging.accuracy import GROUPS, read_curve
 
 NONE = "–"
-Results = dict[tuple[str, str], list[dict]]  # treebank, model -> one for each seed
+Results = dict[tuple[str, str], list[dict]]  # treebank and model -> a result for each seed
 
 
 @dataclass(frozen=True)
 class Result(Open):
-    """What the tables take from a file of result.py."""
+    """Says what the tables take from a file of result.py."""
 
     treebank: Text
     model: Text
@@ -40,16 +40,21 @@ class Result(Open):
 
 @dataclass(frozen=True)
 class Point(Open):
+    """Describes one point of a learning curve."""
+
     updates: Whole
     accuracy: Number = ABSENT
 
 
 @dataclass(frozen=True)
 class Curve(Open):
+    """Holds the points of a learning curve."""
+
     points: list[Point]
 
 
 def read_results(folder: Path) -> Results:
+    """Return the results in a folder by treebank and model."""
     results: Results = {}
     for path in sorted(folder.glob("*.json")):
         result = as_document(read_record(Result, path, "delete it and run table.sh again"))
@@ -58,16 +63,17 @@ def read_results(folder: Path) -> Results:
         first, own = (found.get("training") or "" for found in (of_model[0], result))
         if own != first:
             raise InputError(
-                f"{path}: trained with '{own}', but seed {of_model[0]['seed']} with '{first}', so "
-                "they have no mean; delete one of them, or name another folder with --work"
+                f"{path}: the model was trained with '{own}', but seed {of_model[0]['seed']} with "
+                f"'{first}', so they have no mean; delete one of them, or name another folder with "
+                "--work"
             )
     if not results:
-        raise InputError(f"{folder}: has no results yet")
+        raise InputError(f"{folder}: there are no results yet; start run.sh first")
     return results
 
 
 def read_table(path: str) -> dict[str, list[str]]:
-    """First column -> the others; the header under '#'."""
+    """Return the other columns by the first one; the header stands under '#'."""
     lines = read_rows(path)
     if lines[0][0] not in ("# model", "# treebank"):
         raise InputError(f"{path}:1: the names of the columns are missing; get the table again")
@@ -75,7 +81,7 @@ def read_table(path: str) -> dict[str, list[str]]:
 
 
 def cell(values: list[float]) -> str:
-    """Mean and standard deviation of the seeds."""
+    """Return mean and standard deviation of the seeds."""
     if not values:
         return NONE
     spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
@@ -83,11 +89,12 @@ def cell(values: list[float]) -> str:
 
 
 def of_seeds(results: Results, treebank: str, model: str, name: str) -> list[float]:
+    """Return the figures of all seeds."""
     return [r[name] for r in results.get((treebank, model), []) if name in r]
 
 
 def macro(results: Results, treebanks: list[str], model: str, name: str) -> str:
-    """The mean over treebanks, and the mean of their standard deviations, as published."""
+    """Return the mean over treebanks, and the mean of their standard deviations, as published."""
     by_treebank = [of_seeds(results, treebank, model, name) for treebank in treebanks]
     if not all(by_treebank):
         return NONE
@@ -97,7 +104,7 @@ def macro(results: Results, treebanks: list[str], model: str, name: str) -> str:
 
 
 def macro_table(results: Results, models: dict, treebanks: list[str]) -> Iterator[str]:
-    """As Table 2c."""
+    """Yield the lines of a table like Table 2c of the paper."""
     yield "| model | all | published | OOV | published | ambiguous | published | parameters |"
     yield "|---|" + "---|" * 7
     for model, (name, *published) in models.items():
@@ -110,7 +117,7 @@ def macro_table(results: Results, models: dict, treebanks: list[str]) -> Iterato
 
 
 def treebank_table(results: Results, models: dict, treebanks: list[str], published: dict):
-    """As Table 2d, the accuracy over all words."""
+    """Yield the lines of a table of the accuracy over all words, like Table 2d of the paper."""
     heads = [head for name, *_ in models.values() for head in (name, "published")]
     yield "| treebank | " + " | ".join(heads) + " |"
     yield "|---|" + "---|" * len(heads)
@@ -124,10 +131,12 @@ def treebank_table(results: Results, models: dict, treebanks: list[str], publish
 
 
 def shown(published: str) -> str:
+    """Return a published figure as the tables show it."""
     return published.replace("-", NONE)
 
 
 def markdown(results: Results, models: dict, published: dict) -> Iterator[str]:
+    """Yield the lines of both tables."""
     treebanks = sorted({treebank for treebank, _ in results})
     models = {m: row for m, row in models.items() if any(m == found for _, found in results)}
     runs = sorted({len(runs) for runs in results.values()})
@@ -144,11 +153,8 @@ def markdown(results: Results, models: dict, published: dict) -> Iterator[str]:
     yield f"Mean and standard deviation; seeds: {seeds}."
 
 
-# curves: accuracy on dev against updates, as Figure 2
-
-
 def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
-    """Over runs; one that has stopped keeps its last value."""
+    """Return the mean over runs; a run that has stopped keeps its last value."""
     updates = sorted({point["updates"] for curve in curves for point in curve})
     by_run = [{point["updates"]: point["accuracy"] for point in curve} for curve in curves]
     means = []
@@ -161,12 +167,13 @@ def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
 
 
 def points(path: Path) -> list[dict]:
-    """The points of a run's curve that have an accuracy."""
+    """Return the points of a run's curve that have an accuracy."""
     curve = as_record(Curve, {"points": read_curve(path)}, str(path), "delete it")
     return [as_document(point) for point in curve.points if point.accuracy is not ABSENT]
 
 
 def draw(results: Results, models: dict, runs: Path, out: str) -> None:
+    """Draw the accuracy on dev against updates, as in Figure 2 of the paper."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -192,15 +199,16 @@ def draw(results: Results, models: dict, runs: Path, out: str) -> None:
 
 
 def main() -> None:
+    """Write the tables, and draw the curves if a figure is named."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--models", required=True)
-    parser.add_argument("--published", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--figure")
-    parser.add_argument("--curves", type=Path, help="folder of the runs")
+    parser.add_argument("results", type=Path, help="read the results in this folder")
+    parser.add_argument("--models", required=True, help="read the rows of the table from this file")
+    parser.add_argument("--published", required=True, help="read published figures from this file")
+    parser.add_argument("--out", required=True, help="write the tables to this file (.md)")
+    parser.add_argument("--figure", help="draw the learning curves into this PNG file")
+    parser.add_argument("--curves", type=Path, help="read the curves in this folder of runs")
     args = parser.parse_args()
     results, models = read_results(args.results), read_table(args.models)
     for header in ("#", "model"):

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# All models with several seeds on any number of treebanks:
+# Trains and tests all models with several seeds on any number of treebanks:
 #
 #   recipes/ud_tagging/table.sh [OPTION ...] TREEBANK-DIR ... [-- OPTION OF fairseq-train ...]
 #
-#   --models 'M M'  rows of models.tsv (default: those of Tables 2c and 2d)
-#   --seeds 'N N'   (default: 1 2 3)
-#   --jobs N        trainings at once (default: one for each GPU, or each core)
-#   --column C  --vectors FILE  --work DIR  --cpu   as in run.sh
+#   --models 'M M'  train these rows of models.tsv (default: those of Tables 2c and 2d)
+#   --seeds 'N N'   train with these seeds (default: 1 2 3)
+#   --jobs N        run so many trainings at once (default: one for each GPU, or for each core)
+#   --column C, --vectors FILE, --work DIR, --cpu   do what they do in run.sh
 #
-# Writes WORK/table.md, mean and standard deviation beside the published figures, and WORK/curves.png.
+# It writes WORK/table.md, with mean and standard deviation beside the published figures, and WORK/curves.png.
 # What is done is not done again.
 set -euo pipefail
 # shellcheck source=recipes/common.sh
@@ -39,10 +39,10 @@ mkdir -p "$work"
 gpus=$(python -c 'import torch; print(torch.cuda.device_count())')
 if [[ -z $jobs ]]; then
     jobs=$gpus
-    ((gpus)) || jobs=$(env -u OMP_NUM_THREADS nproc) # nproc heeds that variable
+    ((gpus)) || jobs=$(env -u OMP_NUM_THREADS nproc) # nproc would follow that variable
 fi
 
-# One line for each run; those of a treebank one after the other, so that it is complete early.
+# Prints a line for each run; the runs of a treebank follow each other, so that it is complete early.
 runs() {
     local treebank seed model
     for treebank in "${treebanks[@]}"; do
@@ -54,7 +54,7 @@ runs() {
     done
 }
 
-# Run number SLOT of those at once, on a GPU of its own where there are several.
+# Does one run, which has its own GPU, number SLOT, where there are several.
 one() { # GPUS TREEBANK MODEL SEED OPTION ...
     (($1 == 0)) || export CUDA_VISIBLE_DEVICES=$((SLOT % $1))
     "$here/run.sh" --treebank "$2" --model "$3" --seed "$4" "${@:5}" || exit 1
@@ -63,7 +63,7 @@ one() { # GPUS TREEBANK MODEL SEED OPTION ...
 export -f one
 export here work
 
-# The options of all runs follow the three words of each.
+# Adds the options, which are the same for all runs, to the three words of each run.
 with_options() {
     local words
     while mapfile -d '' -n 3 -t words && ((${#words[@]} == 3)); do
@@ -77,4 +77,4 @@ runs | with_options | xargs -0 -n "$count" -P "$jobs" --process-slot-var=SLOT \
     bash -c 'one "$@"' one || failed=yes
 python "$here/table.py" "$work/results" --models "$here/models.tsv" --published "$here/published.tsv" \
     --out "$work/table.md" --figure "$work/curves.png" --curves "$work/runs"
-[[ -z $failed ]] || { echo 'some runs failed: see above; the same command does what is left' >&2 && exit 1; }
+[[ -z $failed ]] || { echo 'some runs failed: see their messages above; the same command does what is left' >&2 && exit 1; }

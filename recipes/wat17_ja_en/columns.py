@@ -1,4 +1,7 @@
-"""ASPEC's columns -> two files: python columns.py train-1.txt train-2.txt --out raw/train"""
+"""Write the Japanese and the English column of ASPEC to two files.
+
+python columns.py train-1.txt train-2.txt --out raw/train
+"""
 
 import argparse
 
@@ -11,6 +14,7 @@ SEPARATOR = " ||| "
 
 
 def split(files: list[str], out: str) -> None:
+    """Write the last two columns of all files to OUT.ja and OUT.en."""
     with written_together([f"{out}.ja", f"{out}.en"]) as (japanese, english):
         for file in files:
             for number, line in enumerate(read_lines(file), start=1):
@@ -18,16 +22,19 @@ def split(files: list[str], out: str) -> None:
                 if len(columns) not in (4, 5):
                     raise InputError(
                         f"{file}:{number}: expected 4 or 5 columns separated by |||, found "
-                        f"{len(columns)}; is this ASPEC-JE?"
+                        f"{len(columns)}; give a file of ASPEC-JE"
                     )
                 japanese.write(columns[-2].strip() + "\n")
                 english.write(columns[-1].strip() + "\n")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+")
-    parser.add_argument("--out", required=True)
+    """Split the files that the command line names."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="+", help="read these files of ASPEC, one after the other")
+    parser.add_argument("--out", required=True, help="write OUT.ja and OUT.en")
     options = parser.parse_args()
     split(options.files, options.out)
 

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # read by experiment.sh
-# WAT17 Japanese-English: ASPEC (to be asked for at its makers), the first two sections of the training
-# data (2 M sentences), as Morishita et al. 2017; its development and test sets.
+# WAT17 Japanese-English has ASPEC, which its makers give on request: the first two sections of the training data (2 M
+# sentences), as in Morishita et al. 2017, and its development and test sets.
 #
-# published (BLEU of test): Yang et al. 2019, Table 2
+# These figures are published (BLEU of test; Yang et al. 2019, Table 2):
 #   Base 28.10, 2D-CSans 28.50; Big 28.41, 2D-CSans 28.73
 #
-# 8 GPUs x 4,096 tokens, 32,000 merges (of each language alone). Where the paper is silent, these are
-# the settings of Vaswani et al. 2017: updates, learning rate, warm-up, dropout, label smoothing,
-# checkpoints averaged, beam and length penalty (fairseq divides by length^0.6).
+# The paper has 8 GPUs x 4,096 tokens and 32,000 merges of each language alone. Settings that it does not give are those
+# of Vaswani et al. 2017: updates, learning rate, warm-up, dropout, label smoothing, number of averaged checkpoints,
+# beam and length penalty (fairseq divides by length^0.6).
 recipe=wat17_ja_en
 source=ja target=en
 valid=dev tests=(test)
@@ -17,7 +17,7 @@ batch_tokens=$((8 * 4096))
 warmup=4000 smoothing=0.1 beam=4 lenpen=0.6
 embeddings=--share-decoder-input-output-embed separator=@@
 prepare_options=(--separate --symbols 32000 --max-length 100 --max-ratio 3)
-kept=(2000000 10) # training sentences within the limits, percent more or less
+kept=(2000000 10) # the training sentences within the limits, give or take 10 percent
 score_options=()
 
 set_size() {
@@ -37,7 +37,7 @@ collect() {
     aspec test 1812 "$1/test/test.txt"
 }
 
-# The last two of the columns, separated by |||, are Japanese and English.
+# Writes the last two columns, which ||| separates: they are Japanese and English.
 aspec() { # NAME LINES-EACH FILE ...
     local file
     for file in "${@:3}"; do

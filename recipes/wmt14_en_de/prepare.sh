@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Corpus -> data for fairseq: recipes/wmt14_en_de/prepare.sh [OPTION ...] [-- OPTION OF posattn-prepare ...]
+# Turns a corpus into data for fairseq:
+#   recipes/wmt14_en_de/prepare.sh [OPTION ...] [-- OPTION OF posattn-prepare ...]
 #
-#   --from DIR    the corpus, as recipe.sh says (default: it is downloaded, where that may be)
-#   --work DIR    for all files (default: recipes/wmt14_en_de/work)
-#   --any-size    whatever the number of sentences
+#   --from DIR    read the corpus in DIR, as recipe.sh describes it (default: download it, where that is allowed)
+#   --work DIR    write all files to DIR (default: recipes/wmt14_en_de/work)
+#   --any-size    accept any number of sentences
 #   --dry-run     only show the commands
 #
-# e.g. -- --model-dir stanza_resources --workers 16; -- --download for the parser's model;
-# -- --executor slurm --partition cpu to parse on a cluster (posattn-prepare --help has all options)
+# Options of posattn-prepare follow after --, such as --model-dir stanza_resources --workers 16, --download
+# (fetches the parser's model), or --executor slurm --partition cpu (parses on a cluster).
 set -euo pipefail
 # shellcheck source=recipes/wmt14_en_de/recipe.sh
 . "$(dirname "${BASH_SOURCE[0]}")/recipe.sh"

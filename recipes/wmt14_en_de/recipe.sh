@@ -1,15 +1,14 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # read by experiment.sh
-# WMT14 English-German: 4.5 M sentences, development set newstest2013, test set newstest2014.
+# WMT14 English-German has 4.5 M sentences, the development set newstest2013 and the test set newstest2014.
 #
-# published (BLEU of newstest2014; all of them in models.tsv):
+# These figures are published (BLEU of newstest2014; models.tsv has all of them):
 #   Yang et al. 2019, Tables 1 and 2    Base 27.31, 1D-CSans 27.86, 2D-CSans 28.18; Big 28.58, 2D 28.74
 #   Wang et al. 2019, Table 2, Sec. 5.3 Base 27.31, structural 28.30; Big 28.58, structural 29.19
 #
-# Both papers have 8 GPUs x 4,096 tokens and 32,000 merges of both languages together. Where they are
-# silent, these are the settings of Vaswani et al. 2017: updates, learning rate (d^-0.5 w^-0.5 at its
-# peak), warm-up, dropout, label smoothing, checkpoints averaged, beam and length penalty (fairseq
-# divides by length^0.6).
+# Both papers train on 8 GPUs x 4,096 tokens, with 32,000 merges of both languages together. Settings that they do not
+# give are those of Vaswani et al. 2017: updates, learning rate (d^-0.5 w^-0.5 at its peak), warm-up, dropout, label
+# smoothing, number of averaged checkpoints, beam and length penalty (fairseq divides by length^0.6).
 recipe=wmt14_en_de
 source=en target=de
 valid=newstest2013 tests=(newstest2014)
@@ -18,7 +17,7 @@ batch_tokens=$((8 * 4096))
 warmup=4000 smoothing=0.1 beam=4 lenpen=0.6
 embeddings=--share-all-embeddings separator=@@
 prepare_options=(--tokenize moses --symbols 32000 --max-length 250 --max-ratio 3)
-kept=(4500000 5) # training sentences within the limits, percent more or less
+kept=(4500000 5) # the training sentences within the limits, give or take 5 percent
 score_options=()
 
 set_size() {
@@ -32,7 +31,7 @@ set_size() {
 . "$(dirname "${BASH_SOURCE[0]}")/../experiment.sh"
 sources_table=$here/sources.tsv
 
-# DIR holds train.en and train.de, or the archives of sources.tsv; the test sets, or sacrebleu gets them.
+# DIR has train.en and train.de, or the archives of sources.tsv. It may have the test sets; else sacrebleu fetches them.
 collect() {
     local language
     if holds "$1" train.en; then

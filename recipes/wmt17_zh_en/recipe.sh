@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # read by experiment.sh
-# WMT17 Chinese-English: News Commentary v12, the UN corpus and CWMT; development set newsdev2017, test
+# WMT17 Chinese-English has News Commentary v12, the UN corpus and CWMT, the development set newsdev2017 and the test
 # set newstest2017.
 #
-# published (BLEU of newstest2017): Yang et al. 2019, Table 2
+# These figures are published (BLEU of newstest2017; Yang et al. 2019, Table 2):
 #   Base 24.13, 2D-CSans 24.80; Big 24.56, 2D-CSans 25.01
 #
-# The paper trains on 20.62 M sentences of the 25.1 M and does not say which: here, those that pass the
-# limits of posattn-prepare. 8 GPUs x 4,096 tokens, 32,000 merges (of each language alone). Where it is
-# silent, these are the settings of Vaswani et al. 2017: updates, learning rate, warm-up, dropout, label
-# smoothing, checkpoints averaged, beam and length penalty (fairseq divides by length^0.6).
+# The paper trains on 20.62 M sentences of the 25.1 M and does not say which ones; here they are those that pass the
+# limits of posattn-prepare. It has 8 GPUs x 4,096 tokens and 32,000 merges of each language alone. Settings that it
+# does not give are those of Vaswani et al. 2017: updates, learning rate, warm-up, dropout, label smoothing, number of
+# averaged checkpoints, beam and length penalty (fairseq divides by length^0.6).
 recipe=wmt17_zh_en
 source=zh target=en
 valid=newsdev2017 tests=(newstest2017)
@@ -18,7 +18,7 @@ batch_tokens=$((8 * 4096))
 warmup=4000 smoothing=0.1 beam=4 lenpen=0.6
 embeddings=--share-decoder-input-output-embed separator=@@
 prepare_options=(--lang zh-hans --separate --symbols 32000 --shards 5 --max-length 100 --max-ratio 2.5)
-kept=(20620000 15) # training sentences within the limits, percent more or less
+kept=(20620000 15) # the training sentences within the limits, give or take 15 percent
 score_options=()
 
 set_size() {
@@ -32,7 +32,7 @@ set_size() {
 . "$(dirname "${BASH_SOURCE[0]}")/../experiment.sh"
 sources_table=$here/sources.tsv
 
-# DIR holds train.zh and train.en, or the archives of sources.tsv; the test sets, or sacrebleu gets them.
+# DIR has train.zh and train.en, or the archives of sources.tsv. It may have the test sets; else sacrebleu fetches them.
 collect() {
     if holds "$1" train.zh; then
         take_pair "$1" train train 25134743 25
@@ -58,7 +58,8 @@ collect_train() { # DIR
     join_train en "$raw"/cwmt/*/*_en.txt
 }
 
-join_train() { # LANGUAGE PART ...: the files of both languages sort alike
+# Joins the parts of one language; the file names of both languages have the same order.
+join_train() { # LANGUAGE PART ...
     do_or_show python "$checkout/recipes/corpora.py" join "$raw/train.$1" \
         "$raw/training/news-commentary-v12.zh-en.$1" "$raw"/*/UNv1.0.en-zh."$1" "${@:2}"
 }

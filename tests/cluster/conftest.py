@@ -1,4 +1,4 @@
-"""A Slurm and a Ray for each process of the tests; they start in a second, and in ten."""
+"""Start a Slurm and a Ray for each process of the tests; they take one second and ten."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def running_slurm(tmp_path_factory):
 
 @pytest.fixture
 def slurm(running_slurm):
-    """Without jobs, and with all of its nodes."""
+    """Give a Slurm that has no jobs and all of its nodes."""
     yield running_slurm
     running_slurm.tidy()
 

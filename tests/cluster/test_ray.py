@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from commands import ROOT
 from fairseq_posattn.text.parser_settings import ParserSettings
-from parse_toys import parse_here, toy_texts, unless_gone
+from support.commands import PATIENCE, ROOT
 from support.loopback import Loopback
+from support.parse_toys import parse_here, toy_texts
+from support.processes import unless_gone
 
 pytestmark = pytest.mark.long
 PROGRAM = ROOT / "preprocess/parse.py"
@@ -58,31 +59,31 @@ def tasks_at_work() -> set[int]:
 
 
 def test_a_process_that_is_killed(ray, tmp_path):
-    """Its shard is done by another one. Without --workers, all CPUs are at work."""
+    """Another process does its shard. Without --workers all CPUs are at work."""
     parse = Parse(tmp_path, 2 * LONG, LONG)
     command = ray.command(sys.executable, PROGRAM, *parse.options)
     process = subprocess.Popen(
         command, env=ray.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    end = time.monotonic() + 120
+    end = time.monotonic() + PATIENCE
     while len(tasks_at_work()) < 2:
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < end
         time.sleep(0.01)
     os.kill(tasks_at_work().pop(), signal.SIGKILL)
-    printed, _ = process.communicate(timeout=600)
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, printed
     assert f"{2 * LONG} lines, {2 * LONG} trees, checked" in printed
     parse.assert_result()
 
 
 def test_shards_that_fail(ray, tmp_path):
-    """The others are done, and the message of the first is told."""
+    """The other shards are done, and the message of the first one is shown."""
     parse = Parse(tmp_path, 60, 20)
     trees = parse.trees.read_text()
     parse.trees.write_text(trees.replace("\t0\troot", "\t99\troot", 1))
     result = ray.run(sys.executable, PROGRAM, *parse.options, "--workers", 1)
-    message = r"1 of 3 shards failed on Ray, among them 0: .*trees\.conllu:7: the head of word"
+    message = r"1 of 3 shards failed on Ray, among them 0: .*trees\.conllu:7: the parent of word"
     assert_error(result, message)
     assert not parse.out.exists()
     done = (tmp_path / "out.conllu.parts/done").glob("[0-9]*.json")
@@ -101,7 +102,7 @@ def test_what_no_node_can_do(ray, tmp_path, more):
 def test_an_address_where_nothing_is(ray, tmp_path, address):
     parse = Parse(tmp_path, 20, 20)
     command = ["env", f"RAY_ADDRESS={address}", sys.executable, PROGRAM, *parse.options]
-    assert_error(ray.run(*command), f"RAY_ADDRESS={address}: no Ray cluster there")
+    assert_error(ray.run(*command), f"RAY_ADDRESS={address}: no Ray cluster answers there")
 
 
 def test_without_a_cluster(ray, tmp_path):

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from commands import ROOT
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.text.parser_settings import ParserSettings
-from parse_toys import parse_here, toy_texts, unless_gone
+from support.commands import ROOT
+from support.parse_toys import parse_here, toy_texts
+from support.processes import unless_gone
 from support.slurm import Slurm
 
 pytestmark = pytest.mark.long
@@ -46,7 +47,7 @@ class Parse:
     def submit(self, *more, **kwargs) -> tuple[str, str]:
         """The numbers of the array and of the job that joins it."""
         printed = self.start(*more, **kwargs)
-        return re.search(r"by Slurm job (\d+), and joined by job (\d+)", printed).groups()
+        return re.search(r"Slurm job (\d+) parses .*, and job (\d+) joins them", printed).groups()
 
     def shards_done(self) -> list[int]:
         done = (self.parts / "done").glob("[0-9]*.json")
@@ -87,21 +88,21 @@ def test_array_and_join(stanza_models, slurm, tmp_path):
     program = [sys.executable, ROOT / "preprocess/parse.py", *options, "--out", out]
     command = [*program, "--executor", "slurm", "--memory-gb", 2, "--sbatch", "cpus-per-task=2"]
     printed = slurm.run(*command)
-    assert "submitted: 2 of 2 shards" in printed
-    assert f"logs: {out}.parts/logs/slurm_logs" in printed
+    assert "parses 2 of 2 shards" in printed
+    assert f"their logs are in {out}.parts/logs/slurm_logs" in printed
     slurm.wait_for_jobs()
     log = next(Path(f"{out}.parts/logs/slurm_logs").glob("*_1.out")).read_text()
     assert "export OMP_NUM_THREADS=2 SRUN_CPUS_PER_TASK=2 POSATTN_PARSER_THREADS=2" in log
     whole = (tmp_path / "local.conllu.zst").read_bytes()
     assert out.read_bytes() == whole
     written = out.stat().st_mtime_ns
-    note = f"{text.name}:22: 300 words, above --max-words: parsed in 2 parts"
+    note = "so it was parsed in 2 parts"
     printed = slurm.run(*command)
     assert note in printed
     assert "30 lines, 30 trees, checked" in printed
     assert not Path(f"{out}.parts").exists()
     printed = slurm.run(*command)
-    assert "parsed and checked before; notes on 1 lines are in" in printed
+    assert "parsed and checked before; " in printed and "has notes on 1 lines" in printed
     assert note not in printed
     assert not slurm.run("squeue", "-h")
     assert out.stat().st_mtime_ns == written
@@ -129,7 +130,7 @@ def test_tasks_that_were_cancelled_or_killed(slurm, tmp_path):
     assert f"2 of 4 tasks of Slurm job {array} failed; the last lines of their logs" in printed
     assert re.search(rf"^{array}_1\.out: .*CANCELLED AT", printed, re.M)
     assert re.search(rf"^{array}_2\.out: .*Killed", printed, re.M)
-    assert "submitted: 2 of 4 shards" in printed
+    assert "parses 2 of 4 shards" in printed
     slurm.wait_for_jobs()
     parse.assert_result()
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -140,7 +141,7 @@ def test_a_task_that_fails(parse):
     text = parse.trees.read_text()
     parse.trees.write_text(text.replace("\t0\troot", "\t99\troot", 1))
     printed = parse.start("--wait", check=False)
-    assert "error: 1 of 3 shards failed; the same command goes on with them" in printed
+    assert "error: 1 of 3 shards failed (see " in printed
     assert re.search(r"^\d+_0\.out: .*TreeError: .*trees\.conllu:", printed, re.M)
     assert not parse.out.exists()
     assert parse.shards_done() == [1, 2]
@@ -158,7 +159,7 @@ def test_a_joining_job_that_was_cancelled(parse):
 
 
 def test_the_joining_job_waits_for_a_run_that_is_at_work(parse):
-    """Which has only looked how far the jobs are."""
+    """That run has only looked how far the jobs are."""
     _, join = parse.submit("--sbatch", "begin=now+3")
     with locked(parse.out):
         log = parse.logs / f"{join}_0.out"
@@ -170,7 +171,7 @@ def test_the_joining_job_waits_for_a_run_that_is_at_work(parse):
 
 
 def test_joining_by_hand_without_all_shards(parse):
-    """No result, and the shards that are there are kept."""
+    """There is no result, and the shards that are there are kept."""
     parse.slurm.run("scontrol", "update", "nodename=n1,n2", "state=drain", "reason=test")
     array, _ = parse.submit()
     parse.slurm.run("scancel", array)
@@ -181,7 +182,7 @@ def test_joining_by_hand_without_all_shards(parse):
     parse.slurm.wait_for_jobs()
     assert parse.slurm.state(f"{join}_0") == "FAILED"
     log = (parse.logs / f"{join}_0.out").read_text()
-    assert "done/00000.conllu (and 2 more): missing" in log
+    assert "done/00000.conllu (and 2 more): the file is missing" in log
     assert not parse.out.exists()
 
 
@@ -196,7 +197,7 @@ def test_submitted_from_within_a_job(parse, allocation):
 
 
 def test_a_drained_node(parse):
-    """The other one does all."""
+    """The other node does all of the work."""
     parse.slurm.run("scontrol", "update", "nodename=n1", "state=drain", "reason=test")
     array, _ = parse.submit()
     parse.slurm.wait_for_jobs()
@@ -205,16 +206,16 @@ def test_a_drained_node(parse):
 
 
 def test_a_controller_that_does_not_answer(parse):
-    """What it has is not submitted again."""
+    """The jobs that it has are not submitted again."""
     slurm = parse.slurm
     array, join = parse.submit("--sbatch", "hold")
     slurm.stop_controller()
     printed = parse.start(check=False)
     slurm.run("slurmctld")
-    assert f"whether Slurm still has job {array} of an earlier run is unknown" in printed
+    assert f"it is unknown whether Slurm still has job {array} of an earlier run" in printed
     slurm.wait_until(lambda: "JobHeld" in slurm.run("squeue", "-h", check=False))
     printed = parse.start(check=False)
-    assert f"waiting or at work: {array} {join} " in printed
+    assert f"still has jobs of an earlier run: {array} {join} " in printed
     assert "0 of 3 shards are done" in printed
     assert len(slurm.run("squeue", "-h").splitlines()) == 2
 
@@ -249,7 +250,7 @@ def test_the_last_task_is_pre_empted_alone(slurm, tmp_path):
 
 
 def test_the_command_joins_before_the_joining_job(parse):
-    """Which it takes out of the queue, with the shards that it was to join."""
+    """It takes that job out of the queue, with the shards that the job was to join."""
     _, join = parse.submit()
     parse.slurm.run("scontrol", "hold", join)
     parse.slurm.wait_until(lambda: parse.shards_done() == [0, 1, 2])

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from commands import ROOT
-from raw_corpus import Corpus
+from support.commands import PATIENCE, ROOT
+from support.experiments import PREPARING, TINY, Experiment, copy_of, prepared, write_corpus
+from support.raw_corpus import Corpus, contents
 from support.slurm import Slurm
-from test_experiments import PREPARING, TINY, Experiment, copy_of, prepared, write_corpus
-from test_prepare import contents
 
 pytestmark = pytest.mark.long
 RECIPE = "multi30k_en_de"
@@ -31,7 +30,7 @@ def small(tmp_path_factory) -> Experiment:
 
 @pytest.fixture(scope="session")
 def unbroken(small, tmp_path_factory) -> dict[str, torch.Tensor]:
-    """The parameters of a training on this machine that nobody interrupts."""
+    """Return the parameters of a training on this machine that nobody interrupts."""
     experiment = copy_of(small, tmp_path_factory.mktemp("unbroken"))
     experiment.start("train", "sequence", "--cpu", "--updates", UPDATES, "--", *EXACT)
     return parameters(experiment)
@@ -64,12 +63,12 @@ class Job:
         return self
 
     def wait_until_it_trains(self) -> None:
-        """Until it has saved something, and goes on."""
+        """Wait until the job has saved something and goes on."""
         last = self.experiment.work / "runs/sequence.demo/checkpoint_last.pt"
         self.slurm.wait_until(last.exists)
 
     def goes_on(self) -> None:
-        """It waits in the queue again; let it run to its end."""
+        """Check that the job waits in the queue again, and let it run to its end."""
         self.slurm.begin_soon(self.number)
         assert self.slurm.state_at_the_end(self.number) == "COMPLETED", self.log.read_text()[-2000:]
         assert "Loaded checkpoint" in self.log.read_text()
@@ -105,7 +104,7 @@ def test_queued_again_before_the_time_is_up(slurm, small, tmp_path):
 
 
 def test_a_training_that_fails_is_not_queued_again(slurm, small, tmp_path):
-    """Neither after it was pre-empted once."""
+    """Neither is one that was pre-empted once."""
     job = Job(slurm, small, tmp_path / "job", "-p", "requeued", "-w", "n1").submit()
     job.wait_until_it_trains()
     slurm.take_nodes("-w", "n1")
@@ -160,13 +159,13 @@ def test_preparing_is_interrupted_while_it_waits(slurm, small, tmp_path):
     command += ["--memory-gb", 1]
     slurm.run("scontrol", "update", "nodename=n1,n2", "state=drain", "reason=test")
     killed = slurm.start_in_background(*command)
-    read_until(killed, "waiting for them; broken off, the same command waits again")
+    read_until(killed, "this command waits for them; if it is interrupted")
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
     again = slurm.start_in_background(*command)
-    read_until(again, "waiting for the jobs of an earlier run, which Slurm still has; 0 of 1 shard")
+    read_until(again, "this command waits for the Slurm jobs of an earlier run; 0 of 1 shard")
     slurm.run("scontrol", "update", "nodename=n1,n2", "state=resume")
-    printed, _ = again.communicate(timeout=600)
+    printed, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, printed
     assert printed.count("submitted: ") == 2  # for validation and test
     assert contents(work / "data") == contents(small.work / "data")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from commands import ROOT
-from parse_toys import unless_gone
+from support.commands import PATIENCE, ROOT
+from support.processes import unless_gone
 
 pytestmark = pytest.mark.long
 START = """
@@ -39,7 +39,7 @@ def daemons(folder: Path) -> list[int]:
 
 
 def test_nothing_is_left_when_the_tests_are_killed(slurm, tmp_path):
-    """Two at once do not meet."""
+    """Two clusters at once do not meet."""
     process = subprocess.Popen(
         [sys.executable, "-c", START, tmp_path],
         env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
@@ -50,7 +50,7 @@ def test_nothing_is_left_when_the_tests_are_killed(slurm, tmp_path):
     assert len(daemons(tmp_path)) >= 3
     process.send_signal(signal.SIGKILL)
     process.wait()
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while daemons(tmp_path):
         assert time.monotonic() < end
         time.sleep(0.1)

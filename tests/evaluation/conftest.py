@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the report."""
+"""These are the fixtures of the tests of the report."""
 
 import json
 
@@ -9,16 +9,16 @@ from fairseq_posattn.evaluation.report.systems import read_systems
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(*abouts):
+def write_results(tmp_path):
+    def write_results(*abouts):
         paths = [tmp_path / f"{k}.json" for k in range(len(abouts))]
         for path, about in zip(paths, abouts, strict=True):
             path.write_text(about if isinstance(about, str) else json.dumps(about))
         return paths
 
-    return write
+    return write_results
 
 
 @pytest.fixture
-def page(write):
-    return lambda *abouts, **options: report.page(read_systems(write(*abouts)), **options)
+def page(write_results):
+    return lambda *abouts, **options: report.page(read_systems(write_results(*abouts)), **options)

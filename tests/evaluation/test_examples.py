@@ -10,7 +10,6 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from commands import FULL_TREE, make_toy_data
 from fairseq_posattn.cli import examples as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation import attention_export as examples
@@ -19,7 +18,8 @@ from fairseq_posattn.evaluation.example_record import read_examples
 from fairseq_posattn.evaluation.report import report
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.trees.conllu import read_conllu
-from in_process import batch, generate, hypotheses_and_scores, train
+from support.commands import FULL_TREE, make_toy_data
+from support.in_process import batch, generate, hypotheses_and_scores, train
 
 NUMBERS = [17, 0, 5]
 KINDS = {
@@ -32,7 +32,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def models(toy_data, tmp_path_factory):
-    """A checkpoint of each kind."""
+    """Train a checkpoint of each kind of model."""
     folder = tmp_path_factory.mktemp("models")
     for kind, chosen in KINDS.items():
         options = [*chosen, "--max-update", "20", "--lr", "5e-3", "--disable-validation"]
@@ -52,6 +52,7 @@ def trees(conllu):
 
 def made(data, checkpoint, numbers=NUMBERS, **options):
     defaults = {"gen_subset": "test", "beam": 2, "lenpen": 1.0, "references": None, "trees": None}
+    defaults |= {"user_dir": None, "task": None, "cpu": True}
     chosen = {"data": str(data), "path": checkpoint, "sentences": numbers, **defaults, **options}
     return examples.examples(SimpleNamespace(**chosen))
 
@@ -86,7 +87,7 @@ def test_words_and_trees_of_the_data(found, trees, toy_data):
 
 
 def test_depths(found):
-    """Against climbing from each word, one by one."""
+    """They equal what climbing from each word, one by one, gives."""
     for example in found["tree"]:
         for word, depth in enumerate(example["depths"], start=1):
             steps = 0
@@ -105,7 +106,7 @@ def test_without_trees_words_from_pieces(found, trees, kind):
 
 @pytest.mark.parametrize("kind", ["tree", "plain", "convolved"])
 def test_attention_is_the_model_s(found, models, toy_data, kind):
-    """Of the sentence among others, without the padding."""
+    """The example has the attention of the sentence among others, without the padding."""
     (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(models[kind])], arg_overrides={"data": str(toy_data)}
     )
@@ -123,10 +124,10 @@ def test_attention_is_the_model_s(found, models, toy_data, kind):
 
 
 def test_attention_of_a_stock_model(found, models, toy_data):
-    """It is that of ours with the same parameters; and the encoder is left as it was."""
+    """It equals that of our model with the same parameters, and the encoder is left as it was."""
     ours = examples.load(models["plain"], str(toy_data))
     stock = examples.load(models["stock"], str(toy_data))
-    encoder, own = stock.models[0].encoder, ours.models[0].encoder
+    encoder, own = stock.model.encoder, ours.model.encoder
     own.load_state_dict(encoder.state_dict(), strict=False)
     for layer in own.layers:
         for mechanism in layer.self_attn.mechanisms.parameters():
@@ -134,8 +135,8 @@ def test_attention_of_a_stock_model(found, models, toy_data):
     stock.task.load_dataset("test")
     sample = batch(stock.task, "test", [17])
     before = encoder(sample["net_input"]["src_tokens"])["encoder_out"][0]
-    first = examples.attention(stock.models[0], sample)
-    second = examples.attention(ours.models[0], sample)
+    first = examples.attention(stock.model, sample)
+    second = examples.attention(ours.model, sample)
     np.testing.assert_allclose(first, second, atol=1e-5)
     after = encoder(sample["net_input"]["src_tokens"])["encoder_out"][0]
     torch.testing.assert_close(before, after)
@@ -218,7 +219,7 @@ def test_references_from_a_file(models, toy_data, tmp_path):
 
 @pytest.mark.parametrize("number", [-1, 60])
 def test_no_such_sentence(models, toy_data, number):
-    message = rf"test has 60 sentences, none of the number {number}; .* 0 to 59, as in S-59"
+    message = rf"test has 60 sentences, but none has the number {number}; .* 0 to 59, as in S-59"
     with pytest.raises(InputError, match=message):
         made(toy_data, models["plain"], [0, number])
 
@@ -228,17 +229,17 @@ def test_a_file_that_is_too_short(models, toy_data, conllu, tmp_path, option):
     path = tmp_path / "short"
     first = conllu.read_text().split("\n\n")[0]
     path.write_text(f"{first}\n" if option == "trees" else "one\n")
-    with pytest.raises(InputError, match="short has 1 sentences, none of the number 5"):
+    with pytest.raises(InputError, match="short has 1 sentences, but none has the number 5"):
         made(toy_data, models["plain"], [5], **{option: str(path)})
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("tree", r"conllu:\d+: the tree of sentence 5 is not that beside the data"),
+        ("tree", r"conllu:\d+: the tree of sentence 5 differs from the one beside the data"),
         (
             "stock",
-            r"conllu:\d+: sentence 5 is '.+' here and '.+' in the data; give the",
+            r"conllu:\d+: sentence 5 is '.+' here, but '.+' in the data; give the",
         ),
     ],
 )
@@ -249,18 +250,21 @@ def test_trees_of_other_sentences(models, toy_data, conllu, tmp_path, kind, mess
         made(toy_data, models[kind], [5], trees=str(path))
 
 
+@pytest.mark.long
 def test_data_of_another_vocabulary(models, tmp_path):
     make_toy_data(tmp_path / "other", train=60, dev=10, test=10)
-    with pytest.raises(InputError, match=r"checkpoint_last.pt: cannot be loaded with .*size misma"):
+    with pytest.raises(
+        InputError, match=r"checkpoint_last.pt: the checkpoint cannot be loaded with .*size misma"
+    ):
         made(tmp_path / "other/data", models["plain"], [0])
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--path", "nothing.pt"], "error: nothing.pt: no such checkpoint"),
+        (["--path", "nothing.pt"], "error: nothing.pt: there is no such checkpoint"),
         (["--gen-subset", "dev"], "error: Dataset not found: dev"),
-        (["DATA", "nowhere"], "nowhere: no such folder"),
+        (["DATA", "nowhere"], "nowhere: there is no such folder"),
     ],
 )
 def test_what_is_not_there(models, toy_data, monkeypatch, capsys, tmp_path, changes, message):
@@ -280,7 +284,7 @@ def test_what_is_not_there(models, toy_data, monkeypatch, capsys, tmp_path, chan
 
 
 def test_command(found, models, toy_data, monkeypatch, tmp_path):
-    """From another folder, with the data named from there."""
+    """It runs from another folder, with the data named from there."""
     monkeypatch.chdir(toy_data.parent)
     out = tmp_path / "examples.json"
     arguments = ["./data", "--path", str(models["tree"]), "--beam", "2", "--out", str(out)]

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-import in_process
-from commands import run
 from fairseq_posattn.cli import translations
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
@@ -15,16 +13,8 @@ from fairseq_posattn.evaluation.fairseq_logs.training_log import statistics_of, 
 from fairseq_posattn.evaluation.score_record import Decoding, Losses
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(name: str, *lines: str) -> str:
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return str(tmp_path / name)
-
-    return write
-
+from support import in_process
+from support.commands import run
 
 # training
 
@@ -38,7 +28,7 @@ def often(log_format: str, updates: int = 12) -> list:
 
 @pytest.fixture(scope="module")
 def trained(toy_data, tmp_path_factory):
-    """A checkpoint of four updates, and the logs of a training in both formats."""
+    """Return a folder with a training's logs in both formats and checkpoints every four updates."""
     folder = tmp_path_factory.mktemp("trained")
     for log_format in ("simple", "json"):
         log = in_process.train(toy_data, folder / log_format, *often(log_format)).output
@@ -69,7 +59,8 @@ def test_the_course_is_that_of_the_log(trained):
 
 
 def test_a_run_that_was_resumed(toy_data, trained, tmp_path):
-    """Broken off after update 8, resumed from 4: the course from 4 on is the later one."""
+    """It broke off after update 8 and was resumed from 4, so the course from 4 on is the later
+    one."""
     parts = []
     for updates, extra in ((4, ()), (8, ()), (12, ("--restore-file", "checkpoint_1_4.pt"))):
         options = [*often("simple", updates), "--lr", "1e-3", *extra]
@@ -139,13 +130,13 @@ def valid(update: int, loss: float, subset: str = "valid") -> str:
 )
 def test_curves(write, lines, points):
     names = "update", "train_loss", "valid_loss"
-    found = training([write("log", "num. model params: 1,000 (num. trained: 1)", *lines)])
+    found = training([write("log", ["num. model params: 1,000 (num. trained: 1)", *lines])])
     assert found.curve == [Losses(**dict(zip(names, point, strict=True))) for point in points]
     assert found.parameters == 1000
 
 
 def test_words_per_second_is_the_median(write):
-    log = write("log", inner(1, 9, 1), inner(2, 9, 100), inner(3, 9, 120))
+    log = write("log", [inner(1, 9, 1), inner(2, 9, 100), inner(3, 9, 120)])
     assert training([log]).words_per_second == 100
 
 
@@ -176,12 +167,14 @@ def test_other_lines(line):
     ],
 )
 def test_architectures(write, line, architecture):
-    assert training([write("log", line, inner(1, 9))]).architecture.startswith(architecture)
+    assert training([write("log", [line, inner(1, 9)])]).architecture.startswith(architecture)
 
 
 def test_no_log_of_a_training(write):
-    with pytest.raises(InputError, match=r"log: neither parameters nor losses .*fairseq-train"):
-        training([write("log", "text")])
+    with pytest.raises(
+        InputError, match=r"log: there are neither parameters nor losses; .*fairseq-train"
+    ):
+        training([write("log", ["text"])])
 
 
 # speed
@@ -193,14 +186,17 @@ def ended(sentences: str, tokens: str, seconds: float, *rates: float) -> str:
 
 
 def test_speed_of_a_run(write):
-    log = write("log", "H-0\t-1\ta", ended("3,003", "86,000", 12.3, 244.15, 6991.87))
+    log = write("log", ["H-0\t-1\ta", ended("3,003", "86,000", 12.3, 244.15, 6991.87)])
     assert speed([log]) == Decoding(
         sentences=3003, seconds=12.3, sentences_per_second=244.15, pieces_per_second=6991.87
     )
 
 
 def test_speed_of_shards_side_by_side(write):
-    logs = [write("a", ended("1,500", "40,000", 10.0)), write("b", ended("1,503", "46,000", 12.0))]
+    logs = [
+        write("a", [ended("1,500", "40,000", 10.0)]),
+        write("b", [ended("1,503", "46,000", 12.0)]),
+    ]
     assert speed(logs) == Decoding(
         sentences=3003,
         seconds=12.0,
@@ -212,18 +208,18 @@ def test_speed_of_shards_side_by_side(write):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], "log: has 0 lines 'Translated"),
-        ([ended("1", "1", 1.0)] * 2, "log: has 2 lines 'Translated"),
+        ([], "log: the log has 0 lines 'Translated"),
+        ([ended("1", "1", 1.0)] * 2, "log: the log has 2 lines 'Translated"),
     ],
 )
 def test_logs_without_one_speed(write, lines, message):
     with pytest.raises(InputError, match=message):
-        speed([write("log", *lines)])
+        speed([write("log", [*lines])])
 
 
 def test_shards_too_fast_to_tell(write):
     with pytest.raises(InputError, match=r"0\.0 seconds"):
-        speed([write(name, ended("1", "1", 0.0)) for name in ("a", "b")])
+        speed([write(name, [ended("1", "1", 0.0)]) for name in ("a", "b")])
 
 
 ODD_NUMBERS = ["01", "+1", "1_0", "٣", "-1", "", " 1", "9" * 4301]
@@ -237,8 +233,8 @@ def test_odd_numbers_of_a_speed(write, number):
         ended("1", "1", number),
         ended("1", "1", 1.0, number, 1.0),
     ):
-        with pytest.raises(InputError, match="log: has 0 lines 'Translated"):
-            speed([write("log", line)])
+        with pytest.raises(InputError, match="log: the log has 0 lines 'Translated"):
+            speed([write("log", [line])])
 
 
 @pytest.mark.parametrize("number", ["1_0", "٣", "9" * 30, "9" * 4301, "1.5.2", "[]", "{}", "null"])
@@ -252,15 +248,15 @@ def test_odd_numbers_of_a_training(write, number):
         f"Loaded checkpoint a/b.pt (epoch 1 @ {number} updates)",
         f"num. shared model params: {number} (num. trained: 1)",
     ):
-        found = training([write("log", *whole, line)])
+        found = training([write("log", [*whole, line])])
         assert found.parameters == 1000 and len(found.curve) == 1
-    found = training([write("log", *whole, valid(3, number))])
+    found = training([write("log", [*whole, valid(3, number)])])
     assert found.curve[0].valid_loss == 5.0
 
 
 def test_json_in_a_training_log_that_is_nested_too_deeply(write):
     deep = '{"a": ' * 100_000 + "1" + "}" * 100_000
-    assert training([write("log", valid(2, 5.0), f"x | valid | {deep}")]).curve
+    assert training([write("log", [valid(2, 5.0), f"x | valid | {deep}"])]).curve
 
 
 # outputs
@@ -271,37 +267,44 @@ def shard(data, checkpoint, number: int) -> str:
     return in_process.generate(data, checkpoint, *options).output
 
 
+@pytest.mark.long
 def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
     checkpoint = trained / "simple" / "checkpoint_last.pt"
-    whole = write("whole", in_process.generate(toy_data, checkpoint).output)
-    shards = [write(name, shard(toy_data, checkpoint, k)) for k, name in enumerate("ab")]
+    whole = write("whole", [in_process.generate(toy_data, checkpoint).output])
+    shards = [write(name, [shard(toy_data, checkpoint, k)]) for k, name in enumerate("ab")]
     assert texts.outputs(shards) == texts.outputs([whole])
     assert texts.outputs(shards, "S") == list(read_lines(toy_data.parent / "test.src"))
     assert speed([whole]).sentences == speed(shards).sentences == 60
-    with pytest.raises(InputError, match=r"H-\d+ is missing; a shard is missing"):
+    with pytest.raises(InputError, match=r"H-\d+ is missing; give all shards"):
         texts.outputs(shards[:1])
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["H-0\t-1\ta", "H-2\t-1\tc"], "log: H-1 is missing; a shard"),
+        (["H-0\t-1\ta", "H-2\t-1\tc"], "log: H-1 is missing; give all shards"),
         (["H-1\t-1\ta"], "log: H-0 is missing"),
         (["H-0\t-1\ta", "x", "H-0\t-2\tb"], "log:3: H-0 stands already in .*log:1; .*--nbest 1"),
-        (["H-0\t-1\ta", "H-1\t-0."], "log:2: not a line .* broken off"),
-        (["H-x\t-1\ta"], "log:1: not a line"),
-        (["text"], "log: no line H-0"),
-        (["H-0\tThe dog\t-0.5"], "log:1: not a line"),
-        *([[f"H-{number}\t-1\ta"], "log:1: not a line"] for number in ODD_NUMBERS),
+        (
+            ["H-0\t-1\ta", "H-1\t-0."],
+            "log:2: fairseq-generate writes no such line: .*; give a complete log",
+        ),
+        (["H-x\t-1\ta"], "log:1: fairseq-generate writes no such line"),
+        (["text"], "log: there is no line H-0"),
+        (["H-0\tThe dog\t-0.5"], "log:1: fairseq-generate writes no such line"),
+        *(
+            [[f"H-{number}\t-1\ta"], "log:1: fairseq-generate writes no such line"]
+            for number in ODD_NUMBERS
+        ),
     ],
 )
 def test_faults_of_outputs(write, lines, message):
     with pytest.raises(InputError, match=message):
-        texts.outputs([write("log", *lines)])
+        texts.outputs([write("log", [*lines])])
 
 
 def test_outputs_as_they_stand(write):
-    log = write("log", "H-1\t-1\ta\u2028b\tc", "D-1\t-1\tx", "H-0\t-1\t")
+    log = write("log", ["H-1\t-1\ta\u2028b\tc", "D-1\t-1\tx", "H-0\t-1\t"])
     assert texts.outputs([log]) == ["", "a\u2028b\tc"]
 
 
@@ -331,7 +334,7 @@ def command(monkeypatch, *arguments) -> None:
     ],
 )
 def test_command_without_choices(write, tmp_path, monkeypatch, options, text):
-    log = write("log", "S-0\tt@@ his", 'H-0\t-1\tD@@ as ist " gut " , &amp; .')
+    log = write("log", ["S-0\tt@@ his", 'H-0\t-1\tD@@ as ist " gut " , &amp; .'])
     out, sources = tmp_path / "out", tmp_path / "sources"
     command(monkeypatch, tmp_path, log, "--out", out, "--sources", sources, *options)
     assert out.read_text() == text + "\n"
@@ -339,16 +342,16 @@ def test_command_without_choices(write, tmp_path, monkeypatch, options, text):
 
 
 def test_chinese(write, tmp_path, monkeypatch):
-    log = write("log", "H-0\t-1\t我们 去 北@@ 京 。")
+    log = write("log", ["H-0\t-1\t我们 去 北@@ 京 。"])
     command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "zh")
     assert (tmp_path / "out").read_text() == "我们去北京。\n"
 
 
 def test_command_with_choices(write, tmp_path, monkeypatch):
-    write("segmenter", "#version: 0.2", "a s</w>", "i s</w>")
+    write("segmenter", ["#version: 0.2", "a s</w>", "i s</w>"])
     (tmp_path / "segmenter").touch()
     TextPipeline(TextConfig("en", "de", separator="//"), tmp_path).save(tmp_path)
-    log = write("log", 'H-0\t-1\tD// as ist " gut " , ja .')
+    log = write("log", ['H-0\t-1\tD// as ist " gut " , ja .'])
     command(monkeypatch, tmp_path, log, "--out", tmp_path / "out")
     assert (tmp_path / "out").read_text() == 'Das ist "gut", ja.\n'
     with pytest.raises(InputError, match=r"prepare\.json says how to detokenise"):
@@ -356,7 +359,7 @@ def test_command_with_choices(write, tmp_path, monkeypatch):
 
 
 def test_a_log_may_be_a_pipe(write, tmp_path):
-    log = write("log", "S-0\tt@@ his", "H-0\t-1\tD@@ as")
+    log = write("log", ["S-0\tt@@ his", "H-0\t-1\tD@@ as"])
     program = f"{sys.executable} -m fairseq_posattn.cli.translations {tmp_path} <(cat {log})"
     run("bash", "-c", f"{program} --out {tmp_path}/out --sources {tmp_path}/sources")
     assert (tmp_path / "out").read_text() == "Das\n"
@@ -364,12 +367,12 @@ def test_a_log_may_be_a_pipe(write, tmp_path):
 
 
 def test_nothing_is_written_of_half_a_run(write, tmp_path, monkeypatch):
-    log = write("log", "S-0\ta", "S-1\tb", "H-1\t-1\tb")
+    log = write("log", ["S-0\ta", "S-1\tb", "H-1\t-1\tb"])
     with pytest.raises(InputError):
         command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--sources", tmp_path / "s")
     assert not (tmp_path / "out").exists() and not (tmp_path / "s").exists()
 
 
 def test_no_such_folder(write, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match=r"none: no such folder"):
-        command(monkeypatch, tmp_path / "none", write("log"), "--out", tmp_path / "out")
+    with pytest.raises(InputError, match=r"none: there is no such folder"):
+        command(monkeypatch, tmp_path / "none", write("log", []), "--out", tmp_path / "out")

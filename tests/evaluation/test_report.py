@@ -1,4 +1,4 @@
-"""The report: what its page holds, and what it refuses."""
+"""Check what the page of the report holds, and what the report refuses."""
 
 import copy
 import json
@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 from itertools import combinations
 
 import pytest
-from scored_systems import BLEU, HOSTILE, both, scored
 
 from fairseq_posattn.cli import report as command
 from fairseq_posattn.errors import InputError
@@ -18,10 +17,11 @@ from fairseq_posattn.evaluation.report.figures import signed
 from fairseq_posattn.evaluation.report.systems import read_systems
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.drawing import depths
+from support.scored_systems import BLEU, HOSTILE, both, scored
 
 
 class Parsed(HTMLParser):
-    """Elements with their attributes, and the text of table rows."""
+    """This parser collects elements with their attributes, and the text of table rows."""
 
     def __init__(self, text):
         super().__init__()
@@ -88,7 +88,8 @@ def test_ids_are_unique_and_found(page):
 
 
 def test_scores_of_each_test_set(page):
-    """Aligned rows; the best is bold, of TER the lowest, and nothing where all are equal."""
+    """Rows are aligned; the best figure is bold, for TER the lowest, and none where all are
+    equal."""
     text = page(*both(), scored("sequence", "newstest2015", baseline=None))
     rows = [[cell.strip() for cell in row] for row in Parsed(text).rows]
     assert rows[0][:5] == ["system", "BLEU", "chrF2", "TER", "parameters"]
@@ -130,7 +131,7 @@ def test_hostile_text_is_text(page):
 
 
 def test_nothing_from_elsewhere(page):
-    """No address but the names of namespaces; the page itself forbids more."""
+    """The page has no address but the names of namespaces, and itself forbids more."""
     text = page(*both())
     assert set(re.findall(r"https?://[^\"\s]+", text)) <= {
         "http://www.w3.org/2000/svg",
@@ -140,9 +141,9 @@ def test_nothing_from_elsewhere(page):
     assert not [a for _, a in Parsed(text).elements if "src" in a]
 
 
-def test_a_look_for_each_system(write):
+def test_a_look_for_each_system(write_results):
     names = [f"system {k}" for k in range(12)]
-    systems = read_systems(write(*(scored(n, baseline="system 3") for n in names)))
+    systems = read_systems(write_results(*(scored(n, baseline="system 3") for n in names)))
     found = looks(systems)
     assert len(set(found.values())) == 12
     assert (found["system 3"].colour, found["system 3"].line) == ("#6b7280", "--")
@@ -183,7 +184,7 @@ PATH = re.compile(r"M([\d.]+) ([\d.]+)V[\d.]+Q[\d.]+ ([\d.]+) .*Q([\d.]+) [\d.]+
 
 
 def segments(parents, words):
-    """x of the start, height, x of the end of each arc as it is drawn."""
+    """Return x of the start, height and x of the end of each arc as it is drawn."""
     svg = tree_svg(words, parents, depths(parents), words)
     lines = re.findall(r'class="line" d="(M[^"]+Q[^"]+)"', svg)
     return [[float(number) for number in PATH.match(line).groups()] for line in lines]
@@ -191,7 +192,7 @@ def segments(parents, words):
 
 @pytest.mark.parametrize("kind", ["two", "chain", "flat", "both sides"])
 def test_drawn_arcs_do_not_cross(kind):
-    """Of projective trees: no upright of one arc cuts the top of another."""
+    """In projective trees no upright of an arc cuts the top of another."""
     parents = TREES[kind]
     words = [f"w{'o' * (k % 5)}rd" for k in range(len(parents))]
     found = segments(parents, words)
@@ -236,9 +237,9 @@ def damaged(**changes):
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ("{", "0.json: damaged .*posattn-score"),
+        ("{", "0.json: the file is damaged .*posattn-score"),
         ("[]", r"0.json: the whole is \[\], expected an object"),
-        (damaged(version=2), "0.json: of version 2, not 1"),
+        (damaged(version=2), "0.json: the file has version 2, not 1"),
         (damaged(version=None), "0.json: version is missing"),
         (damaged(scores=None), "0.json: scores is missing"),
         (damaged(scores__BLEU__score=None), "scores.BLEU.score is missing"),
@@ -250,22 +251,31 @@ def damaged(**changes):
         ),
         (damaged(baseline__ngrams=3), "baseline.ngrams is 3, expected a list"),
         (damaged(examples__0__words__1="\ud800"), r"examples\[0\].words\[1\] is .*, expected text"),
-        (damaged(examples__0__parents=[2, 3, 0]), r"examples\[0\]: 3 parents for 4 words"),
-        (damaged(examples__0__parents=[2, 1, 0, 3]), r"examples\[0\]: a cycle: 1 -> 2 -> 1"),
+        (
+            damaged(examples__0__parents=[2, 3, 0]),
+            r"examples\[0\]: there are 3 parents for 4 words",
+        ),
+        (damaged(examples__0__parents=[2, 1, 0, 3]), r"examples\[0\]: .* cycle: 1 -> 2 -> 1"),
         (damaged(examples__0__depths=[2, 1, 0, 2]), "depths are not those of the tree"),
-        (damaged(examples__0__attention__heads=4), "150 weights instead of 200"),
-        (damaged(examples__0__attention__keys=6), "attention of 2 x 3 x 5 x 6 for 5 pieces"),
+        (damaged(examples__0__attention__heads=4), "there are 150 weights instead of 200"),
+        (
+            damaged(examples__0__attention__keys=6),
+            "the attention is 2 x 3 x 5 x 6, but there are 5 pieces",
+        ),
         (damaged(examples__0__attention__weights="?"), "the weights are not base64"),
         (damaged(sentences=10**400), r"sentences is 1000.*\.\.\., expected a whole number"),
         (damaged(scores__BLEU__score=10**400), "scores.BLEU.score is 1000.*, expected a number"),
         (damaged(scores__BLEU__score=1e300), r"scores.BLEU.score is 1e\+300, expected a number"),
-        ('{"version": ' + "9" * 5000 + "}", "0.json: damaged .*posattn-score"),
-        ('{"version": ' + "[" * 100_000 + "]" * 100_000 + "}", "0.json: damaged .*recursion"),
+        ('{"version": ' + "9" * 5000 + "}", "0.json: the file is damaged .*posattn-score"),
+        (
+            '{"version": ' + "[" * 100_000 + "]" * 100_000 + "}",
+            "0.json: .* damaged .*recursion",
+        ),
     ],
 )
-def test_refused(write, about, message):
+def test_refused(write_results, about, message):
     with pytest.raises(InputError, match=message):
-        read_systems(write(about))
+        read_systems(write_results(about))
 
 
 def test_a_bom_and_keys_of_other_versions_do_no_harm(page):
@@ -284,13 +294,13 @@ def test_a_title_that_writes_backwards(page):
     assert "<title>a\\u202eb</title>" in page(scored(), title=visible("a\u202eb"))
 
 
-def test_one_system_twice(write):
-    with pytest.raises(InputError, match=r"1\.json: the system 'a' .* again, after .*0\.json"):
-        read_systems(write(scored("a"), scored("a")))
+def test_one_system_twice(write_results):
+    with pytest.raises(InputError, match=r"1\.json: the system 'a' .* stands already in .*0\.json"):
+        read_systems(write_results(scored("a"), scored("a")))
 
 
-def test_without_a_name_the_file_s(write):
-    assert [system.name for system in read_systems(write(scored("")))] == ["0"]
+def test_without_a_name_the_file_s(write_results):
+    assert [system.name for system in read_systems(write_results(scored("")))] == ["0"]
 
 
 def test_without_matplotlib(page, monkeypatch):
@@ -303,16 +313,16 @@ def test_without_matplotlib(page, monkeypatch):
     assert page(without(scored(baseline=None), "buckets", "speed", "training"))
 
 
-def test_command(write, tmp_path, monkeypatch, capsys):
-    paths = [str(path) for path in write(*both())]
+def test_command(write_results, tmp_path, monkeypatch, capsys):
+    paths = [str(path) for path in write_results(*both())]
     arguments = ["report", *paths, "--out", str(tmp_path / "r.html"), "--title", "A & B"]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit) as ended:
         command.command()
     assert ended.value.code == 0
     assert "<title>A &amp; B</title>" in (tmp_path / "r.html").read_text(encoding="utf-8")
-    write("{")
+    write_results("{")
     with pytest.raises(SystemExit) as ended:
         command.command()
     assert ended.value.code == 1
-    assert capsys.readouterr().err.startswith(f"error: {paths[0]}: damaged")
+    assert capsys.readouterr().err.startswith(f"error: {paths[0]}: the file is damaged")

@@ -5,10 +5,10 @@ import shutil
 from itertools import pairwise
 
 import pytest
-from scored_systems import HOSTILE, both, example, scored, spread
 
 from fairseq_posattn.evaluation.report import report
 from fairseq_posattn.evaluation.report.systems import read_systems
+from support.scored_systems import HOSTILE, both, example, scored, spread
 
 pytestmark = pytest.mark.long
 
@@ -52,7 +52,7 @@ class Shown:
         return self.page.locator(f"#choose-{name} option").all_inner_texts()
 
     def weight(self, query, key):
-        """What the tooltip says."""
+        """Return what the tooltip says."""
         cell = self.page.locator(f"[data-query='{query}'][data-key='{key}']")
         cell.hover()
         return self.page.inner_text("#tooltip")
@@ -82,7 +82,7 @@ def shown(browser, page, tmp_path):
 
 @pytest.mark.parametrize("medium", ["screen", "print"])
 def test_every_figure_is_seen(shown, medium):
-    """And none is wider than the page."""
+    """No figure is wider than the page."""
     long = scored("long")
     long["examples"].insert(0, example(0, [f"words{k}" for k in range(30)], [0, *range(1, 30)]))
     seen = shown(long, *both())
@@ -202,7 +202,7 @@ def test_print_shows_what_was_chosen(shown, tmp_path):
 
 
 def test_labels_of_long_sentences(shown):
-    """Of 60 pieces: no label of the map lies on its neighbour."""
+    """With 60 pieces no label of the map lies on its neighbour."""
     about = scored()
     about["examples"] = [example(0, [f"word{k}" for k in range(59)], None)]
     seen = shown(about)
@@ -219,14 +219,14 @@ HIDDEN = "dog\u202egod\u2066\u200b\u061c\u200e\x1b"
 SEEN = "dog\\u202egod\\u2066\\u200b\\u061c\\u200e\\x1b"
 
 
-def test_what_cannot_be_seen_is_shown_as_an_escape(browser, write, tmp_path):
+def test_what_cannot_be_seen_is_shown_as_an_escape(browser, write_results, tmp_path):
     """In names, tables, trees, texts, maps, lists: no character changes the order of others."""
     about = scored(f"system {HIDDEN}", test=f"test {HIDDEN}", baseline=f"base {HIDDEN}")
     about["source"] = HIDDEN
     about["scores"][f"metric {HIDDEN}"] = {"score": 1.0, "signature": f"signature {HIDDEN}"}
     shown = example(0, ["a", HIDDEN], [2, 0], [f"relation {HIDDEN}", "root"])
     about["examples"] = [{**shown, "translation": f"to {HIDDEN}", "reference": f"as {HIDDEN}"}]
-    text = report.page(read_systems(write(about)), "title")
+    text = report.page(read_systems(write_results(about)), "title")
     seen = Shown(browser, tmp_path / "report.html", text)
     body = seen.page.evaluate("document.documentElement.textContent")
     for char in HIDDEN.replace("dog", "").replace("god", ""):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from commands import run as run_program
 from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.command_line import describe
+from support.commands import run as run_program
 
 SENTENCES = [
     "Der Hund bellt, weil die Bus-Linie 10 nicht fährt.",
@@ -34,17 +34,8 @@ def noisy(lines, share: float, seed: int) -> list[str]:
 
 
 @pytest.fixture
-def write(tmp_path):
-    def write(name: str, lines) -> str:
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return str(tmp_path / name)
-
-    return write
-
-
-@pytest.fixture
 def files(write):
-    """Hypotheses, references, and another system's hypotheses."""
+    """Write hypotheses, two sets of references, and another system's hypotheses."""
     texts = {
         "hyp": noisy(SENTENCES, 0.1, 1),
         "ref": SENTENCES,
@@ -56,7 +47,7 @@ def files(write):
 
 @pytest.fixture
 def scored(monkeypatch, tmp_path):
-    """The JSON of a command line, and what it printed."""
+    """Return a function that runs a command line and returns the JSON that it writes."""
 
     def scored(*arguments) -> dict:
         out = tmp_path / "out.json"
@@ -130,7 +121,7 @@ EXAMPLE = {
 
 
 def conllu(depths) -> list[str]:
-    """Chains of words."""
+    """Return trees that are chains of words."""
     lines = []
     for depth in depths:
         lines += [f"{k}\tw\t_\t_\t_\t_\t{k - 1}\t_\t_\t_" for k in range(1, depth + 2)] + [""]
@@ -202,7 +193,10 @@ def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        ({**EXAMPLE, "words": ["a", "b"], "parents": [0]}, r"examples\[0\]: 1 parents for 2 words"),
+        (
+            {**EXAMPLE, "words": ["a", "b"], "parents": [0]},
+            r"examples\[0\]: there are 1 parents for 2 words",
+        ),
         ({"number": 1}, r"examples\[0\].words is missing"),
         (
             {**EXAMPLE, "number": 10**400},
@@ -308,11 +302,11 @@ def test_sgm_source_gives_the_order(files, write, scored):
         ("--pieces", [], "hyp has 18, .*other has 0"),
         ("--trees", conllu([1, 1]), "hyp has 18 lines, but .*other has 2 sentences"),
         ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*cut off"),
-        ("--generate-log", ["x"], "other: has 0 lines 'Translated"),
-        ("--train-log", ["x"], "other: neither parameters nor losses"),
-        ("--examples", ["x"], "other: damaged .*posattn-examples"),
-        ("--examples", ["3"], "other: no list of examples"),
-        ("--sgm-source", ["x"], "--sgm-source gives the order of --sgm"),
+        ("--generate-log", ["x"], "other: the log has 0 lines 'Translated"),
+        ("--train-log", ["x"], "other: there are neither parameters nor losses"),
+        ("--examples", ["x"], "other: the file is damaged .*posattn-examples"),
+        ("--examples", ["3"], "other: there is no list of examples"),
+        ("--sgm-source", ["x"], "--sgm-source orders the segments of --sgm"),
     ],
 )
 def test_faults(files, write, scored, tmp_path, option, content, message):
@@ -330,7 +324,7 @@ def test_other_numbers_of_references(files, write, scored):
 
 
 def test_nothing_to_score(write, scored):
-    with pytest.raises(InputError, match="none: empty"):
+    with pytest.raises(InputError, match="none: the file is empty"):
         scored(write("none", []), "--references", write("ref", []))
 
 

@@ -1,19 +1,25 @@
 """The page on the JSON of a scored system is what its dataclasses say."""
 
+import runpy
 from dataclasses import fields
 
-from scored_systems import scored
-
-from commands import ROOT
 from fairseq_posattn.evaluation.score_document import document
 from fairseq_posattn.evaluation.score_record import ScoredSystem
 from fairseq_posattn.io.record_tables import records_in
 from fairseq_posattn.io.records import HELP, as_document, as_record
+from support.commands import ROOT
+from support.scored_systems import scored
 
 
 def test_the_page_is_up_to_date():
-    """The remedy: python -m fairseq_posattn.evaluation.score_document > docs/score_json.md."""
+    """The remedy is: python -m fairseq_posattn.evaluation.score_document > docs/score_json.md."""
     assert (ROOT / "docs/score_json.md").read_text(encoding="utf-8") == document()
+
+
+def test_the_program_prints_the_page(capsys):
+    path = ROOT / "fairseq_posattn/evaluation/score_document.py"
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out == document()
 
 
 def test_every_key_is_explained():

@@ -45,7 +45,7 @@ def ngrams_of(line: str, n: int) -> Counter:
 
 
 def counted(hypotheses, references, n: int) -> tuple[int, int]:
-    """Clipped matches and all n-grams of the hypotheses."""
+    """Count the clipped matches and all n-grams of the hypotheses."""
     correct = total = 0
     for k, line in enumerate(hypotheses):
         for ngram, count in ngrams_of(line, n).items():

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from commands import run
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics.segments import Key
 from fairseq_posattn.evaluation.metrics.sgm import aligned, read_set, read_sets
+from support.commands import run
 
 
 def document(body: str, attributes: str = 'docid="d"') -> str:
@@ -16,15 +16,6 @@ def document(body: str, attributes: str = 'docid="d"') -> str:
 
 def numbered(*texts: str) -> str:
     return "\n".join(f'<seg id="{k}">{text}</seg>' for k, text in enumerate(texts, start=1))
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(text: str, name: str = "a.sgm") -> str:
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return str(tmp_path / name)
-
-    return write
 
 
 @pytest.mark.parametrize(
@@ -52,27 +43,31 @@ def write(tmp_path):
     ],
 )
 def test_a_segment(write, segment, text):
-    assert read_set(write(document(segment))).texts == {Key("d", "1"): text}
+    assert read_set(write("a.sgm", document(segment))).texts == {Key("d", "1"): text}
 
 
 @pytest.mark.parametrize("kind", ["srcset", "refset", "tstset", "REFSET"])
 def test_kinds_of_sets_and_prologues(write, kind):
     prologue = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE mteval SYSTEM "m.dtd">\n<mteval>'
     body = document(numbered("one", "two")).replace("refset", kind)
-    assert list(read_set(write(f"{prologue}{body}</mteval>")).texts.values()) == ["one", "two"]
+    assert list(read_set(write("a.sgm", f"{prologue}{body}</mteval>")).texts.values()) == [
+        "one",
+        "two",
+    ]
 
 
 def test_without_a_set(write):
-    path = write('<DOC docid="d" sysid="s"><seg id="1">one</seg></DOC>')
+    path = write("a.sgm", '<DOC docid="d" sysid="s"><seg id="1">one</seg></DOC>')
     assert read_set(path).name == "s"
 
 
 def test_several_sets_in_a_file(write):
     path = write(
+        "a.sgm",
         document(numbered("a one", "a two"), 'docid="d" sysid="A"')
         + document(numbered("b one", "b two"), 'sysid=B docid="d"')
         + document(numbered("c one", "c two")).replace("<refset>", '<refset refid="C">')
-        + document(numbered("d one", "d two"), 'docid="d" refid="D"')
+        + document(numbered("d one", "d two"), 'docid="d" refid="D"'),
     )
     sets = read_sets(path)
     assert [one.name for one in sets] == ["A", "B", "C", "D"]
@@ -80,48 +75,53 @@ def test_several_sets_in_a_file(write):
     assert list(read_set(path, "B").texts.values()) == ["b one", "b two"]
     with pytest.raises(InputError, match=r"several sets \('A', 'B', 'C', 'D'\).*--set"):
         read_set(path)
-    with pytest.raises(InputError, match="no set 'E'; it has 'A'"):
+    with pytest.raises(InputError, match="no set 'E'; choose one of 'A'"):
         read_set(path, "E")
 
 
 def test_the_source_gives_the_order(write):
     first, second = 'docid="1"', 'docid="2"'
-    source = write(document(numbered("s1"), second) + document(numbered("s2"), first), "src.sgm")
-    reference = write(document(numbered("r1"), first) + document(numbered("r2"), second))
+    source = write("src.sgm", document(numbered("s1"), second) + document(numbered("s2"), first))
+    reference = write("a.sgm", document(numbered("r1"), first) + document(numbered("r2"), second))
     assert aligned(read_sets(reference), read_set(source)) == [["r2", "r1"]]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("plain\n", "a.sgm: no <seg> found; .*--references"),
-        ("", "a.sgm: no <seg> found"),
-        (document(""), "a.sgm: no <seg> found"),
-        (document("<seg>x</seg>"), "a.sgm:3: <seg> without id in document d; number"),
-        (document(numbered("x"), 'sysid="s"'), "a.sgm:2: <doc> without docid; give"),
-        ('<seg id="1">x</seg>', "a.sgm:1: <seg> outside a <doc>"),
+        ("plain\n", "a.sgm: there is no <seg>; .*--references"),
+        ("", "a.sgm: there is no <seg>"),
+        (document(""), "a.sgm: there is no <seg>"),
+        (document("<seg>x</seg>"), "a.sgm:3: a <seg> has no id in document d; number"),
+        (document(numbered("x"), 'sysid="s"'), "a.sgm:2: this <doc> has no docid; give"),
+        ('<seg id="1">x</seg>', "a.sgm:1: this <seg> is outside a <doc>"),
         (document('<seg id="1">x</seg>\n<seg id="1">y</seg>'), "a.sgm:4: segment 1 .* in line 3"),
         (document(numbered("x")) * 2, "a.sgm:8: segment 1 of document d .* in line 3; .*sysid"),
-        (document('<seg id="1">x\n<seg id="2">y</seg>'), "a.sgm:4: <seg> within segment 1"),
-        (document('<seg id="1">x<y</seg>') + document("<p>", "docid=e"), "within segment 1 .*&lt;"),
-        (document('<seg id="1">x'), "a.sgm:4: </doc> within segment 1 .* line 3; .*</seg>"),
-        ('<doc docid="d">\n<seg id="1">x', "the end of the file within segment 1"),
+        (document('<seg id="1">x\n<seg id="2">y</seg>'), "a.sgm:4: <seg> stands within segment 1"),
+        (
+            document('<seg id="1">x<y</seg>') + document("<p>", "docid=e"),
+            "stands within segment 1 .*&lt;",
+        ),
+        (document('<seg id="1">x'), "a.sgm:4: </doc> stands within segment 1 .* line 3; .*</seg>"),
+        ('<doc docid="d">\n<seg id="1">x', "the end of the file stands within segment 1"),
         (document(numbered("x&#" + "9" * 5000 + ";")), "a.sgm:3: .*; mend the markup here"),
         ("<![x y[<seg>", "a.sgm:1: .*; mend the markup here"),
     ],
 )
 def test_faults(write, text, message):
     with pytest.raises(InputError, match=message):
-        read_sets(write(text))
+        read_sets(write("a.sgm", text))
 
 
 def test_a_bom(write):
-    assert read_set(write("\ufeff" + document(numbered("x")))).texts == {Key("d", "1"): "x"}
+    assert read_set(write("a.sgm", "\ufeff" + document(numbered("x")))).texts == {
+        Key("d", "1"): "x"
+    }
 
 
 def test_not_utf8(tmp_path):
     (tmp_path / "a.sgm").write_bytes(document(numbered("\xe4")).encode("latin-1"))
-    with pytest.raises(InputError, match=r"a\.sgm:3: not UTF-8"):
+    with pytest.raises(InputError, match=r"a\.sgm:3: the line is not UTF-8"):
         read_sets(tmp_path / "a.sgm")
 
 
@@ -134,7 +134,7 @@ def test_not_utf8(tmp_path):
 )
 def test_sets_need_the_same_segments(write, one, two, message):
     sets = [
-        read_set(write(document(numbered(*texts)), name))
+        read_set(write(name, document(numbered(*texts))))
         for texts, name in ((one, "a.sgm"), (two, "b.sgm"))
     ]
     with pytest.raises(InputError, match=message):
@@ -142,11 +142,11 @@ def test_sets_need_the_same_segments(write, one, two, message):
 
 
 def test_command(write, tmp_path):
-    path = write(document(numbered("one", "two &amp;\nthree"), 'docid="d" sysid="A"'))
+    path = write("a.sgm", document(numbered("one", "two &amp;\nthree"), 'docid="d" sysid="A"'))
     command = sys.executable, "-m", "fairseq_posattn.cli.sgm", path, "--out"
     run(*command, tmp_path / "text", "--set", "A")
     assert (tmp_path / "text").read_text() == "one\ntwo & three\n"
-    other = write(document('<seg id="2">zwei</seg><seg id="1">eins</seg>'), "source.sgm")
+    other = write("source.sgm", document('<seg id="2">zwei</seg><seg id="1">eins</seg>'))
     run(*command, tmp_path / "text", "--first", "--like", other)
     assert (tmp_path / "text").read_text() == "two & three\none\n"
     failed = run(*command, tmp_path / "none", "--set", "B", check=False)

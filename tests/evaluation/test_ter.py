@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from commands import run
 from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
 from fairseq_posattn.evaluation.metrics.significance import Samples, compared
+from support.commands import run
 
 BY_CHARACTERS = "|norm:yes|punct:yes|asian:yes|"
 BY_WORDS = "|norm:no|punct:yes|asian:no|"
@@ -27,13 +27,13 @@ JAPANESE = {  # of kana, sacrebleu leaves what stands together in one piece
 
 
 def tokens(line: str) -> tuple[str, ...]:
-    """Ideographs and punctuation alone, everything else in one piece."""
+    """Split ideographs and punctuation from each other, and leave everything else in one piece."""
     return tuple(re.findall("[一-鿿。、，]|[^一-鿿。、， ]+", line.lower()))
 
 
 @cache
 def edits(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """Insertions, deletions, substitutions."""
+    """Count insertions, deletions and substitutions."""
     if not one or not other:
         return len(one) + len(other)
     changed = edits(one[1:], other[1:]) + (one[0] != other[0])
@@ -41,7 +41,7 @@ def edits(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 
 def shifted(words: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """With any one block moved to any other place."""
+    """Yield the words with any one block moved to any other place."""
     found = []
     for first in range(len(words)):
         for last in range(first + 1, len(words) + 1):
@@ -51,7 +51,7 @@ def shifted(words: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def slow_ter(pairs: dict[str, str]) -> float:
-    """With one shift in a sentence at most."""
+    """Compute TER with at most one shift in a sentence."""
     total = length = 0
     for hypothesis, reference in pairs.items():
         ours, theirs = tokens(hypothesis), tokens(reference)

@@ -1,4 +1,4 @@
-"""Binary data of translation: fairseq's files, the trees beside them, the dictionaries."""
+"""These inputs are binary data of translation: fairseq's files, trees beside them, dictionaries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "data/train.de-en"
 
 @cache
 def configuration():
-    from in_process import configured
+    from support.in_process import configured
 
     return configured(Path("unused"), "-s", "de", "-t", "en", "--num-workers", "0").task
 

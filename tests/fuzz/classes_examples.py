@@ -9,7 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
-from .corpora import TARGET, WORDS, conllu, copy_binarised, write_lines
+from support.files import write
+
+from .corpora import TARGET, WORDS, conllu, copy_binarised
 from .mutations import COLUMNS, LINES
 from .registry import add
 from .runner import Command, InputClass
@@ -17,7 +19,7 @@ from .runner import Command, InputClass
 
 @cache
 def _model() -> TemporaryDirectory:
-    from in_process import train
+    from support.in_process import train
 
     folder = TemporaryDirectory(prefix="fuzz-model-")
     copy_binarised(Path(folder.name))
@@ -37,7 +39,7 @@ def _loaded():
 
 
 def build(folder: Path) -> None:
-    write_lines(folder / "references", TARGET)
+    write(folder / "references", TARGET)
     trees = "".join(conllu(line.split()) for line in WORDS)
     (folder / "trees.conllu").write_text(trees, encoding="utf-8")
 

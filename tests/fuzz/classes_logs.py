@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from support.files import write
+
 from .mutations import COLUMNS, JSON
 from .registry import add, program
 from .runner import Command, InputClass
@@ -53,11 +55,6 @@ BY_JSON = """\
 2026-01-02 03:04:10 | INFO | train | {"epoch": 1, "train_loss": "6.5", "train_wps": "1200", \
 "train_num_updates": "6"}
 """
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 # fairseq-generate

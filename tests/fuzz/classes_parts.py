@@ -14,7 +14,7 @@ PARTS = "out.conllu.parts"
 
 
 def shards_done_here(work, *rest) -> bool:
-    """In place of the executors: here, one shard after the other."""
+    """Do one shard after the other in this process, in place of the executors."""
     from fairseq_posattn.parsing.worker import do_shard
 
     for k in work.pending():

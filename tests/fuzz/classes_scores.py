@@ -86,7 +86,7 @@ def sgm(folder: Path) -> None:
 
 
 def another_tag(data: bytes, random: random.Random) -> bytes:
-    """Another piece of markup in the place of one."""
+    """Put another piece of markup in the place of one."""
     found = [match.span() for match in re.finditer(rb"<[^>]*>|&[^;]*;", data)]
     begin, end = random.choice(found) if found else (0, 0)
     tags = ["<seg", "</seg>", "<doc>", "<![", "<![CDATA[", "]]>", "<!--", "<!x", "<?", "</>", "<>"]

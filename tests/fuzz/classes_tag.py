@@ -1,4 +1,4 @@
-"""posattn-tag: text and CoNLL-U, tagged by a small trained model."""
+"""posattn-tag tags text and CoNLL-U with a small trained model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from support.files import write
+
 from .classes_tagging import build_data
-from .corpora import WORDS, conllu, write_lines
+from .corpora import WORDS, conllu
 from .mutations import COLUMNS, LINES
 from .registry import add
 from .runner import Command, InputClass
@@ -18,7 +20,7 @@ from .runner import Command, InputClass
 
 @cache
 def _model() -> TemporaryDirectory:
-    from in_process import call
+    from support.in_process import call
 
     folder = TemporaryDirectory(prefix="fuzz-tagger-")
     build_data(Path(folder.name))
@@ -34,7 +36,7 @@ def _model() -> TemporaryDirectory:
 def build(folder: Path) -> None:
     shutil.copy(Path(_model().name) / "model/checkpoint_last.pt", folder / "model.pt")
     shutil.copytree(Path(_model().name) / "data", folder / "data")
-    write_lines(folder / "text", WORDS)
+    write(folder / "text", WORDS)
     sentences = "".join(conllu(line.split(), tags=False) for line in WORDS if line)
     (folder / "text.conllu").write_text(sentences, encoding="utf-8")
 

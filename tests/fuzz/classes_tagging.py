@@ -1,4 +1,4 @@
-"""The tagger's inputs: tagged sentences, its data directory, word vectors."""
+"""These inputs are the tagger's: tagged sentences, its data directory, word vectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH = 4
 
 
 def write_tagged(folder: Path) -> None:
-    """tagged.conllu, and the same in two columns."""
+    """Write tagged.conllu, and the same in two columns as tagged.columns."""
     sentences = [line.split() for line in WORDS if line]
     text = "".join(map(conllu, sentences))
     (folder / "tagged.conllu").write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""The recipe of the taggers: logs of a run, results, published tables, learning curves."""
+"""These inputs are of the taggers' recipe: logs of a run, results, published tables, curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small corpora that several classes damage: text, trees, merges, binary data."""
+"""This module makes small corpora that several classes damage: text, trees, merges, binary data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from support.files import write
 
 from .registry import program
 from .runner import Command, run
@@ -50,18 +52,14 @@ def conllu(words: list[str], tags: bool = True) -> str:
     return "\n".join(rows) + "\n\n"
 
 
-def write_lines(path: Path, lines: list[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
 def write_text(folder: Path, prefix: str = "train") -> None:
-    """PREFIX.de, PREFIX.en, PREFIX.conllu, PREFIX.words, PREFIX.parents."""
+    """Write PREFIX.de, PREFIX.en, PREFIX.conllu, PREFIX.words and PREFIX.parents."""
     sentences = [line.split() for line in WORDS]
-    write_lines(folder / f"{prefix}.de", WORDS)
-    write_lines(folder / f"{prefix}.en", TARGET)
-    write_lines(folder / f"{prefix}.words", WORDS)
+    write(folder / f"{prefix}.de", WORDS)
+    write(folder / f"{prefix}.en", TARGET)
+    write(folder / f"{prefix}.words", WORDS)
     parents = [" ".join(map(str, parents_of(words))) for words in sentences]
-    write_lines(folder / f"{prefix}.parents", parents)
+    write(folder / f"{prefix}.parents", parents)
     text = "".join(conllu(words) for words in sentences)
     (folder / f"{prefix}.conllu").write_text(text, encoding="utf-8")
 
@@ -73,7 +71,7 @@ def must_pass(command: Command) -> None:
 
 
 def learn_merges(folder: Path) -> None:
-    """codes, of the text of `write_text`."""
+    """Learn merges from the text of `write_text` and write them to the file codes."""
     texts = [folder / "train.de", folder / "train.en"]
     options = ["learn", *texts, "--codes", folder / "codes", "--symbols", 30]
     must_pass(Command(program("segment"), options))

@@ -1,4 +1,4 @@
-"""Ways to damage a file: functions (bytes, random generator) -> bytes.
+"""These functions, (bytes, random generator) -> bytes, are ways to damage a file.
 
 `BYTES` suit every file, `LINES` text, `COLUMNS` text with numbers, `JSON` documents, `OFFSETS`
 binary files of whole numbers.
@@ -174,7 +174,7 @@ def remove_a_column(lines, k, random):
 
 
 def odd_number(data: bytes, random: Random) -> bytes:
-    """Another spelling in the place of a number."""
+    """Put another spelling in the place of a number."""
     found = [match.span() for match in re.finditer(rb"-?\d+(\.\d+)?", data)]
     begin, end = random.choice(found) if found else (0, 0)
     return data[:begin] + random.choice(NUMBERS).encode() + data[end:]
@@ -214,7 +214,7 @@ MARK = "\ue000"  # stands where the value goes in: most cannot be written by the
 
 
 def places_in(document) -> list[tuple]:
-    """(container, key) of every value in a document."""
+    """Return (container, key) of every value in a document."""
     if not isinstance(document, dict | list):
         return []
     items = list(document.items()) if isinstance(document, dict) else list(enumerate(document))

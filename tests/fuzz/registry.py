@@ -1,4 +1,4 @@
-"""The classes of inputs, by name, from all modules `classes_*.py`."""
+"""This registry holds the classes of inputs, by name, from all modules `classes_*.py`."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def inputs_of(classes: dict[str, InputClass], total: int) -> dict[str, int]:
 
 @cache
 def program(path: str) -> Callable[[], None]:
-    """The function `main` of a command, or of a program, by its path from the root."""
+    """Return the function `main` of a command, or of a program, by its path from the root."""
     if "/" not in path:
         return import_module(f"fairseq_posattn.cli.{path}").main
-    from commands import script
+    from support.commands import script
 
     return script(ROOT / path).main

@@ -53,7 +53,7 @@ class InputClass:
 
 
 class Ended(NamedTuple):
-    """What a command ended with, and what it printed."""
+    """This class holds what a command ended with, and what it printed."""
 
     code: object
     stdout: str

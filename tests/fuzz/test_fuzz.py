@@ -1,11 +1,11 @@
-"""Damaged inputs end in one clear line: a few of each class here, 2,000 in the long suite."""
+"""Damaged inputs end in one clear line: a few of each class here, 1,000 in the long suite."""
 
 import pytest
 
 from .registry import all_classes, inputs_of
 from .runner import Fuzzed
 
-FEW, MANY = 10, 2000
+FEW, MANY = 4, 1000
 
 
 def failures(name, folder, seed, count):

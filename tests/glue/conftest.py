@@ -1,18 +1,18 @@
-"""Small trained models, shared by the tests and by all workers."""
+"""Small models are trained once and shared by the tests and by all workers."""
 
 import os
 
 import pytest
 
-from commands import FULL_TREE
+from support.commands import FULL_TREE
 
 
 @pytest.fixture(scope="session")
 def models(toy_data, tmp_path_factory):
-    """A folder with the runs `tree` (the full model) and `stock` (fairseq's transformer)."""
+    """Return a folder with the runs `tree` (the full model) and `stock` (fairseq's transformer)."""
     from filelock import FileLock
 
-    from in_process import train
+    from support.in_process import train
 
     shared = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
@@ -38,9 +38,10 @@ def stock_model(models):
 
 @pytest.fixture(scope="session")
 def corpora(toy_data):
-    """A folder with data for trainings of every kind."""
+    """Return a folder with data for trainings of every kind."""
     from filelock import FileLock
-    from trainings import make_corpora
+
+    from support.trainings import make_corpora
 
     folder = toy_data.parent.parent / "corpora"
     with FileLock(f"{folder}.lock"):

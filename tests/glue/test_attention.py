@@ -1,4 +1,4 @@
-"""The mechanisms through fairseq's own programs: training, checkpoints, weights, ones of a user."""
+"""Mechanisms work in fairseq's own programs: training, checkpoints, weights, ones of a user."""
 
 import re
 
@@ -6,9 +6,16 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from commands import PLUGIN, fairseq, training_options
 from fairseq_posattn.core.attention import MECHANISMS
-from in_process import batch, build, generate, hypotheses_and_scores, losses_of_updates, train
+from support.commands import PLUGIN, fairseq, training_options
+from support.in_process import (
+    batch,
+    build,
+    generate,
+    hypotheses_and_scores,
+    losses_of_updates,
+    train,
+)
 
 TABLES = ("--max-source-positions", "128")  # of t x t numbers, t the longest input
 VARIANTS = ["window(across=3)", "directional(strict=true)", "direct_relative(symmetric=true)"]
@@ -17,6 +24,7 @@ FREE = [name for name in EVERY if not getattr(MECHANISMS.get(name), "needs_tree"
 NO_PARAMETERS = ["window", "window(across=3)", "directional"]
 
 
+@pytest.mark.long(but=["gaussian", "parent_scaled", "window"])
 @pytest.mark.parametrize("attention", EVERY)
 def test_training_lowers_the_loss(attention, toy_data, tmp_path):
     chosen = ("--encoder-attention", attention, *TABLES, "--max-update", "12", "--lr", "5e-3")
@@ -26,9 +34,10 @@ def test_training_lowers_the_loss(attention, toy_data, tmp_path):
     assert losses[-1] < losses[0] - 0.5
 
 
+@pytest.mark.long(but=["relative", "cnn"])
 @pytest.mark.parametrize("attention", FREE)
 def test_without_trees_under_the_plain_task(attention, toy_data):
-    """With stock data; its batches have no trees."""
+    """The data are stock data, whose batches have no trees."""
     plain = ("--task", "translation", "--encoder-attention", attention, *TABLES)
     task, model, _ = build(toy_data, *plain)
     sample = batch(task)["net_input"]
@@ -46,7 +55,7 @@ def test_training_and_translating_under_the_plain_task(toy_data, tmp_path):
 
 @pytest.mark.parametrize("attention", NO_PARAMETERS)
 def test_a_stock_checkpoint_loads_where_nothing_was_added(attention, toy_data):
-    """Strictly, and it acts."""
+    """It loads strictly, and the mechanism acts."""
     stock = build(toy_data, "--arch", "transformer", seed=2)
     ours = build(toy_data, "--encoder-attention", attention, "--decoder-attention", "window")
     state = dict(stock.model.state_dict())
@@ -57,12 +66,13 @@ def test_a_stock_checkpoint_loads_where_nothing_was_added(attention, toy_data):
     assert (before - after).abs().max() > 1e-4
 
 
+@pytest.mark.long(but=["temperature"])
 @pytest.mark.parametrize("attention", ["gaussian", "convolved_2d(init=identity)", "temperature"])
 def test_fine_tuning_from_a_stock_checkpoint(attention, stock_model, toy_data, tmp_path):
     """What was added starts anew, all else is taken over."""
     chosen = ("--encoder-attention", attention, "--finetune-from-model", stock_model)
     result = train(toy_data, tmp_path, *chosen, "--lr", "1e-30", "--max-update", "1")
-    assert "not in the checkpoint, so they start anew" in result.output
+    assert "the checkpoint lacks these, so they start anew" in result.output
     load = checkpoint_utils.load_checkpoint_to_cpu
     stock, ours = (
         load(str(path))["model"] for path in (stock_model, tmp_path / "checkpoint_last.pt")
@@ -72,6 +82,7 @@ def test_fine_tuning_from_a_stock_checkpoint(attention, stock_model, toy_data, t
     assert all(torch.equal(ours[key], value) for key, value in stock.items() if key in ours)
 
 
+@pytest.mark.long(but=["relative", "block", "window(across=3)"])
 @pytest.mark.parametrize("attention", [*EVERY, "relative + gaussian@0 + window(across=3)@1"])
 def test_the_weights_of_every_head_can_be_asked_for(attention, toy_data):
     task, model, _ = build(toy_data, "--encoder-attention", attention, *TABLES)
@@ -132,7 +143,8 @@ class EverySecond(ScoreMask, ScoreBias):
 
 @pytest.mark.long
 def test_a_mechanism_outside_of_the_package(toy_data, tmp_path):
-    """In a --user-dir of the user's own, on both sides, combined with ours; and it translates."""
+    """It lies in the user's own --user-dir, acts on both sides, combines with ours, and
+    translates."""
     own = tmp_path / "my_mechanisms"
     own.mkdir()
     (own / "__init__.py").write_text(OWN)
@@ -149,6 +161,7 @@ def test_a_mechanism_outside_of_the_package(toy_data, tmp_path):
     translated = fairseq("generate", *common, "--user-dir", own).stdout
     assert len(hypotheses_and_scores(translated)) == 60
     missing = fairseq("generate", *common, "--user-dir", PLUGIN, check=False)
-    assert (
-        missing.returncode and "no attention mechanism is called 'every_second'" in missing.stdout
-    )
+    assert missing.returncode
+    last_line = missing.stdout.splitlines()[-1]
+    assert "the attention mechanism 'every_second', which is not one of this" in last_line
+    assert "--user-dir" in last_line

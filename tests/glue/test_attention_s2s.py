@@ -9,8 +9,8 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithAlignment
 
-from commands import PLUGIN, fairseq, hypotheses, losses
 from fairseq_posattn.glue.models.attention_s2s import AttentionS2SConfig, AttentionS2SModel
+from support.commands import PLUGIN, fairseq, hypotheses, losses
 
 ATTENTIONS = ("positional", "content", "none")
 PRESETS = dict(
@@ -211,7 +211,7 @@ def test_presets_choose_the_attention_and_override_nothing():
 
 @pytest.mark.long
 def test_the_programs_on_a_corpus(toy_data, tmp_path):
-    """Under structured_translation; the recipe takes fairseq's own task."""
+    """They run under structured_translation; the recipe uses fairseq's own task."""
     start = ["--user-dir", PLUGIN, "--task", "structured_translation", "-s", "src", "-t", "tgt"]
     start += ["--cpu"]
     training = ["--arch", "positional_attention_s2s", "--width", 16, "--optimizer", "adam"]

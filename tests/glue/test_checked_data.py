@@ -14,13 +14,13 @@ import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tree_files import SourcePieces
 from fairseq_posattn.glue.patches.checked_data import HEADER
-from in_process import train
+from support.in_process import train
 
 SENTENCES = [[4, 5, 2], [2], [], [9, 4, 2], [8, 2]]
 STARTS = HEADER.size + 4 * len(SENTENCES)
 
 
-def write(prefix: Path, sentences=SENTENCES, dtype=np.uint16) -> Path:
+def write_data(prefix: Path, sentences=SENTENCES, dtype=np.uint16) -> Path:
     builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype)
     for sentence in sentences:
         builder.add_item(torch.tensor(sentence, dtype=torch.long))
@@ -49,13 +49,13 @@ def change(path: str, place: int, kind: str, value) -> None:
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])
 @pytest.mark.parametrize("sentences", [SENTENCES, [[2]]])
 def test_what_fairseq_writes_is_read(tmp_path, dtype, sentences):
-    prefix = write(tmp_path / "train", sentences, dtype)
+    prefix = write_data(tmp_path / "train", sentences, dtype)
     assert read(prefix, symbols(10)) == sentences
 
 
 def test_data_without_a_sentence_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"train\.idx: no sentences"):
-        read(write(tmp_path / "train", []))
+    with pytest.raises(InputError, match=r"train\.idx: there are no sentences"):
+        read(write_data(tmp_path / "train", []))
 
 
 @pytest.mark.parametrize(
@@ -65,18 +65,18 @@ def test_data_without_a_sentence_are_refused(tmp_path):
         (9, "<Q", 2, "not an index of binary data"),
         (17, "<B", 99, "not an index of binary data"),
         (17, "<B", 4, "lengths and offsets of the sentences disagree"),
-        (18, "<Q", 4, "bytes instead of 74: torn or damaged"),
-        (18, "<Q", 2**63, "torn or damaged"),
+        (18, "<Q", 4, "bytes instead of 74, so it is incomplete or damaged"),
+        (18, "<Q", 2**63, "incomplete or damaged"),
         (HEADER.size, "<i", 2, "lengths and offsets of the sentences disagree"),
         (HEADER.size, "<i", -1, "lengths and offsets of the sentences disagree"),
-        (HEADER.size + 16, "<i", 3, r"18 bytes instead of 20: torn or damaged"),
+        (HEADER.size + 16, "<i", 3, r"18 bytes instead of 20, so it is incomplete or damaged"),
         (STARTS, "<q", 2, "lengths and offsets of the sentences disagree"),
         (STARTS + 8, "<q", -8, "lengths and offsets of the sentences disagree"),
         (STARTS + 32, "<q", 0, "lengths and offsets of the sentences disagree"),
     ],
 )
 def test_a_damaged_index_is_refused(tmp_path, place, kind, value, message):
-    prefix = write(tmp_path / "train")
+    prefix = write_data(tmp_path / "train")
     change(f"{prefix}.idx", place, kind, value)
     with pytest.raises(InputError, match=rf"train\.(idx|bin): .*{message}"):
         read(prefix)
@@ -87,7 +87,7 @@ def test_a_damaged_index_is_refused(tmp_path, place, kind, value, message):
 @pytest.mark.parametrize("name", ["idx", "bin"])
 @pytest.mark.parametrize("keep", [0, 5, -1])
 def test_a_torn_file_is_refused(tmp_path, name, keep):
-    prefix = write(tmp_path / "train")
+    prefix = write_data(tmp_path / "train")
     path = Path(f"{prefix}.{name}")
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(InputError, match=rf"train\.{name}: "):
@@ -97,10 +97,10 @@ def test_a_torn_file_is_refused(tmp_path, name, keep):
 @pytest.mark.parametrize("block", [1, 2, 3])
 def test_offsets_and_numbers_are_checked_block_by_block(tmp_path, monkeypatch, block):
     monkeypatch.setattr("fairseq_posattn.glue.patches.checked_data.BLOCK", block)
-    prefix = write(tmp_path / "train")
+    prefix = write_data(tmp_path / "train")
     assert read(prefix, symbols(10)) == SENTENCES
     for k in range(len(SENTENCES)):
-        write(prefix)
+        write_data(prefix)
         change(f"{prefix}.idx", STARTS + 8 * k, "<q", 7)
         with pytest.raises(InputError, match="offsets of the sentences disagree"):
             read(prefix)
@@ -108,12 +108,14 @@ def test_offsets_and_numbers_are_checked_block_by_block(tmp_path, monkeypatch, b
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32, np.int64])
 def test_numbers_without_a_symbol_are_refused(tmp_path, dtype):
-    prefix = write(tmp_path / "train", SENTENCES, dtype)
-    with pytest.raises(InputError, match=r"train\.bin: holds the number 9, .* has 9 symbols"):
+    prefix = write_data(tmp_path / "train", SENTENCES, dtype)
+    with pytest.raises(
+        InputError, match=r"train\.bin: the data hold the number 9, .* has 9 symbols"
+    ):
         read(prefix, symbols(9))
     if dtype in (np.int32, np.int64):
-        write(prefix, [*SENTENCES, [-1]], dtype)
-        with pytest.raises(InputError, match=r"holds the number -1"):
+        write_data(prefix, [*SENTENCES, [-1]], dtype)
+        with pytest.raises(InputError, match=r"the data hold the number -1"):
             read(prefix, symbols(10))
 
 
@@ -124,7 +126,8 @@ def test_a_training_names_the_damaged_file_and_the_dictionary(toy_data, tmp_path
     lines = (data / f"dict.{language}.txt").read_text().splitlines(keepends=True)
     (data / f"dict.{language}.txt").write_text("".join(lines[:20]))
     result = train(data, tmp_path / "run", check=False)
-    found = rf"\.{language}\.bin: holds the number \d+, but {data}/dict.{language}.txt has 24 sym"
+    found = rf"\.{language}\.bin: the data hold the number \d+, but {data}/dict.{language}.txt has "
+    "24 sym"
     assert isinstance(result.error, InputError)
     with pytest.raises(InputError, match=found):
         raise result.error
@@ -139,9 +142,9 @@ def test_a_training_names_the_damaged_file_and_the_dictionary(toy_data, tmp_path
         ("a 3\nb \u0661\n", 2, "expected a symbol, a space and a number"),
         (f"a 3\nb {'9' * 4301}\n", 2, "expected a symbol, a space and a number"),
         ("a 3\n\nb 2\n", 2, "expected a symbol, a space and a number, found ''"),
-        ("a 3\nb 2\na 1\n", 3, "the symbol 'a' is there twice"),
-        ("a 3\n<pad> 2\n", 2, "the symbol '<pad>' is there twice"),
-        (b"a 3\nb\xff 2\n", 2, "not UTF-8"),
+        ("a 3\nb 2\na 1\n", 3, "the symbol 'a' stands here again"),
+        ("a 3\n<pad> 2\n", 2, "the symbol '<pad>' stands here again"),
+        (b"a 3\nb\xff 2\n", 2, "the line is not UTF-8"),
     ],
 )
 def test_a_damaged_dictionary_is_refused_by_file_and_line(tmp_path, text, line, message):

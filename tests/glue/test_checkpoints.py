@@ -1,4 +1,5 @@
-"""Checkpoints: refused if unsafe, mended if torn; a killed training goes on as if never killed."""
+"""Unsafe checkpoints are refused, incomplete ones are mended, and a killed training goes on as if
+it had not been killed."""
 
 import builtins
 import os
@@ -15,12 +16,12 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 import fairseq_posattn.plugin  # noqa: F401
-from commands import FULL_TREE, losses
-from commands import generate as generate_process
 from fairseq_posattn.glue.patches import atomic, safe
 from fairseq_posattn.glue.patches.errors import CheckpointError
 from fairseq_posattn.glue.patches.table import install
-from in_process import generate, train
+from support.commands import FULL_TREE, losses
+from support.commands import generate as generate_process
+from support.in_process import generate, train
 
 STOCK = ("--task", "translation", "--arch", "transformer")
 BLEU = [
@@ -50,7 +51,9 @@ def assert_same_model(left: Path, right: Path) -> None:
 # safe: what real checkpoints hold can be loaded, and nothing else
 
 
+@pytest.mark.long(but=["tree-bleu"])
 @checks_classes
+@pytest.mark.long(but=["tree-bleu", "ema"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -92,7 +95,7 @@ def test_numpy_numbers_come_back_as_they_were(save, tmp_path):
 
 
 class Hidden:
-    """Pickles as a call of a function."""
+    """Hides a call of a function in a pickle."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -143,7 +146,7 @@ def test_a_malicious_checkpoint_is_refused(program, what, tree_model, toy_data, 
 
 @checks_classes
 def test_the_witness_would_appear(tmp_path):
-    """The malicious file of the test above is one."""
+    """The malicious file of the test above does harm if it is loaded."""
     witness, file = tmp_path / "witness", tmp_path / "checkpoint.pt"
     torch.save(poisons(witness)["posix.system"], file)
     torch.load(file, weights_only=False)
@@ -155,7 +158,7 @@ def test_the_reason_is_the_last_line(toy_data, tmp_path):
     file.write_bytes(b"")
     result = generate_process(toy_data, file, check=False)
     assert result.returncode == 1
-    assert result.stdout.splitlines()[-1].startswith(f"error: {file} is torn")
+    assert result.stdout.splitlines()[-1].startswith(f"error: {file} is incomplete")
 
 
 def test_a_warning_where_torch_does_not_check(monkeypatch):
@@ -176,12 +179,13 @@ def cut(file: Path, share: float) -> None:
 
 @pytest.fixture(scope="module")
 def uninterrupted(toy_data, tmp_path_factory):
-    """A training of six updates, as printed, and its folder."""
+    """Return the losses of a training of six updates, as printed, and its folder."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     result = train(toy_data, folder, *FULL_TREE, *EACH_UPDATE, "--max-update", "6")
     return losses(result.output), folder
 
 
+@pytest.mark.long(but=["0.5"])
 @pytest.mark.parametrize("share", [0.5, 0.0, 0.999])
 def test_a_torn_last_checkpoint(share, uninterrupted, toy_data, tmp_path):
     options = (*FULL_TREE, *EACH_UPDATE)
@@ -190,7 +194,7 @@ def test_a_torn_last_checkpoint(share, uninterrupted, toy_data, tmp_path):
     os.utime(tmp_path / "checkpoint_1_1.pt")  # dates deceive
     second = train(toy_data, tmp_path, *options, "--max-update", "6")
     newest = tmp_path / "checkpoint_1_3.pt"
-    assert f"the last save was broken off: going on from {newest}" in second.output
+    assert f"the last save was interrupted: the training goes on from {newest}" in second.output
     expected, folder = uninterrupted
     assert losses(first.output) + losses(second.output) == expected
     assert_same_model(tmp_path / "checkpoint_last.pt", folder / "checkpoint_last.pt")
@@ -202,7 +206,7 @@ def test_all_torn(uninterrupted, toy_data, tmp_path):
         cut(tmp_path / name, 0.5)
     result = train(toy_data, tmp_path, *FULL_TREE, check=False)
     assert isinstance(result.error, CheckpointError)
-    assert str(result.error).startswith(f"{tmp_path / 'checkpoint_last.pt'} is torn")
+    assert str(result.error).startswith(f"{tmp_path / 'checkpoint_last.pt'} is incomplete")
     assert "remove it to start anew" in str(result.error)
 
 
@@ -212,12 +216,12 @@ def test_another_file_by_name(uninterrupted, toy_data, tmp_path):
     (tmp_path / "torn.pt").write_bytes(b"PK\x03\x04 torn")
     options = (*FULL_TREE, "--max-update", "6", "--restore-file")
     result = train(toy_data, tmp_path, *options, tmp_path / "torn.pt", check=False)
-    assert f"{tmp_path / 'torn.pt'} is torn" in str(result.error)
+    assert f"{tmp_path / 'torn.pt'} is incomplete" in str(result.error)
     train(toy_data, tmp_path, *options, uninterrupted[1] / "checkpoint_1_5.pt")
     assert_same_model(tmp_path / "checkpoint_last.pt", uninterrupted[1] / "checkpoint_last.pt")
 
 
-def write(file: Path, updates: int, **more) -> None:
+def write_checkpoint(file: Path, updates: int, **more) -> None:
     torch.save({"optimizer_history": [{"num_updates": updates}], **more}, file)
 
 
@@ -231,9 +235,9 @@ def test_the_newest_has_the_most_updates(tmp_path):
         "checkpoint_4_99": 99,
         "checkpoint_4_98-shard1": 98,
     }.items():
-        write(tmp_path / f"{name}.pt", updates)
+        write_checkpoint(tmp_path / f"{name}.pt", updates)
     cut(tmp_path / "checkpoint_4_99.pt", 0.5)
-    write(tmp_path / ".0123456789ab.partial.checkpoint_4_97.pt", 97)
+    write_checkpoint(tmp_path / ".0123456789ab.partial.checkpoint_4_97.pt", 97)
     os.utime(tmp_path / "checkpoint_1_50.pt")
     assert atomic.newest(tmp_path, "") == tmp_path / "checkpoint3.pt"
     assert atomic.newest(tmp_path, "-shard1") == tmp_path / "checkpoint_4_98-shard1.pt"
@@ -241,8 +245,10 @@ def test_the_newest_has_the_most_updates(tmp_path):
 
 @checks_classes
 def test_an_unsafe_file_is_no_way_on(tmp_path):
-    write(tmp_path / "checkpoint1.pt", 10)
-    write(tmp_path / "checkpoint2.pt", 20, poison=poisons(tmp_path / "witness")["posix.system"])
+    write_checkpoint(tmp_path / "checkpoint1.pt", 10)
+    write_checkpoint(
+        tmp_path / "checkpoint2.pt", 20, poison=poisons(tmp_path / "witness")["posix.system"]
+    )
     assert atomic.newest(tmp_path, "") == tmp_path / "checkpoint1.pt"
     assert not (tmp_path / "witness").exists()
 
@@ -275,6 +281,7 @@ def test_a_full_disk_leaves_the_old_copy(tmp_path, monkeypatch):
 # killed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", [FULL_TREE, STOCK], ids=["tree", "stock"])
 def test_the_same_batches_after_the_first_epoch(model, toy_data, tmp_path):
     """fairseq itself goes on with other batches than it had."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import PLUGIN, ROOT
+from support.commands import PLUGIN, ROOT
 
 CLI = PLUGIN / "cli"
 
@@ -75,6 +76,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_the_processes_that_it_starts_have_the_plugin(tmp_path):
     """fairseq starts one for each GPU; each of them imports the program anew."""
     (tmp_path / "program.py").write_text(SPAWNING)
@@ -82,9 +84,13 @@ def test_the_processes_that_it_starts_have_the_plugin(tmp_path):
     assert [(tmp_path / rank).read_text() for rank in "01"] == ["True", "True"]
 
 
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 @pytest.mark.parametrize("name", sorted(path.stem for path in CLI.glob("[a-z]*.py")))
-def test_help_names_the_installed_command(name):
-    """However the command is started."""
+def test_help_names_the_installed_command(name, monkeypatch, capsys):
+    """It does so where `python -m` starts the command, too."""
     if name != "fairseq_programs":
-        printed = run(sys.executable, "-m", f"fairseq_posattn.cli.{name}", "--help")
-        assert printed.startswith(f"usage: posattn-{name.replace('_', '-')} ")
+        monkeypatch.setattr(sys, "argv", ["python -m", "--help"])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(f"fairseq_posattn.cli.{name}", run_name="__main__", alter_sys=True)
+        assert not ended.value.code
+        assert capsys.readouterr().out.startswith(f"usage: posattn-{name.replace('_', '-')} ")

@@ -9,13 +9,13 @@ import pytest
 import torch
 from fairseq.data import indexed_dataset
 
-from commands import FULL_TREE
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.data.tree_dataset import TreeDataset
+from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.trees import TreeError
-from in_process import build, train
+from support.commands import FULL_TREE
+from support.in_process import build, train
 
 PADDING = -1
 
@@ -24,7 +24,7 @@ PADDING = -1
 
 
 def plain(start) -> list[tuple[list[int], list[int]]]:
-    """(word of each piece, parent of each word) of each sentence, counted from 0."""
+    """Return (word of each piece, parent of each word) of each sentence, counted from 0."""
     trees = start.with_name(f"{start.name}.trees").read_text().splitlines()
     pairs = zip(start.read_text().splitlines(), trees, strict=True)
     return [(plain_words(line), plain_parents(tree)) for line, tree in pairs]
@@ -125,7 +125,7 @@ def test_other_splits(split, toy_data):
 
 @pytest.mark.parametrize("left_pad", [True, False], ids=["left", "right"])
 def test_truncated_sources(left_pad, toy_data, train_set):
-    """The last pieces fall away, the tree stays whole."""
+    """The last pieces are dropped, but the tree stays whole."""
     options = ("--truncate-source", "--max-source-positions", "12")
     task = loaded(toy_data, options=options, left_pad=left_pad)
     assert any(len(words) > 11 for words, _ in train_set)
@@ -134,7 +134,7 @@ def test_truncated_sources(left_pad, toy_data, train_set):
 
 
 def test_filtering_by_length(toy_data, train_set):
-    """What --skip-invalid-size-inputs-valid-test does, and the training set always."""
+    """This is what --skip-invalid-size-inputs-valid-test does, and the training set always."""
     task = loaded(toy_data)
     found = ids_checked(task, train_set, max_positions=(16, 1024), ignore_invalid_inputs=True)
     short = [k for k, (words, _) in enumerate(train_set) if len(words) < 16]
@@ -156,7 +156,7 @@ def test_shards_of_several_processes(toy_data, train_set):
 
 
 def test_bucketed_lengths(toy_data, train_set, monkeypatch):
-    """Batches padded to a few widths, on top of the padding of their own."""
+    """Batches are padded to a few widths, beyond their own padding."""
     old_numpy(monkeypatch)
     task = loaded(toy_data, options=("--num-batch-buckets", "3"))
     assert sorted(ids_checked(task, train_set)) == list(range(400))
@@ -256,7 +256,7 @@ def test_a_sentence_reads_the_same_in_any_company(toy_data):
 
 
 def test_size_on_disk(toy_data):
-    """At most four bytes for each source piece."""
+    """The files take at most four bytes for each source piece."""
     for split, text in (("train", "train"), ("valid", "dev"), ("test", "test")):
         lines = (toy_data.parent / f"{text}.src").read_text().splitlines()
         pieces = sum(len(line.split()) + 1 for line in lines)
@@ -333,9 +333,9 @@ def reverse(sentences):
 
 
 MISMATCHES = [
-    (drop_last, ["400 trees, 399 sentences", "the shorter is a part of the longer"]),
-    (drop_tenth, ["400 trees, 399 sentences", "first at sentence 10)"]),
-    (add_one, ["400 trees, 401 sentences", "the shorter is a part of the longer"]),
+    (drop_last, ["400 trees for 399 sentences", "the shorter is a part of the longer"]),
+    (drop_tenth, ["400 trees for 399 sentences", "first at sentence 10)"]),
+    (add_one, ["400 trees for 401 sentences", "the shorter is a part of the longer"]),
     (swap, ["the first sentence that differs is number 5;"]),
     (change_one_piece, ["the first sentence that differs is number 301;"]),
     (shorten_one, ["the first sentence that differs is number 124;"]),
@@ -369,7 +369,7 @@ def test_training_stops_at_a_mismatch(copied, tmp_path):
 def test_trees_of_another_split(copied):
     for kind in ("bin", "idx"):
         shutil.copy(copied / f"valid.src-tgt.src.tree.{kind}", f"{prefix_of(copied)}.tree.{kind}")
-    with pytest.raises(TreeError, match="60 trees, 400 sentences"):
+    with pytest.raises(TreeError, match="60 trees for 400 sentences"):
         load_tree_file(prefix_of(copied))
 
 
@@ -381,7 +381,7 @@ def test_torn_files(kind, keep, copied):
     with pytest.raises(TreeError) as raised:
         load_tree_file(prefix_of(copied))
     assert str(path) in str(raised.value)
-    assert "torn" in str(raised.value) or "not a tree index" in str(raised.value)
+    assert "bytes instead of" in str(raised.value) or "no index of trees" in str(raised.value)
 
 
 @pytest.mark.parametrize("kinds", [("bin",), ("idx",), ("bin", "idx")])
@@ -389,12 +389,18 @@ def test_missing_files(kinds, copied, tmp_path):
     for kind in kinds:
         (copied / f"train.src-tgt.src.tree.{kind}").unlink()
     result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
-    assert f"{prefix_of(copied)}.tree.idx: no trees beside the data" in str(result.error)
+    assert f"{prefix_of(copied)}.tree.idx: there are no trees beside the data" in str(result.error)
     assert "posattn-binarize" in str(result.error)
 
 
 def test_files_of_another_kind(copied):
     path = copied / "train.src-tgt.src.tree.idx"
     path.write_bytes(b"something else" * 1000)
-    with pytest.raises(TreeError, match="not a tree index of this version"):
+    with pytest.raises(TreeError, match="this is no index of trees; run posattn-binarize again"):
         load_tree_file(prefix_of(copied))
+
+
+def test_joined_trees_have_the_sentences_of_all_parts():
+    parts = [range(2), range(3), range(5)]
+    assert len(JoinedTrees(parts)) == 10
+    assert len(JoinedTrees(parts, repeat_first=4)) == 16

@@ -13,7 +13,8 @@ from fairseq_posattn.core.attention import MECHANISMS, window
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.glue.models.decoder import CausalSelfAttention
 from fairseq_posattn.glue.models.encoder import plain_namespace
-from in_process import batch, build, generate, hypotheses_and_scores, train
+from support.decoding import steps
+from support.in_process import batch, build, generate, hypotheses_and_scores, train
 
 EACH = [
     "window(size=5)",
@@ -44,7 +45,7 @@ def decoding(specification, *extra) -> tuple:
 
 
 def shaken(model):
-    """With mechanisms away from where they start, which for most is where they do nothing."""
+    """Move the mechanisms away from their start, where most of them do nothing."""
     torch.manual_seed(5)
     for name, parameter in model.named_parameters():
         if ".mechanisms." in name:
@@ -61,7 +62,7 @@ def encoded(task, model, sentences=(0, 3, 7, 9)):
 
 
 def targets(task, length, seed=3):
-    """Random inputs of the decoder; the second and third end early, padding on the right."""
+    """Return random inputs of the decoder; the second and third end early, padding on the right."""
     torch.manual_seed(seed)
     pad, size = task.target_dictionary.pad(), len(task.target_dictionary)
     tokens = torch.randint(task.target_dictionary.nspecial, size, (4, length))
@@ -110,25 +111,11 @@ def assert_causal(task, model, length):
     assert (after[3, cut] - before[3, cut]).abs().max() > 1e-3  # the last one that has an effect
 
 
-def steps(task, model, tokens, state, order):
-    """Logits of one step after the other, half-way with the hypotheses in another order; logits of
-    the whole; its tokens."""
-    logits, memory = [], {}
-    for step in range(tokens.size(1)):
-        if step == tokens.size(1) // 2:
-            tokens, logits = tokens[order], [one[order] for one in logits]
-            state = model.encoder.reorder_encoder_out(state, order)
-            model.decoder.reorder_incremental_state_scripting(memory, order)
-        now = tokens[:, : step + 1]
-        logits.append(model.decoder(now, encoder_out=state, incremental_state=memory)[0][:, 0])
-    return torch.stack(logits, dim=1), model.decoder(tokens, encoder_out=state)[0], tokens
-
-
 def assert_steps_equal_the_whole(task, model, tokens):
     """Hypotheses of fairseq's beam search change places within their sentence."""
     with torch.no_grad():
         state = encoded(task, model.eval(), (0, 3, 3, 3))
-        single, whole, tokens = steps(task, model, tokens, state, torch.tensor([0, 3, 1, 1]))
+        single, whole, tokens = steps(model, tokens, state, torch.tensor([0, 3, 1, 1]))
     real = tokens != task.target_dictionary.pad()
     torch.testing.assert_close(single[real], whole[real], atol=1e-5, rtol=0)
 
@@ -141,7 +128,8 @@ def test_step_by_step_equals_the_whole(built, rows):
 
 @pytest.mark.parametrize("specification", [ALL, "direct_absolute@0-1", "window(size=3)"])
 def test_padding_of_earlier_steps_stays_unseen(specification, model_of):
-    """On the left. Without absolute positions: in steps fairseq counts it too, in the whole not."""
+    """The padding is on the left. There are no absolute positions, because fairseq counts padding
+    in steps only."""
     task, model = model_of(specification, no_token_positional_embeddings=True)
     tokens = targets(task, SHORT)
     tokens[0, :3] = tokens[3, :1] = task.target_dictionary.pad()
@@ -150,7 +138,7 @@ def test_padding_of_earlier_steps_stays_unseen(specification, model_of):
 
 @pytest.mark.parametrize("specification", LONG_WINDOWS)
 def test_long_targets(specification, model_of, monkeypatch):
-    """Windows go block by block there, but not in steps."""
+    """Windows work block by block on them, but not in steps."""
     blockwise = mock.Mock(wraps=window.windowed_attention)
     monkeypatch.setattr(window, "windowed_attention", blockwise)
     task, model = model_of(specification, decoder_layers=1)
@@ -179,7 +167,7 @@ def test_low_precision(specification, precision, model_of):
         state = encoded(task, model)
         expected = [model.decoder(tokens, encoder_out=state)[0] for tokens in (short, long)]
         state = encoded(task, model.to(precision))
-        single, whole, _ = steps(task, model, short, state, torch.arange(4))
+        single, whole, _ = steps(model, short, state, torch.arange(4))
         given = [single, whole, model.decoder(long, encoder_out=state)[0]]
     for logits, tokens, at in zip(given, (short, short, long), (0, 0, 1), strict=True):
         assert logits.dtype == precision and torch.isfinite(logits).all()
@@ -197,7 +185,7 @@ def stock(toy_data):
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_without_mechanisms_it_is_the_stock_decoder(mode, stock, model_of):
-    """Also beside an encoder that has some; in train mode with dropout."""
+    """This also holds beside an encoder with mechanisms, in train mode with dropout."""
     task, model = model_of("", encoder_attention="relative", dropout=0.1, attention_dropout=0.1)
     assert {type(layer) for layer in model.decoder.layers} == {TransformerDecoderLayerBase}
     model.decoder.load_state_dict(stock.decoder.state_dict(), strict=True)
@@ -290,11 +278,12 @@ def test_weights(specification, model_of):
 
 @pytest.mark.parametrize("given", [2, 3])
 def test_a_state_of_before_may_be_handed_in(given, model_of):
-    """fairseq's `prev_self_attn_state`: keys, values and perhaps their padding."""
+    """fairseq's `prev_self_attn_state` holds keys, values and perhaps their padding."""
     _, model = model_of(ALL)
     layer, x, memory = model.decoder.layers[0].eval(), torch.randn(7, 3, 32), {}
     for step in range(6):
         layer(x[step : step + 1], incremental_state=memory)
+    # fairseq has no public name for what a step keeps
     before = layer.self_attn._get_input_buffer(memory)
     assert before["prev_key"].shape == (3, 4, 6, 8)  # B H S D, as in fairseq
     padding = torch.zeros(3, 6, dtype=torch.bool)
@@ -324,6 +313,7 @@ def states(*paths) -> list[dict]:
     return [checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"] for path in paths]
 
 
+@pytest.mark.long
 def test_resuming_and_activation_checkpointing_change_nothing(toy_data, tmp_path):
     chosen = (*decoding(ALL), *ENCODER, "--dropout", "0.1", "--disable-validation", *TABLES)
     train(toy_data, tmp_path / "whole", *chosen)
@@ -337,7 +327,7 @@ def test_resuming_and_activation_checkpointing_change_nothing(toy_data, tmp_path
 
 
 def test_layers_are_dropped_and_kept(toy_data, model_of, tmp_path):
-    """In training and after it; each keeps its own mechanism."""
+    """Each layer keeps its own mechanism, in training and after it."""
     chosen = decoding("relative(max=1)@0 + relative(max=2)@2", "--decoder-layers", "3")
     train(toy_data, tmp_path, *chosen, "--decoder-layerdrop", "0.5", "--disable-validation")
     (saved,) = states(tmp_path / "checkpoint_last.pt")
@@ -361,7 +351,7 @@ def test_layers_are_dropped_and_kept(toy_data, model_of, tmp_path):
 
 @pytest.fixture(scope="module")
 def runs(toy_data, tmp_path_factory):
-    """Checkpoints: `ours`, trained and then moved away from neutral; `stock`."""
+    """Return a folder of checkpoints: `ours`, trained and then moved away from neutral; `stock`."""
     folder = tmp_path_factory.mktemp("runs")
     updates = ("--lr", "1e-2", "--disable-validation", *TABLES, "--max-update")
     train(toy_data, folder / "ours", *decoding(ALL), *ENCODER, *updates, "40")
@@ -400,6 +390,7 @@ TRANSLATING = {
 }
 
 
+@pytest.mark.long(but=["greedy"])
 @pytest.mark.parametrize("kind", TRANSLATING)
 def test_printed_scores_are_those_of_the_whole(kind, runs, toy_data, model_of):
     names = ["ours", "stock"][: 1 + (kind == "ensemble")]

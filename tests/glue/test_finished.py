@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from trainings import KINDS, train
 
-from commands import losses
 from fairseq_posattn.glue.patches import atomic
+from support.commands import losses
+from support.trainings import KINDS, train
 
 SAID = re.compile(r"This training is finished: (.*)\. Nothing was changed; raise that limit")
 SHRINKING = ["--lr-scheduler", "fixed", "--force-anneal", "1", "--lr-shrink", "0.1"]
@@ -31,7 +31,7 @@ LIMITS = {
 
 
 def files(folder: Path) -> dict:
-    """Names of the checkpoints, their bytes and dates."""
+    """Return the names of the checkpoints, their bytes and dates."""
     found = {path.name: path for path in folder.iterdir() if path.name != ".training.lock"}
     return {name: (path.read_bytes(), path.stat().st_mtime_ns) for name, path in found.items()}
 
@@ -41,7 +41,7 @@ def load(path: Path) -> dict:
 
 
 def assert_equal(left, right, where: str = "") -> None:
-    """Nested states, bit by bit."""
+    """Compare nested states bit by bit."""
     assert type(left) is type(right), where
     if isinstance(left, torch.Tensor):
         assert torch.equal(left, right), where
@@ -75,6 +75,7 @@ def assert_stays(kind: str, corpora: Path, folder: Path, options: list, reached:
         assert files(folder) == before
 
 
+@pytest.mark.long(but=["updates", "patience"])
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_finished_training_stays_as_it_is(limit, corpora, tmp_path):
     options, reached = LIMITS[limit]
@@ -130,11 +131,8 @@ RAISED = {
 }
 
 
-QUICK = ["updates", "patience after updates", "rare validation"]
-CASES = [case if case in QUICK else pytest.param(case, marks=pytest.mark.long) for case in RAISED]
-
-
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.long(but=["updates"])
+@pytest.mark.parametrize("case", RAISED)
 def test_raised_limits_give_the_unbroken_training(case, corpora, tmp_path):
     limit, raised, options = RAISED[case]
     unbroken = train("tree", corpora, tmp_path / "unbroken", *options, *raised)
@@ -146,6 +144,7 @@ def test_raised_limits_give_the_unbroken_training(case, corpora, tmp_path):
         assert_same_training(tmp_path / "unbroken" / name, tmp_path / "broken" / name)
 
 
+@pytest.mark.long
 def test_the_rate_is_looked_at_between_epochs_only(corpora, tmp_path):
     """It falls below the limit within the first epoch, whose end an unbroken training reaches."""
     options = ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", "1"]
@@ -170,6 +169,7 @@ def finished(corpora, tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_reset_begins_anew(finished, corpora):
     result = train("tree", corpora, finished, *RESET, "--max-update", "3")
     assert len(losses(result.output)) == 3

@@ -5,12 +5,12 @@ import yaml
 from test_presets import MODELS, SIZES, of_architecture
 
 import fairseq_posattn.plugin  # noqa: F401
-from commands import PLUGIN, fairseq, generate
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.glue.models import option_files
 from fairseq_posattn.glue.models.config import PosattnTransformerConfig
-from in_process import hypotheses_and_scores
+from support.commands import PLUGIN, fairseq, generate
+from support.in_process import hypotheses_and_scores
 
 try:
     from hydra import compose
@@ -28,7 +28,7 @@ def composed(*overrides: str, name: str = "structured_translation") -> dict:
 
 
 def initialized():
-    """hydra, ready to compose what stands in config/."""
+    """Get hydra ready to compose the files in config/."""
     try:
         from hydra import initialize_config_dir
     except ImportError:  # hydra 1.0, beside fairseq 0.12.2
@@ -62,7 +62,7 @@ def test_every_yaml_file_is_known():
 
 @pytest.mark.parametrize("name", option_files.MODELS)
 def test_every_option_stands_in_the_files(name):
-    """The remedy: python -m fairseq_posattn.glue.models.option_files."""
+    """If not, run python -m fairseq_posattn.glue.models.option_files."""
     text = option_files.path_of(name).read_text(encoding="utf-8")
     assert yaml.safe_load(text) == option_files.defaults(name)
     assert sorted(text.splitlines()) == sorted(option_files.text(name).splitlines())
@@ -106,7 +106,7 @@ def test_models_and_sizes_do_not_overlap():
 
 
 def test_tiny_yaml_needs_more_layers_for_the_lowest_three():
-    """And more heads for a window across them: the remedy in the header of the configuration."""
+    """A window across heads needs more heads, too; the header of the configuration says so."""
     tiny = ("model=csan_2d", "size=tiny")
     with pytest.raises(SpecificationError, match="the model has 2 layers"):
         check(composed(*tiny))

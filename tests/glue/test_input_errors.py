@@ -1,4 +1,5 @@
-"""What fairseq answers with a traceback or an assertion ends in one line that says what to do."""
+"""Wrong inputs that fairseq answers with a traceback or an assertion end in one line that says what
+to do."""
 
 import os
 import re
@@ -6,14 +7,14 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from trainings import train
 
-import in_process
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.lists import refuse_split_path
 from fairseq_posattn.preparation.binarize import binarize, parser
 from fairseq_posattn.preparation.prepare import prepare
-from in_process import generate, interactive
+from support import in_process
+from support.in_process import generate, interactive
+from support.trainings import train
 
 
 def refusal(result) -> str:
@@ -28,7 +29,7 @@ def refusal(result) -> str:
 
 @pytest.fixture(scope="module")
 def short_model(corpora, tmp_path_factory) -> Path:
-    """It takes twelve pieces."""
+    """Train a model that takes twelve pieces."""
     folder = tmp_path_factory.mktemp("short")
     options = ["--max-source-positions", "12", "--max-target-positions", "12"]
     options += ["--skip-invalid-size-inputs-valid-test", "--max-update", "1"]
@@ -47,15 +48,17 @@ def test_a_line_longer_than_the_model_takes(task, short_model, corpora):
     result = interactive(corpora / "translation", short_model, text, *options, check=False)
     assert result.output.count("H-") == 2
     assert refusal(result) == (
-        "line 4 of the input: 21 pieces, but at most 12 and 12 pieces are taken; shorten it, or "
-        "leave such sentences out with --skip-invalid-size-inputs-valid-test"
+        "line 4 of the input: it has 21 pieces, but the model takes at most 12 and 12 pieces; "
+        "shorten it, or leave such sentences out with --skip-invalid-size-inputs-valid-test"
     )
 
 
 def test_a_sentence_of_the_data_longer_than_the_model_takes(short_model, corpora, toy_data):
     data = corpora / "translation"
     message = refusal(generate(data, short_model, *STOCK, check=False))
-    found = re.match(r"sentence (\d+) of the data \(counted from 0\): (\d+) and (\d+) p", message)
+    found = re.match(
+        r"sentence (\d+) of the data \(counted from 0\): it has (\d+) and (\d+) p", message
+    )
     texts = [(toy_data.parent / f"test.{side}").read_text() for side in ("src", "tgt")]
     lengths = [len(text.split("\n")[int(found[1])].split()) + 1 for text in texts]
     assert lengths == [int(found[2]), int(found[3])] and max(lengths) > 12
@@ -63,6 +66,7 @@ def test_a_sentence_of_the_data_longer_than_the_model_takes(short_model, corpora
     assert "H-" in generate(data, short_model, *STOCK, *skipping).output
 
 
+@pytest.mark.long(but=["tree"])
 @pytest.mark.parametrize("kind", ["stock", "tree"])
 def test_fewer_tokens_than_a_sentence(kind, models, toy_data):
     """The message says how many are enough."""
@@ -134,7 +138,7 @@ def test_a_comma_in_a_prefix(option, toy_data, tmp_path):
 
 @pytest.mark.parametrize(("out", "work"), [("a:b", "work"), ("data", "a,b.work")])
 def test_folders_of_a_preparation(out, work, tmp_path):
-    """Refused before the long work starts."""
+    """They are refused before the long work starts."""
     with pytest.raises(InputError, match=r"fairseq splits such paths at '[:,]'; name a folder"):
         prepare(Namespace(out=tmp_path / out, work=tmp_path / work))
     assert not list(tmp_path.iterdir())

@@ -1,6 +1,6 @@
 """Trainings of every kind, killed at random moments again and again, end as unbroken ones.
 
-KILLS and KILLS_SEED (tests/killed.py) say how often; what was going on then is printed.
+KILLS and KILLS_SEED (tests/support/killed.py) say how often; what was going on then is printed.
 """
 
 import random
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from trainings import KINDS, training
 
-from background import Training
 from fairseq_posattn.glue.patches import atomic
-from killed import KILLS, SEED
+from support.background import Training
+from support.killed import KILLS, SEED
+from support.trainings import KINDS, training
 
 COMMON = ["--max-epoch", "3", "--save-interval-updates", "2", "--keep-interval-updates", "2"]
 COMMON += ["--keep-last-epochs", "1", "--num-workers", "1"]

@@ -17,8 +17,6 @@ import pytest
 import sacremoses
 from fairseq.data import Dictionary
 
-import reference_projection as reference
-from commands import FULL_TREE, PLUGIN, ROOT
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.tasks.structured_translation import StructuredTranslationTask
 from fairseq_posattn.live import parser_process as live
@@ -28,17 +26,12 @@ from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.trees import Parsed, TreeError
 from fairseq_posattn.trees.conllu import read_conllu
-from in_process import call, translating
-from parse_toys import children, is_alive
-from raw_corpus import (
-    KINDS,
-    LANGUAGES,
-    SIZES,
-    Corpus,
-    lines_of,
-    prepare,
-    shared_corpus,
-)
+from support import reference_projection as reference
+from support.commands import FULL_TREE, PATIENCE, PLUGIN, ROOT
+from support.files import lines_of
+from support.in_process import call, translating
+from support.processes import children, is_alive
+from support.raw_corpus import KINDS, LANGUAGES, SIZES, Corpus, prepare, shared_corpus
 
 pytest.importorskip("stanza")
 
@@ -70,7 +63,7 @@ class Translated(NamedTuple):
     output: str
 
     def lines(self, tag: str) -> list[str]:
-        """In the order of the sentences, which is not that of the output."""
+        """Return the lines in the order of the sentences, which is not that of the output."""
         found = re.findall(rf"^{tag}-(\d+)(?:\t(.*))?$", self.output, re.M)
         return [text for _, text in sorted(found, key=lambda pair: int(pair[0]))]
 
@@ -111,7 +104,10 @@ def generate(corpus, kind: str, *options, model="tree", data=None) -> Translated
 
 
 def same(left: Translated, right: Translated) -> bool:
-    """Pieces and translations equal, scores but for rounding: other batches, other sums."""
+    """Return whether the translations are equal.
+
+    Pieces must be equal, and scores but for rounding: other batches make other sums.
+    """
     assert len(left.sources) > 1
     assert left.sources == right.sources
     assert len(left.hypotheses) == len(left.sources)
@@ -147,7 +143,7 @@ def drawn_trees(path: Path) -> list[list[str]]:
 
 
 def joined(pieces: str, kind: str) -> str:
-    """The text of a translation."""
+    """Return the text of a translation."""
     if kind.startswith(("unigram", "bpe")):
         return pieces.replace(" ", "").replace("▁", " ").strip()
     text = f"{pieces} ".replace("@@ ", "").strip()
@@ -156,6 +152,7 @@ def joined(pieces: str, kind: str) -> str:
     return sacremoses.MosesDetokenizer("en").detokenize(text.split(), unescape=False)
 
 
+@pytest.mark.long(but=["stanza"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_raw_sentences(corpus, asked, kind):
     found = interactive(corpus, kind, raw_test(corpus), "--print-tree")
@@ -177,14 +174,16 @@ def test_a_translation_is_no_markup():
     assert preparation.detokenized("Tom &amp; Jerry , here .") == "Tom &amp; Jerry, here."
 
 
+@pytest.mark.long(but=["moses"])
 @pytest.mark.parametrize("kind", ["stanza", "moses", "unigram-stanza"])
 def test_a_model_without_trees(corpus, asked, kind):
-    """Needs the parser for nothing but the words, and only where the pieces are of these."""
+    """It needs the parser only for the words, and only if the pieces are pieces of these words."""
     found = interactive(corpus, kind, raw_test(corpus), model="sequence")
     assert same(found, generate(corpus, kind, model="sequence"))
     assert {what for what, _ in asked} == ({"tokenize"} if kind == "stanza" else set())
 
 
+@pytest.mark.long(but=["stanza"])
 @pytest.mark.parametrize("kind", ["stanza", "bpe-moses"])
 def test_from_python(corpus, asked, kind):
     hub = loaded(corpus, kind)
@@ -204,7 +203,8 @@ def loaded(corpus, kind: str, **options):
 
 
 def test_from_python_with_trees(corpus, asked):
-    """Of the tokens, as in training; those of im = in + dem cannot be given so."""
+    """The trees are those of the tokens, as in training; the words of im = in + dem cannot be given
+    so."""
     sentences = list(read_conllu(parsed_test(corpus, "stanza")))
     chosen = [k for k, sentence in enumerate(sentences) if not sentence.multiword]
     lines = [raw_test(corpus)[k] for k in chosen]
@@ -228,7 +228,7 @@ def test_from_python_with_trees_and_their_words(corpus, asked):
         assert {what for what, _ in asked} == ({"tokenize"} if kind == "stanza" else set())
     with pytest.raises(TreeError, match="text and tree do not match"):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0])])
-    with pytest.raises(TreeError, match="2 parents for the 1 words"):
+    with pytest.raises(TreeError, match="2 parents were given for the 1 words"):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0, 1])])
 
 
@@ -244,6 +244,7 @@ def test_from_python_with_bpe_of_its_own(corpus, asked):
 # Options that say otherwise.
 
 
+@pytest.mark.long(but=["moses"])
 @pytest.mark.parametrize("kind", ["stanza", "moses"])
 def test_bpe_switches_the_preparation_off(corpus, asked, kind):
     bpe = ("--bpe", "subword_nmt", "--bpe-codes", corpus.data(kind) / "segmenter")
@@ -259,14 +260,15 @@ def test_bpe_switches_the_preparation_off(corpus, asked, kind):
     joined_only = [f"{text} ".replace("@@ ", "").strip() for text in found.hypotheses]
     assert found.detokenized == joined_only
     result = interactive(corpus, kind, raw_test(corpus), *bpe, check=False)
-    assert "no tree for the sentence" in str(result.error)
+    assert "has no tree; name a tree provider" in str(result.error)
     raw = interactive(corpus, kind, raw_test(corpus), *bpe, "--missing-tree", "flat")
     assert raw.sources != generate(corpus, kind).sources
 
 
+@pytest.mark.long(but=["moses"])
 @pytest.mark.parametrize("kind", ["stanza", "moses", "unigram-stanza"])
 def test_a_tree_file(corpus, asked, kind):
-    """Trees from there, pieces by the choices of the data."""
+    """The trees come from the file, the pieces from the choices of the data."""
     options = ("--tree-file", parsed_test(corpus, kind), "--print-tree")
     found = interactive(corpus, kind, raw_test(corpus), *options)
     assert same(found, generate(corpus, kind))
@@ -274,10 +276,11 @@ def test_a_tree_file(corpus, asked, kind):
     assert {what for what, _ in asked} == ({"tokenize"} if kind == "stanza" else set())
 
 
+@pytest.mark.long(but=["stanza"])
 @pytest.mark.parametrize("kind", ["stanza", "unigram-spaces"])
 def test_no_provider(corpus, asked, kind):
     result = interactive(corpus, kind, raw_test(corpus), "--tree-provider", "none", check=False)
-    assert "no tree for the sentence" in str(result.error)
+    assert "has no tree; name a tree provider" in str(result.error)
     flat = ("--tree-provider", "none", "--missing-tree", "flat", "--print-tree")
     found = interactive(corpus, kind, raw_test(corpus), *flat)
     assert found.sources == generate(corpus, kind).sources
@@ -301,6 +304,7 @@ def without_models(corpus, kind: str, folder: Path) -> Path:
     return data
 
 
+@pytest.mark.long
 def test_models_that_lie_elsewhere(corpus, asked, moved_models, tmp_path):
     data = without_models(corpus, "stanza", tmp_path)
     result = interactive(corpus, "stanza", raw_test(corpus), data=data, check=False)
@@ -317,13 +321,13 @@ def test_given_trees_need_a_tree_file(corpus, asked, tmp_path):
     options = corpus.options(*KINDS["spaces"], "--parser", "conllu", raw="tidy")
     prepare(*options, "--out", tmp_path / "data")
     model = tmp_path / "run"
-    from in_process import train
+    from support.in_process import train
 
     train(tmp_path / "data", model, *LANGUAGES, *FULL_TREE, "--max-update", "20")
     common = [*translating(tmp_path / "data", model / "checkpoint_last.pt"), *LANGUAGES]
     lines = "".join(f"{line}\n" for line in lines_of(corpus.folder / "tidy/test.de"))
     result = call("interactive", *common, input=lines, check=False)
-    assert "no tree for the sentence" in str(result.error)
+    assert "has no tree; name a tree provider" in str(result.error)
     trees = ("--tree-file", corpus.folder / "tidy/test.conllu", "--print-tree")
     found = Translated(call("interactive", *common, *trees, input=lines).output)
     expected = Translated(call("generate", *common, "--batch-size", 7).output)
@@ -366,7 +370,7 @@ def test_the_next_batch_is_parsed_while_this_one_is_translated(corpus, asked, mo
     def noted_translation(self, *args, **kwargs):
         wanted = min(order.count("translated") + 2, 3)
         with changed:
-            assert changed.wait_for(lambda: order.count("parse") >= wanted, timeout=30)
+            assert changed.wait_for(lambda: order.count("parse") >= wanted, timeout=PATIENCE)
         found = translated(self, *args, **kwargs)
         happened("translated")
         return found
@@ -391,13 +395,14 @@ def test_empty_lines(corpus, asked):
 
 
 def test_a_long_line(corpus, asked):
-    """Is parsed in parts, as in training."""
+    """It is parsed in parts, as in training."""
     lines = [" ".join(raw_test(corpus)), raw_test(corpus)[0]]
     found = interactive(corpus, "moses", lines, "--print-tree")
     assert len(found.trees[0]) > 150
     assert found.trees[1] == drawn_trees(parsed_test(corpus, "moses"))[0]
 
 
+@pytest.mark.long(but=["spaces"])
 @pytest.mark.parametrize("kind", ["spaces", "unigram-stanza"])
 def test_long_lines_that_were_skipped_in_training(corpus, asked, tmp_path, kind):
     """They got flat trees there."""
@@ -430,8 +435,8 @@ def test_lines_that_the_parser_fails_on(corpus, asked, failing):
     lines = raw_test(corpus)
     result = interactive(corpus, "moses", lines, check=False)
     assert isinstance(result.error, InputError)
-    for part in ("the parser failed (RuntimeError: cannot)", "--missing-tree flat"):
-        assert part in str(result.error)
+    message = r"sentence [1-9]\d*: the parser failed \(RuntimeError: cannot\) on .*Kindball"
+    assert re.search(message, str(result.error)) and "--missing-tree flat" in str(result.error)
     found = interactive(corpus, "moses", lines, "--missing-tree", "flat", "--print-tree")
     others = drawn_trees(parsed_test(corpus, "moses"))
     assert any(failing in line for line in lines)
@@ -445,6 +450,7 @@ def test_lines_that_the_parser_fails_on(corpus, asked, failing):
             assert tree == other
 
 
+@pytest.mark.long
 def test_lines_that_the_parser_failed_on_in_training(corpus, asked, failing, tmp_path):
     data = tmp_path / "data"
     prepare(*corpus.options(*KINDS["moses"], "--on-failure", "flat", "--out", data))
@@ -460,6 +466,7 @@ def without_trees(corpus, kind: str, folder: Path, *more: str) -> Path:
     return Path(shutil.copytree(corpus.data(kind), folder / "data", ignore=ignored))
 
 
+@pytest.mark.long(but=["moses"])
 @pytest.mark.parametrize("kind", ["spaces", "unigram-spaces", "moses"])
 def test_generate_parses_what_has_no_trees(corpus, asked, tmp_path, kind):
     """In other batches than the data were, which may tip a near tie of the parser."""
@@ -471,10 +478,11 @@ def test_generate_parses_what_has_no_trees(corpus, asked, tmp_path, kind):
     for k in equal:
         assert found.hypotheses[k] == expected.hypotheses[k]
         assert found.scores[k] == pytest.approx(expected.scores[k], abs=1e-3)
-    assert "test.de-en.de has no trees: it is parsed as it is read" in found.output
+    assert "test.de-en.de has no trees, so its sentences are parsed now" in found.output
     assert max(len(given) for what, given in asked if what == "parse") == 7
 
 
+@pytest.mark.long(but=["spaces"])
 @pytest.mark.parametrize("kind", ["spaces", "unigram-spaces", "bpe-moses"])
 def test_flat_trees_of_data_without_trees(corpus, asked, tmp_path, kind):
     """Words end where pieces say so, of either segmenter."""
@@ -509,6 +517,7 @@ def test_truncated_sources_without_trees(corpus, asked, tmp_path):
     assert any(source.endswith("@@") for source in found.sources)
 
 
+@pytest.mark.long(but=["moses"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_generate_prints_trees(corpus, kind):
     """Those of the data; the words are those that the pieces spell, or a dot."""
@@ -551,15 +560,16 @@ def tokens(lines) -> list[list[str]]:
     return [line.tokens for line in lines]
 
 
+@pytest.mark.long
 def test_killed_parser(quick_stanza):
-    """An error, and another process the next time."""
+    """It ends in an error, and another process starts the next time."""
     parser = LiveParser(WORDS)
     try:
         assert tokens(parser.tokenize(["a b", ""])) == [["a", "b"], []]
         assert parser.tokenize([]) == []
         first = parser.process.pid
         os.kill(first, signal.SIGKILL)
-        with pytest.raises(InputError, match=r"the parser's process was killed \(exit code -9\)"):
+        with pytest.raises(InputError, match=r"of the parser was killed \(exit code -9\)"):
             parser.tokenize(["c"])
         assert tokens(parser.tokenize(["d e"])) == [["d", "e"]]
         assert parser.process.pid != first
@@ -568,7 +578,7 @@ def test_killed_parser(quick_stanza):
 
 
 def test_killed_while_it_answers(quick_stanza):
-    """Half an answer is none."""
+    """Half of an answer counts as none."""
     parser = LiveParser(WORDS)
     try:
         parser.start()
@@ -585,6 +595,7 @@ def test_killed_while_it_answers(quick_stanza):
             parser.stop()
 
 
+@pytest.mark.long
 def test_an_interrupted_question(quick_stanza):
     """Its answer is not taken for that to the next one."""
     parser = LiveParser(WORDS)
@@ -600,6 +611,7 @@ def test_an_interrupted_question(quick_stanza):
         parser.stop()
 
 
+@pytest.mark.long
 def test_a_fork_has_a_parser_of_its_own(quick_stanza):
     parser = LiveParser(WORDS)
     try:
@@ -648,7 +660,7 @@ def test_the_parser_ends_with_the_program(how):
         program.kill()
     else:
         os.killpg(program.pid, signal.SIGINT)  # as the keyboard does
-    program.wait(30)
+    program.wait(PATIENCE)
     wait_for_end(parser)
     said = program.stderr.read()
     assert "fairseq_posattn/live/parser_process.py" not in said, said
@@ -657,7 +669,7 @@ def test_the_parser_ends_with_the_program(how):
 
 
 def wait_for_end(process: int) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while is_alive(process):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -691,7 +703,7 @@ class Running:
     def translate(self, number: int, line: str) -> str:
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
-        end = time.monotonic() + 120
+        end = time.monotonic() + PATIENCE
         while f"P-{number}\t" not in self.log.read_text():
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             assert time.monotonic() < end
@@ -703,6 +715,7 @@ class Running:
         return found
 
 
+@pytest.mark.long
 def test_the_program(corpus, tmp_path):
     """Translates line by line, says clearly that its parser was killed, and leaves nothing."""
     with Running(corpus, "stanza", tmp_path / "log") as program:
@@ -712,9 +725,10 @@ def test_the_program(corpus, tmp_path):
         os.kill(program.parser(), signal.SIGKILL)
         program.process.stdin.write("der Hund sah.\n")
         program.process.stdin.close()
-        assert program.process.wait(60) == 1
+        assert program.process.wait(PATIENCE) == 1
         last = (tmp_path / "log").read_text().splitlines()[-1]
-        assert last.endswith("the parser's process was killed (exit code -9): out of memory?")
+        killed = "the process of the parser was killed (exit code -9), perhaps for lack of memory; "
+    assert killed in last
 
 
 @pytest.mark.long
@@ -726,6 +740,7 @@ def test_the_program_is_killed(corpus, tmp_path):
         wait_for_end(parser)
 
 
+@pytest.mark.long
 def test_generate_parses_in_a_worker(corpus, tmp_path):
     """With --num-workers, the parser belongs to the process that makes the batches."""
     data = without_trees(corpus, "spaces", tmp_path)

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from commands import FULL_TREE, PLUGIN, run
-from commands import interactive as interactive_program
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.whitespace import shortened
-from in_process import (
+from support.commands import FULL_TREE, PLUGIN, run
+from support.commands import interactive as interactive_program
+from support.in_process import (
     batch,
     build,
     generate,
@@ -27,7 +27,7 @@ BPE = ("--bpe", "subword_nmt", "--bpe-codes")
 
 
 class Text:
-    """The test sentences: words and trees, in files and as lists; `lines` as a user types them."""
+    """This is the test text: words and trees, in files and lists; `lines` as a user types them."""
 
     def __init__(self, folder):
         self.conllu = folder / "raw/test.src.conllu"
@@ -51,7 +51,7 @@ def text(toy_data):
 
 @pytest.fixture(scope="module")
 def two_trees(text):
-    """Two sentences of one string and two trees."""
+    """Return the numbers of two sentences that have one string and two trees."""
     for k, line in enumerate(text.lines):
         for other in range(k):
             if text.lines[other] == line and text.parents[other] != text.parents[k]:
@@ -63,7 +63,7 @@ def two_trees(text):
 
 
 def test_interactive_gives_what_generate_gives(text, tree_model, toy_data):
-    """For the same sentences and trees, whatever the batches."""
+    """It does so for the same sentences and trees, whatever the batches."""
     expected = hypotheses_and_scores(generate(toy_data, tree_model, "--remove-bpe").output)
     lines = "".join(f"{line}\n" for line in text.lines)
     options = (*text.bpe, "--tree-file", text.conllu)
@@ -93,6 +93,7 @@ def same_translations(left, right) -> bool:
     )
 
 
+@pytest.mark.long
 def test_lines_of_pieces_need_no_bpe(text, tree_model, toy_data):
     """Text that is segmented already, as fairseq-interactive expects without --bpe."""
     lines = "".join(f"{line}\n" for line in text.pieces)
@@ -181,7 +182,7 @@ def test_missing_tree_file(text, tree_model, toy_data, tmp_path):
 
 
 def flat(path, lines):
-    """Written out: each word a child of the first."""
+    """Return the flat tree, in which each word is a child of the first one."""
     blocks = []
     for line in lines:
         rows = enumerate(line.split(), start=1)
@@ -208,7 +209,7 @@ def test_fewer_trees_than_lines(text, tree_model, toy_data, tmp_path):
     lines = "".join(f"{line}\n" for line in text.lines[:3])
     options = (*text.bpe, "--tree-file", path)
     result = interactive(toy_data, tree_model, lines, *options, check=False)
-    assert f"no tree for the sentence '{text.lines[2]}'" in str(result.error)
+    assert f"the sentence '{text.lines[2]}' has no tree" in str(result.error)
     assert set(hypotheses_and_scores(result.output)) == {0, 1}
     options = (*options, "--missing-tree", "flat")
     whole = hypotheses_and_scores(interactive(toy_data, tree_model, lines, *options).output)
@@ -241,7 +242,7 @@ def hub(tree_model, toy_data):
 
 
 def loaded(checkpoint, data, **options):
-    """As torch.hub does it, through the class that fairseq's models share."""
+    """Load a model as torch.hub does it, through the class that fairseq's models share."""
     from fairseq.models import BaseFairseqModel
     from fairseq.models.transformer import TransformerModel
 
@@ -267,7 +268,7 @@ def expected(text, tree_model, toy_data):
         toy_data,
         tree_model,
         "".join(f"{line}\n" for line in text.lines),
-        *(*text.bpe, "--tree-file", text.conllu),
+        *(*text.bpe, "--tree-file", text.conllu, "--max-len-b", "200"),  # as the hub has it
     ).output
     return [hypothesis for hypothesis, _ in hypotheses_and_scores(output).values()]
 
@@ -292,7 +293,7 @@ def test_hub_tells_two_trees_apart(hub, text, two_trees, expected):
 
 @pytest.mark.long
 def test_hub_in_a_program_of_its_own(text, tree_model, toy_data, expected, tmp_path):
-    """That imports nothing but the model."""
+    """The program imports nothing but the model."""
     program = tmp_path / "program.py"
     program.write_text(
         "from fairseq_posattn.models.posattn_transformer import PosattnTransformerModel\n"
@@ -308,10 +309,10 @@ def test_hub_in_a_program_of_its_own(text, tree_model, toy_data, expected, tmp_p
 @pytest.mark.parametrize(
     ("trees", "message"),
     [
-        (None, "no tree for the sentence"),
-        ([None], "no tree for the sentence"),
-        ([], "0 trees for 1 sentences"),
-        ([[0, 1]], "2 parents for the"),
+        (None, "has no tree; name a tree provider"),
+        ([None], "has no tree; name a tree provider"),
+        ([], "0 trees were given for 1 sentences"),
+        ([[0, 1]], "2 parents were given for the"),
     ],
 )
 def test_hub_refuses_trees_that_do_not_fit(hub, text, trees, message):
@@ -337,7 +338,7 @@ def test_hub_of_a_stock_model(stock_model, toy_data, text):
 
 @pytest.fixture
 def without_trees(toy_data, tmp_path):
-    """The same data without the tree files of the test set."""
+    """Copy the data without the tree files of the test set."""
     folder = tmp_path / "data"
     shutil.copytree(toy_data, folder, ignore=shutil.ignore_patterns("test.*.tree.*"))
     return folder
@@ -373,6 +374,7 @@ def test_a_model_without_trees_trains_without_tree_files(toy_data, tmp_path):
 # ensembles
 
 
+@pytest.mark.long
 def test_ensemble_of_a_tree_model_and_a_stock_one(text, models, tree_model, stock_model, toy_data):
     """In either order, with the same result from generate and interactive, unlike either alone."""
     lines = "".join(f"{line}\n" for line in text.pieces)
@@ -391,7 +393,7 @@ def test_ensemble_of_a_tree_model_and_a_stock_one(text, models, tree_model, stoc
 
 
 def test_the_model_says_what_it_misses(toy_data):
-    """Used without the task, from Python."""
+    """It is used from Python without the task."""
     task, model, _ = build(toy_data, *FULL_TREE)
     fields = batch(task)["net_input"]
     del fields["source_tree"]

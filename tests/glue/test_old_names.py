@@ -9,12 +9,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from commands import ROOT, TINY
 from fairseq_posattn.cli.average import average
 from fairseq_posattn.cli.tag import TextTagger
 from fairseq_posattn.glue.patches.old_names import new_specification, renamed
 from fairseq_posattn.trees.conllu import read_conllu
-from in_process import call, hypotheses_and_scores
+from support.commands import ROOT, TINY
+from support.in_process import call, hypotheses_and_scores
 
 FIXTURES = ROOT / "tests/fixtures/version_0_1_0"
 COMMON = ("--user-dir", ROOT / "fairseq_posattn", "--cpu", "--num-workers", 0)
@@ -63,7 +63,7 @@ def test_language_model():
 
 
 def test_a_training_goes_on(tmp_path):
-    """With the parameters, the optimizer and the count of updates of the old one."""
+    """It goes on with the parameters, the optimizer and the count of updates of the old one."""
     shutil.copy(FIXTURES / "translation.pt", tmp_path / "checkpoint_last.pt")
     sizes = [size if size not in ("32", "64", "4") else HALVED[size] for size in TINY]
     attention = "direct_relative(init=glorot) + tree_relative + convolved_2d(init=glorot_normal)@1"

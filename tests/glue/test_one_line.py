@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from trainings import train, training
 
 import fairseq_posattn.plugin  # noqa: F401
-from commands import PLUGIN, fairseq, run
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import one_line
 from fairseq_posattn.glue.patches.errors import CheckpointError
 from fairseq_posattn.trees import TreeError
+from support.commands import PLUGIN, fairseq, run
+from support.trainings import train, training
 
 SPAWNED = (
     "\n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n"
@@ -50,7 +50,10 @@ def full() -> OSError:
         (InputError("text:3: bad; mend it"), "text:3: bad; mend it"),
         (CheckpointError("x.pt is torn"), "x.pt is torn"),
         (TreeError("a tree"), "a tree"),
-        (full(), "/disk/checkpoint_last.pt: no space left on the disk; free some and start this"),
+        (
+            full(),
+            "/disk/checkpoint_last.pt: there is no space left on the disk; free some",
+        ),
         (OSError(errno.EROFS, "Read-only file system", "/d"), "/d: Read-only file system"),
         (PermissionError(errno.EACCES, "Permission denied", "/d"), "/d: Permission denied"),
         (FileNotFoundError("Dataset not found: train (/d)"), "Dataset not found: train (/d)"),
@@ -87,7 +90,7 @@ def test_programs_of_the_user_are_left_alone(capsys, monkeypatch):
 
 
 def last_line(result: subprocess.CompletedProcess) -> str:
-    """The one line at the end of a real program's output."""
+    """Return the one line of error at the end of a real program's output."""
     assert result.returncode == 1 and "Traceback" not in result.stdout, result.stdout[-4000:]
     *_, line = result.stdout.splitlines()
     assert line.startswith("error: ") and len(line) <= 300
@@ -140,6 +143,7 @@ TRAIN = [sys.executable, "-m", "fairseq_cli.train"]
 EACH = ["--save-interval-updates", "1", "--disable-validation", "--max-update"]
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_cannot_grow(corpora, tmp_path):
     """The older ones stay, and the training goes on from there."""
     run_dir = tmp_path / "run"
@@ -167,7 +171,9 @@ def test_a_full_disk(corpora, small_disk):
     with contextlib.suppress(OSError), open(disk / "filler", "wb") as file:
         file.write(bytes(1 << 22))
     result = average(run_dir)
-    assert last_line(result).startswith(f"error: {run_dir}/out.pt: no space left on the disk")
+    assert last_line(result).startswith(
+        f"error: {run_dir}/out.pt: there is no space left on the disk"
+    )
     result = run(*TRAIN, *training("stock", corpora, run_dir, *EACH, "9"), check=False)
     assert last_line(result).startswith(
         f"error: {run_dir}"
@@ -197,7 +203,7 @@ def test_a_read_only_disk(corpora, small_disk, tmp_path):
 
 @pytest.mark.long
 def test_the_programs_of_fairseq(corpora, tmp_path):
-    """A missing folder, a torn checkpoint, a line without a tree."""
+    """They meet a missing folder, an incomplete checkpoint and a line without a tree."""
     data, options = corpora / "translation", ["--user-dir", PLUGIN, "--cpu"]
     none = fairseq("train", *training("tree", corpora, tmp_path, "-s", "xx"), check=False)
     assert last_line(none)
@@ -207,14 +213,14 @@ def test_the_programs_of_fairseq(corpora, tmp_path):
     for program in ("generate", "validate", "interactive"):
         result = fairseq(program, data, *options, check=False)
         assert last_line(result) == (
-            f"error: {tmp_path}/torn.pt is torn: the end is missing, its writing was broken off. "
-            "Take another checkpoint, or copy the file again"
+            f"error: {tmp_path}/torn.pt is incomplete: its end is missing, because its writing was "
+            "interrupted. Take another checkpoint, or copy the file again"
         )
 
 
 @pytest.mark.long
 def test_a_genuine_fault_has_its_traceback(corpora, tmp_path):
-    """Here of a plug-in of the user's own."""
+    """The fault is in a plug-in of the user's own."""
     (tmp_path / "own").mkdir()
     (tmp_path / "own/__init__.py").write_text(
         "from fairseq_posattn import plugin\n"
@@ -229,7 +235,7 @@ def test_a_genuine_fault_has_its_traceback(corpora, tmp_path):
 
 @pytest.mark.long
 def test_processes_that_are_spawned(tmp_path):
-    """As fairseq starts one for each GPU."""
+    """fairseq starts one process for each GPU in this way."""
     program = tmp_path / "fairseq_cli_spawning.py"
     program.write_text(
         "import sys, torch\n"

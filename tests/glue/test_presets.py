@@ -1,4 +1,4 @@
-"""The published models as --arch presets."""
+"""Check the published models, which are presets of --arch."""
 
 import json
 import re
@@ -16,10 +16,10 @@ from fairseq.models import (
 )
 
 import fairseq_posattn.plugin  # noqa: F401
-from commands import PLUGIN
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.core.positions.registry import PositionSpecification
-from in_process import OLD_FAIRSEQ, batch, build, configured
+from support.commands import PLUGIN
+from support.in_process import OLD_FAIRSEQ, batch, build, configured
 
 OURS = ("posattn_transformer", "san_tagger", "recurrent_lm", "attention_s2s")
 TABLE = Path(__file__).with_name("presets.json")
@@ -172,6 +172,7 @@ def needs_trees(positions: str, attention: str) -> bool:
     return any(word in positions + attention for word in ("tree", "parent"))
 
 
+@pytest.mark.long(but=["structural", "csan_2d", "parent_scaled"])
 @pytest.mark.parametrize("model", MODELS)
 def test_tiny_preset_builds_what_it_says(model, toy_data, stock):
     """With the options of the command line behind --arch left out, so that the preset rules; where

@@ -1,4 +1,4 @@
-"""Several processes train as one, or not into one folder."""
+"""Several processes train as one, or are refused in one folder."""
 
 import errno
 import fcntl
@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import fairseq_posattn.plugin  # noqa: F401
-from background import Training, free_port
-from commands import FULL_TREE, losses, run, training_options
 from fairseq_posattn.glue.patches import launch
 from fairseq_posattn.glue.patches.errors import CheckpointError
 from fairseq_posattn.io import lock
-from in_process import generate, train
+from support.background import Training, free_port
+from support.commands import FULL_TREE, losses, run, training_options
+from support.in_process import generate, train
 
 SAME = [*FULL_TREE, "--batch-size", "20", "--disable-validation", "--no-epoch-checkpoints"]
 AS_ONE = [
@@ -49,6 +49,7 @@ def assert_same_model(left, right) -> None:
         assert torch.equal(parameter, right[name]), name
 
 
+@pytest.mark.long
 def test_two_processes_are_one_with_doubled_batches(one_process, toy_data, tmp_path):
     (code, printed), (other_code, _) = train_in_two(toy_data, tmp_path)
     assert (code, other_code) == (0, 0), printed[-2000:]
@@ -117,7 +118,7 @@ def test_torchrun_of_strangers_on_the_command_line(toy_data, tmp_path):
 
 
 def test_strangers_are_refused(toy_data, tmp_path, monkeypatch):
-    """As torchrun starts them, if fairseq is told of no world size."""
+    """torchrun starts them so if fairseq is told of no world size."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     size = ("--distributed-world-size", "1")
     result = train(toy_data, tmp_path, *size, check=False)
@@ -143,6 +144,7 @@ def test_rank_and_size_of_torchrun_without_gpus(monkeypatch):
 # one folder
 
 
+@pytest.mark.long
 def test_a_second_training_in_the_folder(toy_data, tmp_path):
     """Refused while the first one runs, which goes on; free as soon as that has been killed,
     though its data loader may outlive it for some seconds."""
@@ -167,11 +169,11 @@ def test_a_second_training_in_the_folder(toy_data, tmp_path):
 
 @pytest.mark.long
 def test_two_as_one_in_the_folder_of_another(toy_data, tmp_path):
-    """Both end, each with a message."""
+    """Both end, and each prints a message."""
     with Training(toy_data, tmp_path, "--max-update", "100000", "--no-epoch-checkpoints") as first:
         first.wait_for("train_inner")
         (code, printed), (other_code, other) = train_in_two(toy_data, tmp_path)
-    assert (code, other_code) == (1, 1)
+    assert (code, other_code) == (1, 1), printed + other
     assert "another training" in printed and "the first process cannot start" in other
 
 
@@ -181,7 +183,7 @@ def test_folders_without_locks(tmp_path, monkeypatch, caplog):
 
     monkeypatch.setattr(fcntl, "lockf", unsupported)
     launch.take_lock(str(tmp_path))
-    assert "no lock" in caplog.text and "let no other training write there" in caplog.text
+    assert "cannot be locked" in caplog.text and "let no other training write there" in caplog.text
 
 
 def test_the_lock_goes_by_the_folder_not_its_name(tmp_path):

@@ -5,8 +5,8 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.modules import SinusoidalPositionalEmbedding
 
-from commands import FULL_TREE, fairseq, training_options
-from in_process import OLD_FAIRSEQ, batch, build, losses_of_updates, train
+from support.commands import FULL_TREE, fairseq, training_options
+from support.in_process import OLD_FAIRSEQ, batch, build, losses_of_updates, train
 
 STOCK = ("--arch", "transformer")
 KINDS = {  # options that change how the model is built
@@ -45,6 +45,7 @@ def sample(request, models):
     return made
 
 
+@pytest.mark.long(but=["normalize_before"])
 @same_random_order
 def test_the_same_seed_gives_the_same_parameters(models):
     stock, ours = (built.model.state_dict() for built in models)
@@ -61,7 +62,7 @@ def test_the_same_logits_as_in_translating(models, sample):
 @same_random_order
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_the_same_logits_and_gradients(models, sample, mode):
-    """In train mode with dropout."""
+    """They are compared in train mode with dropout."""
     logits, gradients = [], []
     for built in models:
         getattr(built.model, mode)()
@@ -101,6 +102,7 @@ def test_the_output_of_the_encoder_has_the_same_fields(models, sample):
             assert torch.equal(right.float(), left.float()), name
 
 
+@pytest.mark.long(but=["dropout"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -111,7 +113,7 @@ def test_the_output_of_the_encoder_has_the_same_fields(models, sample):
     ids=["no_dropout", "dropout", "layerdrop"],
 )
 def test_the_same_training(toy_data, tmp_path, options):
-    """Through fairseq's own Trainer; with dropout only while both draw in the same order."""
+    """It is so in fairseq's own Trainer; with dropout only while both draw in the same order."""
     outputs, states = [], []
     for kind, arch in (("stock", STOCK), ("ours", ())):
         output = train(toy_data, tmp_path / kind, *options, "--max-update", "6", *arch).output
@@ -182,7 +184,7 @@ def test_positions_of_the_older_fairseq_may_be_left_out(toy_data):
 
 @pytest.mark.long
 def test_finetuning_from_a_stock_checkpoint(toy_data, tmp_path):
-    """On the command line, the stock one trained by fairseq's own task."""
+    """It works on the command line, where fairseq's own task trained the stock one."""
     start = [*training_options(toy_data, tmp_path / "stock", *STOCK), "--task", "translation"]
     fairseq("train", *start)
     last = tmp_path / "stock/checkpoint_last.pt"

@@ -40,12 +40,12 @@ def test_batches_in_their_order():
     assert found.source_tree.tolist() == [*PARENTS[3], *PARENTS[0]]
     assert [(k, tree.parents) for k, tree in found.sentences] == [(0, PARENTS[0]), (3, PARENTS[3])]
     assert pending.for_batch(second).source_tree.tolist() == [*PARENTS[1], *PARENTS[2]]
-    with pytest.raises(TreeError, match="a batch without trees"):
+    with pytest.raises(TreeError, match="this batch has no trees"):
         pending.for_batch(second)
 
 
 def test_a_batch_may_be_a_copy():
-    """As on an accelerator."""
+    """On an accelerator it is a copy."""
     pending = PendingTrees()
     tokens = collate(attached(pending), [2])
     assert pending.for_batch(tokens.clone()).tokens is tokens
@@ -57,7 +57,7 @@ def test_a_batch_may_be_a_copy():
     ids=["others", "fewer", "none"],
 )
 def test_another_batch_is_refused(change):
-    """And does not use up the trees of the one that is due."""
+    """It does not use up the trees of the batch that is due."""
     pending = PendingTrees()
     trees = attached(pending)
     first, second = collate(trees, [3, 0]), collate(trees, [1, 2])
@@ -85,7 +85,7 @@ def test_batches_of_an_abandoned_dataset():
     due = collate(new, [0])
     collate(old, [1])
     assert [tree.parents for _, tree in pending.for_batch(due).sentences] == [[0]]
-    with pytest.raises(TreeError, match="a batch without trees"):
+    with pytest.raises(TreeError, match="this batch has no trees"):
         pending.for_batch(due)
 
 
@@ -107,5 +107,5 @@ def test_a_dataset_of_lines_that_nobody_announced():
 
 
 def test_a_batch_before_any_dataset():
-    with pytest.raises(TreeError, match="a batch without trees"):
+    with pytest.raises(TreeError, match="this batch has no trees"):
         PendingTrees().for_batch(torch.zeros(1, 1))

@@ -1,1 +1,1 @@
-"""Real daemons for the tests: Slurm and Ray on this machine."""
+"""The tests share these: daemons of Slurm and Ray on this machine, and rules of language."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import ROOT
+from support.commands import ROOT
 
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 FIRST_PROCESS = """
@@ -32,7 +32,7 @@ sys.stdin.read()
 
 
 class Loopback:
-    """Namespaces that live as long as the `with` block, or this process."""
+    """These namespaces exist as long as the `with` block, or this process."""
 
     def __init__(self):
         if os.geteuid() or not (shutil.which("unshare") and shutil.which("nsenter")):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import ROOT
+from support.commands import ROOT
 from support.loopback import Loopback
 
 ADDRESS = "127.0.0.1:6379"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import ROOT
+from support.commands import PATIENCE, ROOT
 from support.loopback import Loopback
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol")
@@ -92,12 +92,12 @@ class Slurm:
         self.wait_until(lambda: self.run("sinfo", "-hNo", "%T").split() == ["idle"] * 6)
 
     def start_node(self, name: str) -> None:
-        """A machine with a host name of its own."""
+        """Start a machine with a host name of its own."""
         start = START_NODE.format(name=name, folder=self.folder)
         self.run("unshare", "--mount", "--uts", "bash", "-c", start)
 
     def run(self, *command, check: bool = True, env: dict | None = None, cwd: Path = ROOT) -> str:
-        """What a command prints on a machine of this cluster."""
+        """Return what a command prints on a machine of this cluster."""
         result = subprocess.run(
             self.network.inside(*command, cwd=cwd),
             env={**self.environment, **(env or {})},
@@ -122,7 +122,7 @@ class Slurm:
             start_new_session=True,
         )
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float = 300) -> None:
+    def wait_until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, self.said()

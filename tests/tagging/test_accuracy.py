@@ -1,4 +1,4 @@
-"""The criterion's counts and percentages on examples counted by hand."""
+"""The criterion's counts and percentages are those of examples counted by hand."""
 
 import math
 from types import SimpleNamespace
@@ -61,7 +61,7 @@ CRITERION = TaggingCriterion(
 
 
 def outputs(gold: list[str], found: list[str]) -> dict:
-    """What the criterion logs of a batch."""
+    """Return what the criterion logs of a batch."""
     sentences = [sentence(text) for text in gold]
     words = [torch.tensor(VOCABULARY.words.numbers(s.words)) for s in sentences]
     chars = [torch.tensor(VOCABULARY.spellings(s.words)) for s in sentences]

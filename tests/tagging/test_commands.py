@@ -1,9 +1,11 @@
 """fairseq-train, fairseq-validate and posattn-tag on a small grammar, as a user runs them."""
 
 import contextlib
+import gc
 import io
 import json
 import math
+import multiprocessing
 import os
 import random
 import re
@@ -20,12 +22,12 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import train as fairseq_train
 
-from commands import PLUGIN, fairseq, run
 from fairseq_posattn.cli import tag
 from fairseq_posattn.glue.optim.rmsprop import RMSprop
 from fairseq_posattn.glue.tasks.tagging import TaggingTask
 from fairseq_posattn.preparation.binarize_tagging import binarize, parser
-from in_process import call
+from support.commands import PLUGIN, fairseq, run
+from support.in_process import call
 
 # --- a grammar -----------------------------------------------------------------------
 
@@ -47,7 +49,7 @@ def grammar_sentence(draw: random.Random) -> list[tuple[str, str]]:
     return draw.choice([[*start, *action, *phrase], [*phrase, ("is", "AUX"), *action]])
 
 
-def treebank(seed: int, sentences: int) -> str:
+def grammar_treebank(seed: int, sentences: int) -> str:
     draw = random.Random(seed)
     return "\n".join(conllu(grammar_sentence(draw)) for _ in range(sentences))
 
@@ -62,7 +64,7 @@ def conllu(words: list[tuple[str, str]]) -> str:
 def make_data(folder: Path, train: int, others: int, *options: str) -> Path:
     arguments = []
     for seed, (name, size) in enumerate([("train", train), ("valid", others), ("test", others)]):
-        (folder / name).write_text(treebank(seed, size))
+        (folder / name).write_text(grammar_treebank(seed, size))
         arguments += [f"--{name}", str(folder / name)]
     binarize(parser().parse_args([*arguments, "--destdir", str(folder / "data"), *options]))
     return folder / "data"
@@ -87,13 +89,13 @@ def training(data: Path, save_dir: Path, *options) -> list:
 
 
 def train(data: Path, save_dir: Path, *options) -> Path:
-    """A small model, in this process, without early stopping."""
+    """Train a small model in this process, without early stopping."""
     train_logged(data, save_dir, "--patience", "-1", *options)
     return save_dir / "checkpoint_last.pt"
 
 
 def train_logged(data: Path, save_dir: Path, *options) -> str:
-    """Its log. fairseq keeps the best result of a process where the next training would find it."""
+    """Return a training's log. First the best result that fairseq keeps in a process is cleared."""
     for function in (fairseq_train.should_stop_early, checkpoint_utils.save_checkpoint):
         vars(function).clear()
     return call("train", *training(data, save_dir, *SMALL, *options)).output
@@ -103,11 +105,12 @@ def validating(data: Path, model: Path, split: str) -> list:
     return [
         *(data, "--user-dir", PLUGIN, "--task", "tagging", "--path", model, "--cpu"),
         *("--valid-subset", split, "--batch-size", "16", "--log-format", "simple"),
+        *("--num-workers", "0"),
     ]
 
 
 def percentages(log: str) -> dict[str, float]:
-    """The last ones of a log."""
+    """Return the last percentages of a log."""
     found = re.findall(r"(?<!best_)\b((?:oov_|ambiguous_)?accuracy) ([\d.]+|nan)", log)
     return {name: float(number) for name, number in found}
 
@@ -121,7 +124,7 @@ class Tagged(NamedTuple):
 
 
 def posattn_tag(*arguments, input: str | bytes = "") -> Tagged:
-    """posattn-tag, in this process."""
+    """Run posattn-tag in this process."""
     data = input if isinstance(input, bytes) else input.encode()
     output, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     with (
@@ -237,6 +240,7 @@ def test_sentences_that_meet_in_a_batch(batches, data, tmp_path, monkeypatch):
     assert all(mixed) if batches == "shuffled" else not any(mixed)
 
 
+@pytest.mark.long(but=["options0-more0"])
 @pytest.mark.parametrize(
     ("options", "more"), [([], ["3", "4"]), (["--reset-meters"], ["3", "4", "5", "6"])]
 )
@@ -257,6 +261,17 @@ def test_a_plateau_outlives_an_interruption(data, tmp_path):
     assert rates == ["1e-06", "5e-07"]
 
 
+def test_processes_that_load_data_end_with_their_epoch(data, tmp_path):
+    """Otherwise they last until Python collects garbage, and torch waits for each of them."""
+    before = set(multiprocessing.active_children())
+    gc.disable()
+    try:
+        train(data, tmp_path, "--num-workers", "1", "--max-epoch", "2")
+        assert set(multiprocessing.active_children()) <= before
+    finally:
+        gc.enable()
+
+
 # --- posattn-tag: CoNLL-U ------------------------------------------------------------
 
 SENTENCE = conllu([("the", "X"), ("run", "X"), ("is", "X")])
@@ -264,7 +279,7 @@ WORD_LINE = re.compile(rb"^(\d+\t[^\t]*\t[^\t]*\t)([^\t]*)(\t.*)$", re.S)
 
 
 def tags_and_rest(text: bytes) -> tuple[list[str], list]:
-    """Tags of the words; all lines with their ends, without those tags."""
+    """Return the tags of the words, and all lines with their ends, without those tags."""
     tags, rest = [], []
     for line in text.split(b"\n"):
         if match := WORD_LINE.match(line):
@@ -420,7 +435,7 @@ def test_a_broken_first_line_is_not_taken_for_plain_text(model):
 
 
 def test_models_that_cannot_tag(model, tmp_path):
-    assert "no such file" in refused(tmp_path / "none.pt")
+    assert "there is no such file" in refused(tmp_path / "none.pt")
     state = torch.load(model, weights_only=False)
     state["cfg"]["task"]["_name"] = "translation"
     torch.save(state, tmp_path / "other.pt")
@@ -459,7 +474,7 @@ CURVE = ["--batch-size", "16", "--curve-interval", "3", "--log-interval", "1"]
 
 @pytest.fixture(scope="module")
 def unbroken(data, tmp_path_factory) -> tuple[Path, list[dict], str]:
-    """Its last checkpoint, the points of its curve, and its log."""
+    """Return the last checkpoint of an unbroken training, the points of its curve, and its log."""
     folder = tmp_path_factory.mktemp("unbroken")
     options = [*CURVE, "--curve", folder / "curve", "--validate-interval-updates", "3"]
     options += ["--save-interval-updates", "5", "--max-update", "13", "--patience", "-1"]
@@ -558,7 +573,7 @@ def gradients(step: int) -> list[float]:
 
 @pytest.mark.parametrize("decay, eps, lr", [(0.9, 1e-7, 0.001), (0.5, 1e-3, 0.1)])
 def test_rmsprop_is_that_of_keras(decay, eps, lr):
-    """a <- decay a + (1 - decay) g²;  p <- p - lr g / (sqrt(a) + eps); no momentum."""
+    """The rule is a <- decay a + (1 - decay) g²;  p <- p - lr g / (sqrt(a) + eps); no momentum."""
     numbers, means = [1.0] * 5, [0.0] * 5
     parameter = torch.nn.Parameter(torch.ones(5, dtype=torch.float64))
     optimizer = optimizer_of(parameter, decay=decay, eps=eps, lr=lr)

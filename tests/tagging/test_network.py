@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from reference_tagger import Layer, Parameters, scores_of_tags
 
 import fairseq_posattn.plugin  # noqa: F401  (registers the presets)
-from distributions import check_keras_normal, check_uniform
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.core.tagger import Tagger, TaggerShape
 from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
 from fairseq_posattn.glue.models.san_tagger import TAGGERS as OPTIONS
 from fairseq_posattn.glue.models.san_tagger import SanTaggerConfig, SanTaggerModel
+from support.distributions import check_keras_normal, check_uniform
+from support.reference_tagger import Layer, Parameters, scores_of_tags
 
 LENGTHS = [3, 1, 7, 4]  # of the sentences of a batch
 SMALL = dict(words=9, characters=8, labels=5, word_width=5, character_width=4, filters=7)
@@ -117,7 +117,7 @@ def test_convolutions_over_characters(kernel, convolutions):
 
 @presets
 def test_every_parameter_has_the_gradient_of_the_reference(model):
-    """Its largest number against the difference quotient."""
+    """The largest number of each gradient is the difference quotient."""
     network = tagger(*TAGGERS[model], layers=2, convolutions=2, max_positions=3)
     words, step = sentence(3), 1e-6
 

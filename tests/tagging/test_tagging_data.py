@@ -1,4 +1,4 @@
-"""From tagged text to batches: reading, vocabulary, binary data, word vectors."""
+"""Tagged text becomes batches: reading, vocabulary, binary data, word vectors."""
 
 import json
 import lzma
@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairseq_posattn.plugin  # noqa: F401
-from commands import ROOT, run
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
@@ -26,7 +25,9 @@ from fairseq_posattn.preparation.binarize_tagging import binarize, parser
 from fairseq_posattn.tagging.sentences import TaggedSentence, read_tagged
 from fairseq_posattn.tagging.vectors import load_vectors
 from fairseq_posattn.tagging.vocabulary import PlainDictionary, Settings, Vocabulary, learn
-from killed import killed_at
+from support.commands import ROOT, run
+from support.files import write
+from support.killed import killed_at
 
 
 def conllu(*words: tuple, first: int = 1) -> str:
@@ -38,18 +39,13 @@ def conllu(*words: tuple, first: int = 1) -> str:
     )
 
 
-def write(path: Path, text: str | bytes) -> Path:
-    path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
-    return path
-
-
 def read(tmp_path: Path, text: str | bytes, column: str = "upos") -> list[tuple]:
     found = read_tagged(write(tmp_path / "text", text), column)
     return [(s.words, s.tags) for s in found]
 
 
 def fault(function, *arguments, **options) -> str:
-    """Its error: one line."""
+    """Return the error of a function: one line."""
     with pytest.raises(InputError) as raised:
         function(*arguments, **options)
     assert "\n" not in str(raised.value)
@@ -116,7 +112,7 @@ def test_packed_files(tmp_path):
 @pytest.mark.parametrize(
     "text, line, what",
     [
-        (THE_DOG + "\n" + conllu(("a", "X"), first=2), 4, "ID 1"),
+        (THE_DOG + "\n" + conllu(("a", "X"), first=2), 4, "word 1 is expected"),
         (THE_DOG + "3\tnow\t_\n", 3, "columns"),
         (THE_DOG + "x\tx" + ROW, 3, "ID"),
         (THE_DOG.encode() + b"3\t\xff" + ROW.encode(), 3, "UTF-8"),
@@ -172,7 +168,7 @@ def test_faults_of_two_columns_name_the_line(tmp_path, line):
 
 
 def tagged(text: str) -> TaggedSentence:
-    """word/TAG word/TAG …"""
+    """Read a sentence that is written word/TAG word/TAG …"""
     pairs = [token.rsplit("/", 1) for token in text.split(" ")]
     return TaggedSentence(
         [w for w, _ in pairs], [None if t == "_" else t for _, t in pairs], "hand", 1
@@ -279,7 +275,7 @@ def rows(dataset: TaggingDataset) -> list[tuple]:
 
 
 def test_numbers_of_a_small_corpus(corpus):
-    """Types the, dog, cat, a, ox: two of them; the 3 times, dog twice. Letters by frequency."""
+    """The words the (3 times) and dog (twice) are kept of five types; letters go by frequency."""
     binarize(options(corpus))
     vocabulary = Vocabulary.load(corpus / "data")
     assert vocabulary.words.symbols == ["<pad>", "<unk>", "the", "dog"]
@@ -463,8 +459,8 @@ def test_the_program(corpus):
     files = [*("--train", corpus / "train"), *("--valid", corpus / "valid")]
     done = run(*program, *files, "--destdir", corpus / "data")
     assert done.stdout == (
-        f"{corpus / 'data'}: 4 words (1 ambiguous), 10 characters, 5 labels, "
-        "padding and unknown counted\n"
+        f"{corpus / 'data'}: the dictionaries have 4 words (1 are ambiguous), 10 characters and "
+        "5 tags, with padding and unknown in each\n"
     )
 
 
@@ -508,7 +504,7 @@ def test_settings_that_cannot_be(corpus, about, message):
 
 @pytest.mark.parametrize("kind", ["word", "char", "tag"])
 def test_files_of_other_sets_are_refused(corpus, kind):
-    """Each of the three files alone, of another set."""
+    """Each of the three files alone is of another set."""
     binarize(options(corpus, "--words", "100%"))
     for ending in ("bin", "idx"):
         (corpus / f"data/train.{kind}.{ending}").write_bytes(

@@ -6,11 +6,11 @@ import unicodedata
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from random_trees import LETTERS, parents
 
-import reference_projection as reference
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.alignment import match, project_spans, word_spans
+from support import reference_projection as reference
+from support.random_trees import LETTERS, parents
 
 # --- spans of words ------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ def cut(draw, length: int) -> list[reference.Span]:
     return [span for span in bounds if draw(st.integers(0, 7))]
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(sentences(), st.data())
 def test_random_pieces_equal_the_loops(sentence, data):
     tree, texts, words_of_token = sentence
@@ -273,14 +273,13 @@ def test_random_lines_that_match(texts, data):
 CONFUSED = st.text("aAbä.,’$1１é\u0301ςΣß ␣", max_size=5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(CONFUSED, st.lists(CONFUSED, max_size=3))
 @example("aab", ["ab", "a"])
 def test_random_lines_match_as_in_the_loops(line, texts):
     assert accepted(line, texts) == reference.matches(line, texts)
 
 
-@settings(max_examples=200)
 @given(st.lists(tokens(), min_size=1, max_size=8), CHARACTERS, st.data())
 def test_one_change_is_judged_as_in_the_loops(texts, character, data):
     """A character replaced, put in, left out or moved to the other end."""

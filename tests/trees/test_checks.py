@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_trees import parents
 
 from fairseq_posattn.trees.checks import (
     TreeError,
@@ -12,15 +11,16 @@ from fairseq_posattn.trees.checks import (
     tree_fault,
     with_one_root,
 )
+from support.random_trees import parents
 
 FAULTS = [
-    ([2, 3, 9], 3, "the head of word 3 is 9, but the sentence has the words 1 to 3"),
-    ([0, -1], 2, "the head of word 2 is -1, but the sentence has the words 1 to 2"),
-    ([2, 1], 1, "no root"),
-    ([0, 1, 0, 0], 3, "3 roots (words 1, 3, 4)"),
-    ([0, 2], 2, "a cycle: 2 -> 2"),
-    ([0, 3, 4, 2], 2, "a cycle: 2 -> 3 -> 4 -> 2"),
-    ([0, 4, 4, 3], 4, "a cycle: 4 -> 3 -> 4"),
+    ([2, 3, 9], 3, "the parent of word 3 is 9, but the sentence has the words 1 to 3"),
+    ([0, -1], 2, "the parent of word 2 is -1, but the sentence has the words 1 to 2"),
+    ([2, 1], 1, "the sentence has no root"),
+    ([0, 1, 0, 0], 3, "the sentence has 3 roots (words 1, 3, 4)"),
+    ([0, 2], 2, "the parents form a cycle: 2 -> 2"),
+    ([0, 3, 4, 2], 2, "the parents form a cycle: 2 -> 3 -> 4 -> 2"),
+    ([0, 4, 4, 3], 4, "the parents form a cycle: 4 -> 3 -> 4"),
 ]
 
 
@@ -66,7 +66,7 @@ def test_any_forest_can_be_mended(tree, data):
 def test_checked_tree_says_where():
     assert checked_tree([2, 0], "here") == [2, 0]
     assert checked_tree([0, 0], "here", "first") == [0, 1]
-    with pytest.raises(TreeError, match=r"^here: 2 roots .*--several-roots first"):
+    with pytest.raises(TreeError, match=r"^here: the sentence has 2 roots .*--several-roots first"):
         checked_tree([0, 0], "here")
 
 

@@ -1,4 +1,4 @@
-"""Reading CoNLL-U."""
+"""CoNLL-U is read, and bad input refused."""
 
 import gzip
 import lzma
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_trees import forms, parents
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.trees import TreeError, escape_whitespace, read_conllu
+from support.random_trees import forms, parents
 
 
 def row(number, form, head):
@@ -25,7 +25,7 @@ def sentence(*heads):
 
 
 @pytest.fixture
-def treebank(tmp_path):
+def conllu_file(tmp_path):
     def write(text, name="t.conllu"):
         path = tmp_path / name
         path.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -52,8 +52,8 @@ FULL = (
 )
 
 
-def test_words_and_parents(treebank):
-    first, empty, last = read_conllu(treebank(FULL))
+def test_words_and_parents(conllu_file):
+    first, empty, last = read_conllu(conllu_file(FULL))
     assert first.words == ["vamos", "nos", "a", "el", "mar"]
     assert first.parents == [0, 1, 5, 5, 1]
     assert (empty.words, empty.parents) == ([], [])
@@ -63,83 +63,109 @@ def test_words_and_parents(treebank):
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
-def test_packed(treebank, pack):
+def test_packed(conllu_file, pack):
     suffix = {gzip.compress: "gz", lzma.compress: "xz"}[pack]
-    packed = treebank(pack(FULL.encode()), f"t.conllu.{suffix}")
-    assert [s.words for s in read_conllu(packed)] == [s.words for s in read_conllu(treebank(FULL))]
+    packed = conllu_file(pack(FULL.encode()), f"t.conllu.{suffix}")
+    assert [s.words for s in read_conllu(packed)] == [
+        s.words for s in read_conllu(conllu_file(FULL))
+    ]
 
 
-def test_windows_line_ends_and_byte_order_mark(treebank):
+def test_windows_line_ends_and_byte_order_mark(conllu_file):
     text = "\ufeff" + FULL.replace("\n", "\r\n")
-    assert [s.parents for s in read_conllu(treebank(text))] == [[0, 1, 5, 5, 1], [], None]
+    assert [s.parents for s in read_conllu(conllu_file(text))] == [[0, 1, 5, 5, 1], [], None]
 
 
-def test_reads_no_further_than_asked(treebank):
+def test_reads_no_further_than_asked(conllu_file):
     text = sentence(0, 1) * 1000 + "not CoNLL-U\n"
-    assert len(list(islice(read_conllu(treebank(text)), 1000))) == 1000
+    assert len(list(islice(read_conllu(conllu_file(text)), 1000))) == 1000
 
 
 @pytest.mark.parametrize("inside", [" ", "\u00a0", "\u2028", "\u0085", "\u3000", "\x0c", "\x1e"])
-def test_whitespace_inside_a_word(treebank, inside):
-    (found,) = read_conllu(treebank(row(1, f"10{inside}000", 0)))
+def test_whitespace_inside_a_word(conllu_file, inside):
+    (found,) = read_conllu(conllu_file(row(1, f"10{inside}000", 0)))
     assert found.words == ["10\u2423000"]
     assert found.words[0].split() == found.words
 
 
-def test_several_roots_first(treebank):
-    (found,) = read_conllu(treebank(sentence(2, 0, 0, 3)), several_roots="first")
+def test_several_roots_first(conllu_file):
+    (found,) = read_conllu(conllu_file(sentence(2, 0, 0, 3)), several_roots="first")
     assert found.parents == [2, 0, 2, 3]
 
 
 BAD = [
-    ("1\tw\t_\n", 1, "expected 10 columns separated by tabs, found 3"),
-    (row(1, "w", 0).replace("\t", " "), 1, "expected 10 columns separated by tabs, found 1"),
-    (sentence(0) + "  \n", 3, "expected 10 columns separated by tabs, found 1"),
-    (sentence(0) + row(1, "w", 0) + row(3, "w", 1), 4, "expected the word with ID 2, found ID '3'"),
-    (row(2, "w", 0), 1, "expected the word with ID 1, found ID '2'"),
-    (row("x", "w", 0), 1, "expected the word with ID 1, found ID 'x'"),
+    ("1\tw\t_\n", 1, "CoNLL-U has 10 columns separated by tabs, but this line has 3"),
+    (
+        row(1, "w", 0).replace("\t", " "),
+        1,
+        "CoNLL-U has 10 columns separated by tabs, but this line has 1",
+    ),
+    (
+        sentence(0) + "  \n",
+        3,
+        "CoNLL-U has 10 columns separated by tabs, but this line has 1",
+    ),
+    (
+        sentence(0) + row(1, "w", 0) + row(3, "w", 1),
+        4,
+        "the line has the ID '3', but word 2",
+    ),
+    (row(2, "w", 0), 1, "the line has the ID '2', but word 1 is expected here"),
+    (row("x", "w", 0), 1, "the line has the ID 'x', but word 1 is expected here"),
     (row(1, "", 0), 1, "word 1 is empty"),
-    ("# c\n" + sentence(0, "x"), 3, "expected a word number as head (column 7), found 'x'"),
-    (sentence(0, ""), 2, "expected a word number as head (column 7), found ''"),
-    (sentence(0, "1.5"), 2, "expected a word number as head (column 7), found '1.5'"),
+    ("# c\n" + sentence(0, "x"), 3, "the parent (column 7, HEAD) is 'x'; write"),
+    (sentence(0, ""), 2, "the parent (column 7, HEAD) is ''; write"),
+    (sentence(0, "1.5"), 2, "the parent (column 7, HEAD) is '1.5'; write"),
     *(
-        (sentence(0, head), 2, f"expected a word number as head (column 7), found '{head}'")
+        (sentence(0, head), 2, f"the parent (column 7, HEAD) is '{head}'; write")
         for head in (*("01", "+1", "1_0", " 1", "1 ", "-0", "\u0661", "\uff11"), "1" * 4301)
     ),
     *(
-        (row(number, "w", 0), 1, f"expected the word with ID 1, found ID '{number}'")
+        (row(number, "w", 0), 1, f"the line has the ID '{number}', but word 1 is expected here")
         for number in ("01", "\u0661", "1_0", "\u0661-\u0662", "01-2", "1-+2", "\u0661.1", "1.0")
     ),
-    (row("1-" + "9" * 4301, "w", 0), 1, "expected the word with ID 1, found ID '1-999"),
-    (sentence(0, 3), 2, "the head of word 2 is 3, but the sentence has the words 1 to 2"),
-    (sentence(-1, 0), 1, "the head of word 1 is -1"),
-    (sentence(0, "_"), 2, "the head is missing, but line 1 of the same sentence has one"),
-    (sentence("_", 0), 1, "the head is missing, but line 2 of the same sentence has one"),
-    (sentence(2, 1), 1, "no root"),
-    (sentence(0, 1) + sentence(0, 1, 0), 6, "2 roots (words 1, 3); mend the tree, or keep"),
-    (sentence(0, 3, 4, 2), 2, "a cycle: 2 -> 3 -> 4 -> 2"),
-    (b"# ok\n1\t\xff\n", 2, "not UTF-8"),
+    (row("1-" + "9" * 4301, "w", 0), 1, "the line has the ID '1-999"),
+    (sentence(0, 3), 2, "the parent of word 2 is 3, but the sentence has the words 1 to 2"),
+    (sentence(-1, 0), 1, "the parent of word 1 is -1"),
+    (
+        sentence(0, "_"),
+        2,
+        "the parent (column 7, HEAD) is missing, but line 1 of",
+    ),
+    (
+        sentence("_", 0),
+        1,
+        "the parent (column 7, HEAD) is missing, but line 2 of",
+    ),
+    (sentence(2, 1), 1, "the sentence has no root"),
+    (
+        sentence(0, 1) + sentence(0, 1, 0),
+        6,
+        "the sentence has 2 roots (words 1, 3); mend the tree",
+    ),
+    (sentence(0, 3, 4, 2), 2, "the parents form a cycle: 2 -> 3 -> 4 -> 2"),
+    (b"# ok\n1\t\xff\n", 2, "the line is not UTF-8"),
 ]
 
 
 @pytest.mark.parametrize(("text", "line", "message"), BAD)
-def test_bad_input(treebank, text, line, message):
-    path = treebank(text)
+def test_bad_input(conllu_file, text, line, message):
+    path = conllu_file(text)
     with pytest.raises(InputError, match=re.escape(f"{path}:{line}: {message}")):
         list(read_conllu(path))
 
 
-def test_keeping_the_first_root_mends_no_cycle(treebank):
-    with pytest.raises(TreeError, match=r":2: a cycle: 2 -> 2"):
-        list(read_conllu(treebank(sentence(0, 2, 0)), several_roots="first"))
+def test_keeping_the_first_root_mends_no_cycle(conllu_file):
+    with pytest.raises(TreeError, match=r":2: the parents form a cycle: 2 -> 2; break it"):
+        list(read_conllu(conllu_file(sentence(0, 2, 0)), several_roots="first"))
 
 
 @pytest.mark.parametrize(
     ("name", "pack"), [("t.conllu.gz", gzip.compress), ("t.conllu.xz", lzma.compress)]
 )
-def test_packed_file_cut_off(treebank, name, pack):
-    path = treebank(pack(f"{FULL}\n".encode() * 50)[:-20], name)
-    with pytest.raises(InputError, match=rf"{name}:\d+: cannot be unpacked"):
+def test_packed_file_cut_off(conllu_file, name, pack):
+    path = conllu_file(pack(f"{FULL}\n".encode() * 50)[:-20], name)
+    with pytest.raises(InputError, match=rf"{name}:\d+: the file cannot be decompressed"):
         list(read_conllu(path))
 
 

@@ -1,8 +1,7 @@
-"""Trees for the eye."""
+"""Trees are drawn for the eye."""
 
 from hypothesis import given
 from hypothesis import strategies as st
-from random_trees import parents
 
 from fairseq_posattn.trees.drawing import (
     depths,
@@ -11,6 +10,7 @@ from fairseq_posattn.trees.drawing import (
     words_by_counts,
     words_of_tree,
 )
+from support.random_trees import parents
 
 
 def climbed(tree: list[int], word: int) -> int:

@@ -1,4 +1,4 @@
-"""The text files between the steps."""
+"""These tests check the text files between the steps."""
 
 import re
 from itertools import pairwise
@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_trees import forms, parents
 
 from fairseq_posattn.trees import TreeError, escape_whitespace
 from fairseq_posattn.trees.lines import (
@@ -20,6 +19,7 @@ from fairseq_posattn.trees.lines import (
     tree_line,
     words_line,
 )
+from support.random_trees import forms, parents
 
 
 def test_what_the_lines_look_like():
@@ -78,23 +78,23 @@ BAD = [
     (read_words, "a  b", "words must be separated by one space"),
     (read_words, " a", "words must be separated by one space"),
     (read_words, "a ", "words must be separated by one space"),
-    (read_parents, "0 x", "expected whole numbers"),
-    (read_parents, "0 -", "expected whole numbers"),
-    (read_parents, "0 01", "expected whole numbers, found '01'"),
-    (read_parents, "0 1_0", "expected whole numbers, found '1_0'"),
-    (read_parents, "0 \u0661", "expected whole numbers, found '\u0661'"),
-    (read_parents, f"0 {'1' * 4301}", "expected whole numbers, found '111"),
-    (read_parents, "0 5", "the head of word 2 is 5"),
-    (read_parents, "0 0", "2 roots (words 1, 2)"),
-    (read_parents, "1", "no root"),
-    (read_parents, "0 3 2", "a cycle: 2 -> 3 -> 2"),
-    (read_trees, "0:1 1", "expected parent:pieces for each word"),
-    (read_trees, "0:1 1:1:1", "expected parent:pieces for each word"),
-    (read_trees, "0:1 1:", "expected whole numbers"),
-    (read_trees, "0:1 1:+1", "expected whole numbers, found '+1'"),
+    (read_parents, "0 x", "'x' is no whole number; write numbers like 10"),
+    (read_parents, "0 -", "'-' is no whole number"),
+    (read_parents, "0 01", "'01' is no whole number"),
+    (read_parents, "0 1_0", "'1_0' is no whole number"),
+    (read_parents, "0 \u0661", "'\u0661' is no whole number"),
+    (read_parents, f"0 {'1' * 4301}", "'111"),
+    (read_parents, "0 5", "the parent of word 2 is 5"),
+    (read_parents, "0 0", "the sentence has 2 roots (words 1, 2)"),
+    (read_parents, "1", "the sentence has no root"),
+    (read_parents, "0 3 2", "the parents form a cycle: 2 -> 3 -> 2"),
+    (read_trees, "0:1 1", "the line is '0:1 1', but parent:pieces is expected for each word"),
+    (read_trees, "0:1 1:1:1", "the line is '0:1 1:1:1', but parent:pieces is expected"),
+    (read_trees, "0:1 1:", "'' is no whole number"),
+    (read_trees, "0:1 1:+1", "'+1' is no whole number"),
     (read_trees, "0:1 1:-1", "word 2 has -1 pieces"),
-    (read_trees, "0:1 2:1", "a cycle: 2 -> 2"),
-    (read_trees, "-", "expected parent:pieces for each word"),
+    (read_trees, "0:1 2:1", "the parents form a cycle: 2 -> 2"),
+    (read_trees, "-", "the line is '-', but parent:pieces is expected for each word"),
 ]
 
 

@@ -1,13 +1,13 @@
-"""From words to pieces."""
+"""These tests check the way from words to pieces."""
 
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_trees import forms, parents, split
 
 from fairseq_posattn.trees import Parsed, TreeError, escape_whitespace, project, words_of_pieces
+from support.random_trees import forms, parents, split
 
 JOINED = [
     ("", [], []),
@@ -71,7 +71,7 @@ def test_changed_words(words, tree, pieces, difference):
 
 
 def test_dangling_separator():
-    with pytest.raises(TreeError, match=r"^here: the last piece 'b@@' has no successor to join"):
+    with pytest.raises(TreeError, match=r"^here: the last piece 'b@@' must be joined to a next"):
         project(Parsed(["a", "b"], [0, 1]), ["a", "b@@"], "here")
 
 

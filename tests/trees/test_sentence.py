@@ -1,4 +1,4 @@
-"""The one class of a sentence with its tree."""
+"""One class holds a sentence with its tree."""
 
 import pickle
 

@@ -26,7 +26,7 @@ from fairseq_posattn.trees.store import (
 TREES = [([2, 0, 2], [1, 3, 2]), ([], []), ([0], [1]), ([0, 1], [300, 1])]
 
 
-def write(folder, trees=TREES, name="train.en-de.en"):
+def write_trees(folder, trees=TREES, name="train.en-de.en"):
     """A tree file with its source: pieces are numbered through; the end is 2."""
     prefix = str(folder / name)
     source = [np.append(np.arange(sum(p)) + 7 * k, 2) for k, (_, p) in enumerate(trees)]
@@ -40,7 +40,7 @@ def write(folder, trees=TREES, name="train.en-de.en"):
 
 
 def test_what_is_written_is_read_in_any_order(tmp_path):
-    prefix, source, source_file = write(tmp_path)
+    prefix, source, source_file = write_trees(tmp_path)
     trees = TreeFile(prefix)
     assert len(trees) == 4 and exists(prefix)
     records, lengths = trees.read(np.array([3, 1, 0, 0]))
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_in_any_order(tmp_path):
 
 def test_three_bytes_a_word_unless_a_word_has_very_many_pieces(tmp_path):
     few = [([2, 0], [255, 1]), ([0], [3])]
-    prefix, source, source_file = write(tmp_path, few)
+    prefix, source, source_file = write_trees(tmp_path, few)
     assert bin_path(prefix).stat().st_size == 3 * 3
     trees = TreeFile(prefix)
     trees.check([source_file], source)
@@ -65,30 +65,32 @@ def test_a_long_file(tmp_path):
     """Longer than the blocks that it is read and written in."""
     count = BLOCK + 1000
     parents = [0, *([1] * 99)]
-    prefix, _, _ = write(tmp_path, [(parents, [1 + k % 250 for k in range(100)])] * (count // 100))
+    prefix, _, _ = write_trees(
+        tmp_path, [(parents, [1 + k % 250 for k in range(100)])] * (count // 100)
+    )
     records, _ = TreeFile(prefix).read(np.arange(count // 100))
     assert (records["parent"].reshape(-1, 100) == parents).all()
     assert (records["pieces"].reshape(-1, 100) == [1 + k % 250 for k in range(100)]).all()
 
 
 def test_other_trees_of_the_same_size_are_refused(tmp_path):
-    prefix, _, _ = write(tmp_path)
+    prefix, _, _ = write_trees(tmp_path)
     file = bin_path(prefix)
     content = bytearray(file.read_bytes())
     content[0] ^= 1
     file.write_bytes(content)
-    with pytest.raises(TreeError, match=r"not the file that .* was made with"):
+    with pytest.raises(TreeError, match="was made with another file of this name"):
         TreeFile(prefix)
 
 
 def test_it_travels_to_another_process(tmp_path):
-    prefix, _, _ = write(tmp_path)
+    prefix, _, _ = write_trees(tmp_path)
     copy = pickle.loads(pickle.dumps(TreeFile(prefix)))
     assert copy.read(np.array([0]))[1].tolist() == [3]
 
 
 def test_an_empty_corpus(tmp_path):
-    prefix, source, source_file = write(tmp_path, [])
+    prefix, source, source_file = write_trees(tmp_path, [])
     trees = TreeFile(prefix)
     trees.check([source_file], source)
     assert len(trees) == 0 and len(trees.read(np.array([], int))[0]) == 0
@@ -110,15 +112,21 @@ def change(source, source_file):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda s: s[:3], "4 trees, 3 sentences (the shorter is a part of the longer)"),
-        (lambda s: [s[0], *s], "4 trees, 5 sentences (first at sentence 2)"),
+        (
+            lambda s: s[:3],
+            "4 trees for 3 sentences (the shorter is a part of the longer)",
+        ),
+        (
+            lambda s: [s[0], *s],
+            "4 trees for 5 sentences (they differ first at sentence 2)",
+        ),
         (lambda s: [s[0], s[1], s[3], s[2]], "first sentence that differs is number 3"),
         (lambda s: [s[0] + 1, *s[1:]], "first sentence that differs is number 1"),
         (lambda s: [s[0][1:], *s[1:]], "first sentence that differs is number 1"),
     ],
 )
 def test_a_foreign_source_is_refused_with_both_names(tmp_path, spoil, message):
-    prefix, source, source_file = write(tmp_path)
+    prefix, source, source_file = write_trees(tmp_path)
     source = spoil(change(source, source_file))
     with pytest.raises(TreeError) as error:
         TreeFile(prefix).check([source_file], source)
@@ -127,14 +135,14 @@ def test_a_foreign_source_is_refused_with_both_names(tmp_path, spoil, message):
 
 
 def test_the_same_sentences_in_another_file_are_accepted(tmp_path):
-    prefix, source, source_file = write(tmp_path)
+    prefix, source, source_file = write_trees(tmp_path)
     TreeFile(prefix).check([source_file], change(source, source_file))
 
 
 @pytest.mark.parametrize("path", [bin_path, idx_path])
 @pytest.mark.parametrize("keep", [0, 20, -1])
 def test_torn_files_are_refused_by_name(tmp_path, path, keep):
-    prefix, _, _ = write(tmp_path)
+    prefix, _, _ = write_trees(tmp_path)
     file = path(prefix)
     file.write_bytes(file.read_bytes()[:keep])
     with pytest.raises(TreeError, match=str(file)):
@@ -151,7 +159,7 @@ def as_version_1(prefix: str) -> None:
 
 
 def test_version_1_is_read(tmp_path):
-    prefix, source, source_file = write(tmp_path)
+    prefix, source, source_file = write_trees(tmp_path)
     as_version_1(prefix)
     trees = TreeFile(prefix)
     trees.check([source_file], source)
@@ -161,7 +169,7 @@ def test_version_1_is_read(tmp_path):
 @pytest.mark.parametrize("sentence", range(1, len(TREES)))
 @pytest.mark.parametrize("moved", [-1, 1])
 def test_version_1_with_another_offset_is_refused(tmp_path, sentence, moved):
-    prefix, source, source_file = write(tmp_path)
+    prefix, source, source_file = write_trees(tmp_path)
     as_version_1(prefix)
     data = bytearray(idx_path(prefix).read_bytes())
     starts = np.frombuffer(data, "<i8", len(TREES) + 1, HEADER_1.itemsize)
@@ -173,8 +181,9 @@ def test_version_1_with_another_offset_is_refused(tmp_path, sentence, moved):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 100])
 def test_lengths_are_compared_block_by_block(tmp_path, monkeypatch, block):
-    monkeypatch.setattr("fairseq_posattn.trees.store.BLOCK", block)
-    prefix, source, _ = write(tmp_path)
+    for module in ("store", "store_format"):
+        monkeypatch.setattr(f"fairseq_posattn.trees.{module}.BLOCK", block)
+    prefix, source, _ = write_trees(tmp_path)
     trees = TreeFile(prefix)
     assert trees.lengths_are(source)
     for k in range(len(source)):

@@ -1,11 +1,14 @@
-"""Attention core: torch only, knows nothing of fairseq."""
+"""The attention core has layers, mechanisms and specifications, and needs torch only."""
 
+from fairseq_posattn.core.attention.build import build_self_attention
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
     FastPath,
+    Heads,
     KeyExpansion,
     Mechanism,
+    NoOptions,
     PostAttention,
     PreAttention,
     QKVTransform,
@@ -14,10 +17,19 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreMask,
     ValueTerm,
     WeightChange,
+    at_least_float32,
 )
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
 from fairseq_posattn.core.attention.pipeline import attend
-from fairseq_posattn.core.attention.registry import MECHANISMS, AttentionSpecification, register
+from fairseq_posattn.core.attention.registry import (
+    MECHANISMS,
+    AttentionSpecification,
+    describe,
+    register,
+)
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.core.specification import SpecificationError
 
 __all__ = [
     "MECHANISMS",
@@ -25,17 +37,25 @@ __all__ = [
     "AttentionShape",
     "AttentionSpecification",
     "FastPath",
+    "Heads",
     "KeyExpansion",
     "Mechanism",
     "MultiheadSelfAttention",
+    "NoOptions",
     "PostAttention",
     "PreAttention",
     "QKVTransform",
     "ScoreBias",
     "ScoreChange",
     "ScoreMask",
+    "SourceTree",
+    "SpecificationError",
     "ValueTerm",
     "WeightChange",
+    "at_least_float32",
     "attend",
+    "build_self_attention",
+    "describe",
+    "option",
     "register",
 ]

@@ -1,4 +1,4 @@
-"""Block self-attention (Bi-BloSAN, Shen et al. 2018b; row Block of Yang et al. 2019), with
+"""Block self-attention is Bi-BloSAN (Shen et al. 2018b; row Block of Yang et al. 2019), here with
 multi-head attention in place of their feature-wise one.
 
 h = self-attention inside blocks of r pieces: the attention of the layer under the block's mask
@@ -28,13 +28,16 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
+from fairseq_posattn.core.options import option
 
 
 @dataclass(frozen=True)
 class BlockOptions:
-    """size: pieces of a block; 0: the cube root of 2I, I the longest sentence of the batch."""
+    """These are the options that `block` takes."""
 
-    size: int = 0
+    size: int = option(
+        0, "a block has this many pieces; 0 takes the cube root of twice the longest sentence"
+    )
 
     def __post_init__(self) -> None:
         if self.size < 0:
@@ -42,11 +45,15 @@ class BlockOptions:
 
 
 class Block(ScoreMask, PostAttention):
-    """Attention inside blocks, then over vectors of the blocks, joined by gates."""
+    """Pieces attend inside blocks, the blocks attend to each other, and gates join the two."""
 
     name = "block"
+    paper = "Shen et al. 2018b, Bi-BloSAN; Yang et al. 2019, Table 1"
     Options = BlockOptions
+    examples = ("size=3",)  # by default the size of a block depends on the batch
+    unseen = ("over_blocks.k_proj.bias", "pooling.bias")
     options: BlockOptions
+    equation = "F ∘ ReLU(W5 [x; h; e] + b5) + (1 − F) ∘ x, h inside blocks, e over blocks"
 
     def __init__(self, options: BlockOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
@@ -73,7 +80,10 @@ class Block(ScoreMask, PostAttention):
                 )
 
     def size(self, ctx: AttentionContext) -> int:
+        """Return how many pieces a block has in this batch."""
+
         def by_length() -> int:
+            """Return the cube root of twice the longest sentence, rounded up."""
             root: float = (2 * int(ctx.lengths.max())) ** (1 / 3)
             return max(1, math.ceil(root))
 
@@ -95,7 +105,7 @@ class Block(ScoreMask, PostAttention):
         return ctx.rows_from_front(self.fuse(x, h, e, self.size(ctx)))
 
     def pool(self, h: Tensor, real: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """One vector for each block: h T B C -> G B C, and which of them are there, G B."""
+        """Return one vector for each block, G B C, and which of the blocks are there, G B."""
         scores = self.pooling(torch.relu(self.hidden(h)))
         h, scores, real = (in_blocks(part, size) for part in (h, scores, real))
         scores = scores.masked_fill(~real, torch.finfo(h.dtype).min)
@@ -103,7 +113,10 @@ class Block(ScoreMask, PostAttention):
         return (weights * h).sum(dim=1), real[..., 0].any(dim=1)
 
     def fuse(self, x: Tensor, h: Tensor, e: Tensor, size: int) -> Tensor:
-        """The part of e is worked out once for each block, not for each piece."""
+        """Return the output, T B C, from input x, attention h and blocks e, G B C.
+
+        The part that e has in it is worked out once for each block, not for each piece.
+        """
         width = x.size(-1)
         of_pieces, of_blocks = self.fusion.weight.split([2 * width, width], dim=-1)
         blocks = F.linear(e, of_blocks)[:, None].expand(-1, size, -1, -1)  # G r B 2C
@@ -114,7 +127,7 @@ class Block(ScoreMask, PostAttention):
 
 
 def in_blocks(x: Tensor, size: int) -> Tensor:
-    """T B C -> G r B C, with zeros after the end."""
+    """Return x, T B C, as blocks G r B C, with zeros after the end."""
     x = F.pad(x, (0, 0, 0, 0, 0, -len(x) % size))
     blocks: Tensor = x.unflatten(0, (-1, size))
     return blocks

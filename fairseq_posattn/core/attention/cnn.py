@@ -1,6 +1,7 @@
-"""Convolutions before the self-attention (QANet, Yu et al. 2018; row Cnns of Yang et al. 2019).
+"""Convolutions stand before the self-attention (QANet, Yu et al. 2018; Cnns in Yang et al. 2019).
 
-x + ReLU(conv(layernorm(x))), twice, depth-wise separable, kernel 7; padding is zeroed before each.
+x + ReLU(conv(layernorm(x))) is taken twice. The convolution is depth-wise separable, its kernel is
+7 pieces wide, and padding is set to zero before each.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
+from fairseq_posattn.core.options import option
 
 
 @dataclass(frozen=True)
 class CnnOptions:
-    """layers: convolutions; kernel: their width, odd; separable: depth-wise, then a linear map."""
+    """These are the options that `cnn` takes."""
 
-    layers: int = 2
-    kernel: int = 7
-    separable: bool = True
+    layers: int = option(2, "this many convolutions follow each other")
+    kernel: int = option(7, "each convolution sees this many pieces, an odd number")
+    separable: bool = option(
+        True, "a linear map follows a depth-wise convolution; with false there is a full one"
+    )
 
     def __post_init__(self) -> None:
         if self.layers < 1:
@@ -30,10 +34,14 @@ class CnnOptions:
 
 
 class Cnn(PreAttention):
-    """Convolutions over neighbouring pieces stand before the attention of the layer."""
+    """Convolutions over neighbouring pieces change the input before the attention of the layer."""
 
     name = "cnn"
+    paper = "Yu et al. 2018, QANet; Yang et al. 2019, Table 1"
     Options = CnnOptions
+    examples = ("kernel=3", "layers=1, separable=false")
+    neutral = ""
+    equation = "x + ReLU(conv(layernorm(x))), before the attention"
 
     def __init__(self, options: CnnOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
@@ -52,7 +60,7 @@ class Cnn(PreAttention):
 
 
 def convolution(width: int, options: CnnOptions) -> nn.Module:
-    """B C T -> B C T."""
+    """Return one convolution, which keeps the shape B C T of its input."""
     same = options.kernel // 2
     if not options.separable:
         return nn.Conv1d(width, width, options.kernel, padding=same)

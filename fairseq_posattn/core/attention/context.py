@@ -1,4 +1,4 @@
-"""What a mechanism may look at: built once for a batch, shared by all layers."""
+"""The context is what a mechanism may look at; all layers share the one of their batch."""
 
 from __future__ import annotations
 
@@ -10,93 +10,107 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from fairseq_posattn.core.positions.tree import SourceTree
+from fairseq_posattn.core.source_tree import SourceTree
 
 Made = TypeVar("Made")
 
 
 @dataclass
 class AttentionContext:
-    """The batch as self-attention sees it. Keys are all pieces; queries are the same, or in
-    incremental decoding the last `queries` of them.
+    """A context says what self-attention may know of a batch: padding, positions, distances, trees.
 
-    `real` is None where nothing is padded. Padding may lie on either side: a mechanism takes its
-    indices from here and never counts columns itself.
+    The keys are all pieces. The queries are all pieces too, or the last `queries` of them when a
+    decoder works step by step. `real` is None where nothing is padded. Padding may lie on either
+    side, so a mechanism takes its indices from here and never counts columns itself.
     """
 
     length: int  # of the keys
     device: torch.device
     real: Tensor | None = None  # B K, True = a real piece
     tree: SourceTree | None = None
-    queries: int = None  # type: ignore[assignment]  # None: __post_init__ puts the length there
+    queries: int = None  # type: ignore[assignment]  # None: all of them, see __post_init__
     causal: bool = False  # no query sees what comes after it
     cache: dict[Hashable, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_padding(
+        cls, padding: Tensor, tree: SourceTree | None = None, causal: bool = False
+    ) -> AttentionContext:
+        """Return the context of a padded batch. padding: bool, B T, True = padding, as the
+        key_padding_mask of torch; causal: no query sees what comes after it."""
+        real = ~padding if bool(padding.any()) else None
+        return cls(padding.size(1), padding.device, real, tree, causal=causal)
 
     def __post_init__(self) -> None:
         self.queries = self.length if self.queries is None else self.queries
 
     @cached_property
     def allowed(self) -> Tensor | None:
-        """B 1 1 K, True = may be attended to; None = all of them."""
+        """Return which keys are no padding, B 1 1 K; None if none is padded."""
         return None if self.real is None else self.real[:, None, None, :]
 
     @cached_property
     def past(self) -> Tensor | None:
-        """1 1 Q K, True = not after the query; None where there is no such key."""
+        """Return which keys do not come after the query, 1 1 Q K; None if all may be seen."""
         return self.distances[None, None] <= 0 if self.causal and self.queries > 1 else None
 
     @cached_property
     def nothing_allowed(self) -> bool:
-        """Whether some sentence has no real piece, so that its rows must come out as zeros."""
+        """Tell whether some sentence has no real piece, so that its rows must come out as zeros."""
         return self.real is not None and not bool(self.real.any(dim=1).all())
 
     @cached_property
     def distances(self) -> Tensor:
-        """Q K: position of the key minus position of the query. Padding shifts both alike."""
+        """Return the position of each key minus that of each query, Q K; padding shifts both."""
         columns = torch.arange(self.length, device=self.device)
         return columns[None, :] - columns[self.length - self.queries :, None]
 
     @cached_property
     def positions(self) -> Tensor:
-        """B K, or 1 K without padding: the pieces counted from 0; -1 before the first one."""
+        """Return the positions of the pieces, counted from 0, and -1 before the first piece.
+
+        They are B K, or 1 K if nothing is padded."""
         if self.real is None:
             return torch.arange(self.length, device=self.device)[None]
         return self.real.long().cumsum(dim=1) - 1
 
     @cached_property
     def lengths(self) -> Tensor:
-        """B, or 1 without padding: the real pieces of each sentence."""
+        """Return the number of real pieces of each sentence: B, or 1 if nothing is padded."""
         if self.real is None:
             return torch.tensor([self.length], device=self.device)
         return self.real.sum(dim=1)
 
     @cached_property
     def front(self) -> Tensor | None:
-        """B K: the column of each position, padding after the last; None: all stand there already,
-        no padding before any sentence."""
+        """Return the column of each position, B K, with padding after the last position.
+
+        It is None where no padding stands before any sentence, since columns are positions then."""
         if self.real is None or bool(self.real[:, 0].all()):
             return None
         return torch.argsort(~self.real, dim=1, stable=True)
 
     def to_front(self, square: Tensor) -> Tensor:
-        """B H K K by columns -> by positions."""
+        """Return a square B H K K whose rows and columns are positions, from one by columns."""
         return square if self.front is None else permuted(square, self.front)
 
     def from_front(self, square: Tensor) -> Tensor:
-        """B H K K by positions -> by columns."""
+        """Return a square B H K K whose rows and columns are columns again."""
         return square if self.front is None else permuted(square, self.front.argsort(dim=1))
 
     def rows_to_front(self, x: Tensor) -> Tensor:
-        """T B C by columns -> by positions."""
+        """Return x, T B C, with the first piece of each sentence in the first row."""
         return x if self.front is None else permuted_rows(x, self.front)
 
     def rows_from_front(self, x: Tensor) -> Tensor:
-        """T B C by positions -> by columns."""
+        """Return x, T B C, with the rows back in the columns that they came from."""
         return x if self.front is None else permuted_rows(x, self.front.argsort(dim=1))
 
     def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What several layers need in the same form is made once. Nothing with a gradient: with
-        activation checkpointing the layers run twice."""
+        """Return what `make` returned for this key, which is called by the first layer only.
+
+        The key must name every option that the result depends on. The result must have no
+        gradient, because layers run twice under activation checkpointing."""
         if key not in self.cache:
             self.cache[key] = make()
         made: Made = self.cache[key]
@@ -104,7 +118,7 @@ class AttentionContext:
 
 
 def permuted(square: Tensor, order: Tensor) -> Tensor:
-    """B H K K with rows and columns in the order B K."""
+    """Return a square, B H K K, with its rows and columns in the order that B K lists."""
     pairs = order[:, :, None] * square.size(-1) + order[:, None, :]  # B K K
     index = pairs.flatten(1)[:, None].expand(-1, square.size(1), -1)
     flat = square.flatten(2).expand(len(order), -1, -1)
@@ -112,7 +126,7 @@ def permuted(square: Tensor, order: Tensor) -> Tensor:
 
 
 def permuted_rows(x: Tensor, order: Tensor) -> Tensor:
-    """T B C with the rows of each sentence in the order B T."""
+    """Return x, T B C, with the rows of each sentence in the order that B T lists."""
     batch = torch.arange(x.size(1), device=x.device)
     rows = order.T * x.size(1) + batch  # T B
     return x.flatten(0, 1).index_select(0, rows.flatten()).view(x.shape)

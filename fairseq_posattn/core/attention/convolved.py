@@ -1,8 +1,9 @@
-"""Convoluted attention (Dufter et al. 2020, Section 2.5): a convolution over the weights.
+"""Convoluted attention is a convolution over the weights (Dufter et al. 2020, Section 2.5).
 
-1d: A'_ij' = ReLU(b_j' + sum_{u in -1,0,1} sum_j W_u,j,j' a_i+u,j): rows are the steps, the t
-columns the channels, t filters for each head. 2d: one 3 x 3 filter and a bias for each head, ReLU.
-Zero padding; not normalised again; padded rows and columns are 0 before and after.
+1d: A'_ij' = ReLU(b_j' + sum_{u in -1,0,1} sum_j W_u,j,j' a_i+u,j). The rows are the steps, the t
+columns are the channels, and each head has t filters. 2d: each head has one 3 x 3 filter and one
+bias, with ReLU. Padding is zero, the result is not normalised again, and padded rows and columns
+are 0 before and after.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.direct import check_length, refuse_longer
 from fairseq_posattn.core.attention.glorot import glorot_uniform_
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, Use, WeightChange
+from fairseq_posattn.core.options import option
 
 
 @dataclass(frozen=True)
 class ConvolvedOptions:
-    """init: glorot (uniform, as in the authors' program), glorot_normal, or identity: plain
-    attention."""
+    """These are the options that `convolved_2d` takes."""
 
-    init: str = "glorot"
+    init: str = option(
+        "glorot",
+        "the filters start so: glorot (uniform, as in the authors' program), glorot_normal, or "
+        "identity, which is plain attention",
+    )
 
     def __post_init__(self) -> None:
         if self.init not in ("glorot", "glorot_normal", "identity"):
@@ -36,9 +41,11 @@ class ConvolvedOptions:
 
 @dataclass(frozen=True)
 class Convolved1dOptions(ConvolvedOptions):
-    """t: maximal length, 0 = the longest input; init: as of convolved_2d."""
+    """These are the options that `convolved_1d` takes."""
 
-    t: int = 0
+    t: int = option(
+        0, "inputs have at most this many pieces; 0 takes the longest input of the model"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,11 +54,14 @@ class Convolved1dOptions(ConvolvedOptions):
 
 
 class Convolved(WeightChange):
-    """What the two convolutions share."""
+    """This base class has what the two convolutions share."""
 
+    paper = "Dufter et al. 2020, Section 2.5"
     accepts_heads = True
+    neutral = ""
     options: ConvolvedOptions
-    weight: nn.Parameter  # of the filters
+    weight: nn.Parameter  # the filters
+    bias: nn.Parameter
 
     @classmethod
     def check(cls, options: Any, shape: AttentionShape, others: Sequence[Use]) -> None:
@@ -69,6 +79,11 @@ class Convolved(WeightChange):
         weights = weights * ctx.real[:, None, :, None]  # rows of padding are 0, as columns are
         return torch.relu(self.convolve(weights, ctx)) * ctx.real[:, None, :, None]
 
+    def set_neutral(self) -> None:
+        """Make the filters leave the weights as they are."""
+        super().set_neutral()
+        self.start_as_plain_attention()
+
     def initialise(self, fan: int) -> None:
         """Give the filters their first values; `fan` is how many numbers each of them has."""
         if self.options.init == "glorot":
@@ -83,15 +98,16 @@ class Convolved(WeightChange):
         raise NotImplementedError
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        """B H Q K -> B H Q K."""
+        """Return the convolution of the weights, B H Q K, before the ReLU."""
         raise NotImplementedError
 
 
 class Convolved1d(Convolved):
-    """Each new weight from all weights of three neighbouring rows, t filters of width 3."""
+    """Each new weight is made of all weights in three neighbouring rows, by t filters."""
 
     name = "convolved_1d"
     Options = Convolved1dOptions
+    equation = "A′ = ReLU(conv(a)): the rows are the steps, t filters of width 3"
 
     def __init__(self, options: Convolved1dOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
@@ -102,6 +118,7 @@ class Convolved1d(Convolved):
 
     @torch.no_grad()
     def start_as_plain_attention(self) -> None:
+        """Let the middle row through and ignore its neighbours."""
         self.weight[:, 1] = torch.eye(self.weight.size(-1))
 
     @classmethod
@@ -112,6 +129,7 @@ class Convolved1d(Convolved):
         check_length(options.t, shape, "has no filter for later positions")
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return for each row the product of three neighbouring rows with the t filters."""
         refuse_longer(ctx, self.weight.size(-1))
         length = min(ctx.length, self.weight.size(-1))
         filters = self.weight[..., :length, :length].flatten(1, 2)  # H 3K K'
@@ -122,10 +140,11 @@ class Convolved1d(Convolved):
 
 
 class Convolved2d(Convolved):
-    """Each new weight from the nine around it, by one filter for each head."""
+    """Each new weight is made of the nine around it, by one filter for each head."""
 
     name = "convolved_2d"
     Options = ConvolvedOptions
+    equation = "A′ = ReLU(conv(a)): one 3 × 3 filter for each head"
 
     def __init__(self, options: ConvolvedOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
@@ -135,7 +154,9 @@ class Convolved2d(Convolved):
 
     @torch.no_grad()
     def start_as_plain_attention(self) -> None:
+        """Let the weight in the middle through and ignore the eight around it."""
         self.weight[..., 1, 1] = 1
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the weights of each head, convolved with its 3 x 3 filter."""
         return F.conv2d(weights, self.weight, self.bias, padding=1, groups=weights.size(1))

@@ -1,10 +1,11 @@
-"""Direct position interactions (Dufter et al. 2020, "Increasing Learning Efficiency of Self-
-Attention Networks", Section 2.3): learnt scores of positions, for each head, in the first layer.
+"""Direct position interactions are learnt scores of positions, for each head, in the first layer
+(Dufter et al. 2020, "Increasing Learning Efficiency of Self-Attention Networks", Section 2.3).
 
-absolute (P): s_ij + P_ij, P of t x t.    relative (R): s_ij + R[i - j + t], R of 2t numbers.
+absolute (P): s_ij + P_ij, where P is t x t.    relative (R): s_ij + R[i - j + t], R has 2t numbers.
 
-t is the maximal length; in translation the longest input that the model takes. The authors' program
-starts from Keras' Glorot normal distribution (`glorot`); the zeros (plain attention) are ours.
+t is the maximal length, in translation the longest input that the model takes. The authors' program
+starts from Keras' Glorot normal distribution (`glorot`); to start from zeros, which is plain
+attention, is ours.
 """
 
 from __future__ import annotations
@@ -26,15 +27,20 @@ from fairseq_posattn.core.attention.mechanism import (
     Use,
     at_least_float32,
 )
+from fairseq_posattn.core.options import option
 from fairseq_posattn.errors import InputError
 
 
 @dataclass(frozen=True)
 class DirectOptions:
-    """t: maximal length, 0 = the longest input; init: zeros or glorot."""
+    """These are the options that `direct_absolute` takes."""
 
-    t: int = 0
-    init: str = "zeros"
+    t: int = option(
+        0, "inputs have at most this many pieces; 0 takes the longest input of the model"
+    )
+    init: str = option(
+        "zeros", "the scores start so: zeros, which is plain attention, or glorot, as published"
+    )
 
     def __post_init__(self) -> None:
         if self.t < 0:
@@ -45,18 +51,23 @@ class DirectOptions:
 
 @dataclass(frozen=True)
 class DirectRelativeOptions(DirectOptions):
-    """symmetric: R taken as the spectrum of a circulant matrix, as in the authors' program, so
-    that left and right cannot be told apart."""
+    """These are the options that `direct_relative` takes."""
 
-    symmetric: bool = False
+    symmetric: bool = option(
+        False,
+        "true takes R for the spectrum of a circulant matrix, as the authors' program does, "
+        "so that left and right cannot be told apart",
+    )
 
 
 class Direct(ScoreBias):
-    """A learnt table of scores."""
+    """This base class has what the two tables of learnt scores share."""
 
+    paper = "Dufter et al. 2020, Section 2.3"
     accepts_heads = True
     causal_safe = True
     usual_layers = (0,)
+    neutral = ""
     options: DirectOptions
 
     def __init__(self, options: DirectOptions, shape: AttentionShape, heads: Heads = None):
@@ -67,32 +78,35 @@ class Direct(ScoreBias):
             glorot_normal_(self.scores, self.fan(), self.fan())
 
     def size(self) -> tuple[int, ...]:
-        """The sizes of one head's table."""
+        """Return the sizes of one head's table."""
         raise NotImplementedError
 
     def fan(self) -> float:
-        """What Keras takes for the number of inputs, and of outputs, of one head's table."""
+        """Return what Keras takes for the number of inputs, and of outputs, of one head's table."""
         raise NotImplementedError
 
 
 class DirectAbsolute(Direct):
-    """A learnt score for each pair of positions (P)."""
+    """A learnt score for each pair of positions is added to the scores."""
 
     name = "direct_absolute"
     Options = DirectOptions
+    equation = "b_ij = P_ij"
 
     @classmethod
     def check(cls, options: DirectOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
         check_length(options.t, shape, "has no score for later positions")
 
     def size(self) -> tuple[int, ...]:
+        """Return the sizes of P: a score for each pair of positions."""
         return self.t, self.t
 
     def fan(self) -> float:
+        """Return the number of rows, as Keras does for a matrix."""
         return self.t
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """1 H Q K, or B H Q K where padding stands before some sentence."""
+        """Return the scores, 1 H Q K, or B H Q K where padding stands before some sentence."""
         refuse_longer(ctx, self.t)
         scores = self.scores[None, :, : ctx.length, : ctx.length]
         scores = ctx.from_front(F.pad(scores, 2 * (0, ctx.length - scores.size(-1))))
@@ -100,30 +114,33 @@ class DirectAbsolute(Direct):
 
 
 class DirectRelative(Direct):
-    """A learnt score for each distance (R); longer distances take that of the longest."""
+    """A learnt score for each distance is added; longer distances take that of the longest."""
 
     name = "direct_relative"
     Options = DirectRelativeOptions
+    examples = ("", "t=3", "symmetric=true")
     options: DirectRelativeOptions
+    equation = "b_ij = R[i − j + t]"
 
     def size(self) -> tuple[int, ...]:
+        """Return the size of R: a score for each distance."""
         return (2 * self.t,)
 
     def fan(self) -> float:
-        """Keras takes the square root of a vector's length for each fan."""
+        """Return the square root of the vector's length, as Keras takes it for each fan."""
         return math.sqrt(2 * self.t)
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """1 H Q K."""
+        """Return the score of each distance, 1 H Q K."""
         return self.by_distance()[:, self.rows(ctx)][None]
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Q K: i - j + t, clipped into the table; symmetric: -|i - j| + t."""
+        """Return the place in the table, Q K: i - j + t, or -|i - j| + t if symmetric, clipped."""
         distances = ctx.distances.abs() if self.options.symmetric else ctx.distances
         return (self.t - distances).clamp(0, 2 * self.t - 1)
 
     def by_distance(self) -> Tensor:
-        """H 2t: the score of the distance n - t at n."""
+        """Return the table, H 2t, which has the score of the distance n - t at n."""
         if not self.options.symmetric:
             return self.scores
         # circulant matrix of a real spectrum: c[n] = 1/2t sum_m R[m] cos(2 pi m n / 2t)
@@ -132,6 +149,7 @@ class DirectRelative(Direct):
 
 
 def check_length(t: int, shape: AttentionShape, what_is_missing: str) -> None:
+    """Refuse a maximal length t that is shorter than the inputs of the model may be."""
     if t and t < shape.max_positions:
         raise InputError(
             f"t={t} {what_is_missing} but inputs may have {shape.max_positions} pieces: give "
@@ -140,5 +158,6 @@ def check_length(t: int, shape: AttentionShape, what_is_missing: str) -> None:
 
 
 def refuse_longer(ctx: AttentionContext, t: int) -> None:
+    """Refuse a batch with a sentence of more than t pieces; padding may go beyond."""
     if ctx.length > t and int(ctx.lengths.max()) > t:
         raise InputError(f"a sentence of {int(ctx.lengths.max())} pieces is longer than t={t}")

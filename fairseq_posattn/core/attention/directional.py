@@ -1,7 +1,8 @@
-"""Directional masks (DiSAN, Shen et al. 2018a; row Bi_Direct of Yang et al. 2019).
+"""Directional masks are those of DiSAN (Shen et al. 2018a; row Bi_Direct of Yang et al. 2019).
 
-Half of the heads see j <= i, the other half j >= i. The diagonal is ours: DiSAN leaves it out, as
-`strict` does; then the first piece, or the last, sees nothing and its row is zero. No parameters.
+Half of the heads see j <= i, the other half j >= i. That a piece sees itself is ours: DiSAN leaves
+j = i out, as `strict` does. The first piece, or the last, then sees nothing, and its row is zero.
+There are no parameters.
 """
 
 from __future__ import annotations
@@ -14,22 +15,26 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, ScoreMask, Use
+from fairseq_posattn.core.options import option
 
 
 @dataclass(frozen=True)
 class DirectionalOptions:
-    """strict: without the piece itself, as published by DiSAN."""
+    """These are the options that `directional` takes."""
 
-    strict: bool = False
+    strict: bool = option(False, "with true a piece does not see itself, as published by DiSAN")
 
 
 class Directional(ScoreMask):
     """The first half of the heads sees what came before, the other half what comes after."""
 
     name = "directional"
+    paper = "Shen et al. 2018a, DiSAN; Yang et al. 2019, Table 1"
     Options = DirectionalOptions
     options: DirectionalOptions
     accepts_heads = True
+    examples = ("", "strict=true")
+    equation = "keys j ≤ i in the first half of the heads, j ≥ i in the other half"
 
     @classmethod
     def check(
@@ -40,13 +45,14 @@ class Directional(ScoreMask):
 
     @property
     def keeps_self(self) -> bool:  # type: ignore[override]  # read-only: nobody assigns it
+        """Tell whether a piece may always attend to itself."""
         return not self.options.strict
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         return ctx.cached((Directional, self.options, self.heads), lambda: self.mask(ctx))
 
     def mask(self, ctx: AttentionContext) -> Tensor:
-        """1 H Q K."""
+        """Return which keys each head sees, 1 H Q K."""
         before, after = ctx.distances < 0, ctx.distances > 0
         if not self.options.strict:
             before, after = ~after, ~before

@@ -1,6 +1,7 @@
-"""Gaussian bias towards near keys (Sperber et al. 2018; row Neighbor of Yang et al. 2019).
+"""A Gaussian bias lowers the scores of far keys (Sperber et al. 2018; row Neighbor of Yang et
+al. 2019).
 
-s_ij - (i - j)^2 / (2 sigma_h^2), sigma_h learnt for each head, sigma^2 = 100 at the start.
+s_ij - (i - j)^2 / (2 sigma_h^2); sigma_h is learnt for each head and starts with sigma^2 = 100.
 """
 
 from __future__ import annotations
@@ -21,16 +22,24 @@ from fairseq_posattn.core.attention.mechanism import (
 
 
 class Gaussian(ScoreBias):
-    """The further a key, the lower its score; how much is learnt for each head."""
+    """The further a key, the lower its score; how much lower is learnt for each head."""
 
     name = "gaussian"
+    paper = "Sperber et al. 2018; Yang et al. 2019, Table 1"
     accepts_heads = True
     causal_safe = True
+    neutral = ""
+    equation = "b_ij = −(i − j)² / (2σ_h²)"
 
     def __init__(self, options: NoOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
         # The logarithm keeps sigma positive.
         self.log_sigma = nn.Parameter(torch.full((self.head_count,), math.log(10)))
+
+    @torch.no_grad()
+    def set_neutral(self) -> None:
+        """Make the bell so wide that it is flat over any sentence."""
+        self.log_sigma.fill_(30.0)
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         rate = 0.5 * torch.exp(-2 * at_least_float32(self.log_sigma))  # 1 / (2 sigma^2)

@@ -1,6 +1,6 @@
-"""Attention around a predicted centre, hard (Luong et al. 2015) and soft (Yang et al. 2018).
+"""Local attention sees keys around a predicted centre (Luong et al. 2015, Yang et al. 2018).
 
-I is the length of the sentence, j the position of the key, d the width of a head.
+I is the length of the sentence, j is the position of the key, d is the width of a head.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from fairseq_posattn.core.attention.mechanism import (
     WeightChange,
     at_least_float32,
 )
+from fairseq_posattn.core.options import option
 
 
 @dataclass(frozen=True)
 class LocalHardOptions:
-    """reach: D, how far from the centre a key may lie."""
+    """These are the options that `local_hard` takes."""
 
-    reach: int = 10
+    reach: int = option(10, "a key may lie this many pieces from the centre")
 
     def __post_init__(self) -> None:
         if self.reach < 1:
@@ -34,18 +35,23 @@ class LocalHardOptions:
 
 
 class LocalHard(ScoreMask, WeightChange):
-    """Keys near a centre that the query predicts; the nearer, the more weight.
+    """A query sees keys near a centre that it predicts; the nearer, the more weight they get.
 
-    p_i = I sigmoid(v·tanh(W q_i)), W and v of each head; only |j - p_i| <= D is visible; weights
-    times exp(-(j - p_i)^2 / (2 sigma^2)), sigma = D/2, so that the centre gets a gradient.
+    p_i = I sigmoid(v·tanh(W q_i)), with W and v of each head; only |j - p_i| <= D is visible. The
+    weights are multiplied by exp(-(j - p_i)^2 / (2 sigma^2)), sigma = D/2, so that the centre gets
+    a gradient.
     """
 
     name = "local_hard"
+    paper = "Luong et al. 2015, local-p; Yang et al. 2019, Table 1"
     Options = LocalHardOptions
     options: LocalHardOptions
     accepts_heads = True
     local = True
     keeps_self = False
+    examples = ("reach=2",)
+    neutral = "reach=1000000000"
+    equation = "keys |j − p_i| ≤ D; f_ij = exp(−(j − p_i)² / (2σ²)); p_i = I·sigmoid(v·tanh(W q_i))"
 
     def __init__(self, options: LocalHardOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
@@ -55,7 +61,7 @@ class LocalHard(ScoreMask, WeightChange):
             nn.init.xavier_uniform_(matrix)
 
     def offsets(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """j - p_i: B H Q K."""
+        """Return how far each key lies from the centre of each query, j - p_i: B H Q K."""
         hidden = torch.tanh(q @ self.hidden.transpose(-1, -2))  # B H Q D
         return offsets(part_of_length((hidden * self.centre[:, None]).sum(-1), ctx), ctx)
 
@@ -71,14 +77,16 @@ class LocalHard(ScoreMask, WeightChange):
 
 
 class LocalSoft(ScoreBias):
-    """A Gaussian bias around a predicted centre, of predicted width.
+    """A bell around a centre that the query predicts, with a width that it predicts, is added.
 
     s_ij - (j - P_i)^2 / (2 sigma_i^2), sigma_i = D_i/2; P_i = I sigmoid(U_p·tanh(W q_i)) and
-    D_i = I sigmoid(U_d·tanh(W q_i)); W acts on all heads together, U_p and U_d are of each head.
+    D_i = I sigmoid(U_d·tanh(W q_i)). W acts on all heads together, U_p and U_d belong to each head.
     """
 
     name = "local_soft"
-    SMALLEST = 0.01  # pieces; ours: D_i > 0 holds in every precision
+    paper = "Yang et al. 2018; Yang et al. 2019, Table 1"
+    SMALLEST = 0.01  # the least D_i, in pieces (ours), so that it is above 0 in every precision
+    equation = "b_ij = −(j − P_i)² / (2σ_i²), P_i and σ_i predicted from the queries"
 
     def __init__(self, options: NoOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
@@ -99,10 +107,10 @@ class LocalSoft(ScoreBias):
 
 
 def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
-    """I sigmoid(x), B H Q, in float32 at least: positions want more than half precision."""
+    """Return I sigmoid(x), B H Q, in float32 at least, since half precision is too coarse."""
     return torch.sigmoid(at_least_float32(x)) * ctx.lengths[:, None, None]
 
 
 def offsets(centre: Tensor, ctx: AttentionContext) -> Tensor:
-    """j - p_i: B H Q K."""
+    """Return how far each key lies from each centre, j - p_i: B H Q K."""
     return ctx.positions[:, None, None, :] - centre[..., None]

@@ -1,14 +1,13 @@
-"""What a mechanism is: a small module that takes part in the stages it names.
+"""A mechanism is a small module that takes part in those stages whose classes it inherits.
 
-A mechanism inherits from one or several of the stage classes below; `pipeline.attend` calls the
-stages in their fixed order. Its options are a dataclass, from which the specification grammar
-takes names, types and defaults. q is given to most stages: B H Q D, of the mechanism's heads only,
-after the transforms.
+`pipeline.attend` calls the stages in their fixed order. The options of a mechanism are a dataclass,
+from which the grammar of specifications takes names, types and defaults. Most stages are given
+q: B H Q D, the queries of the heads that the mechanism acts on, after all transforms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -20,17 +19,17 @@ from fairseq_posattn.core.attention.context import AttentionContext
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Heads = tuple[int, ...] | None  # of a model; None: all of them
+Heads = tuple[int, ...] | None  # numbers of attention heads; None: all heads
 
 
 @dataclass(frozen=True)
 class NoOptions:
-    """For a mechanism without options."""
+    """This dataclass stands in for the options of a mechanism that has none."""
 
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """The sizes that a mechanism may need to build its parameters."""
+    """These are the sizes of a model that a mechanism may need to build its parameters."""
 
     heads: int
     head_width: int
@@ -38,29 +37,46 @@ class AttentionShape:
 
     @property
     def width(self) -> int:
+        """Return the width of all heads together."""
         return self.heads * self.head_width
 
 
 class Use(Protocol):
-    """What a mechanism learns of another one in its layer."""
+    """This is what a mechanism learns about another one in its layer."""
 
     @property
-    def mechanism(self) -> type[Mechanism]: ...
+    def mechanism(self) -> type[Mechanism]:
+        """Return the class of the other mechanism."""
 
     @property
-    def options(self) -> Any: ...  # an instance of the mechanism's Options
+    def options(self) -> Any:
+        """Return the options of the other mechanism, an instance of its Options."""
 
 
 class Mechanism(nn.Module):
-    """Base of all mechanisms: its name in a specification, its options, the heads it acts on."""
+    """All mechanisms derive from this class and describe themselves by its class attributes.
 
-    name: ClassVar[str]
+    The first group says how it is used, the second what `fairseq_posattn.testing` may expect of it.
+    """
+
+    name: ClassVar[str]  # what a specification calls it
     Options: ClassVar[type[DataclassInstance]] = NoOptions
-    accepts_heads: ClassVar[bool] = False
-    needs_tree: ClassVar[bool] = False
+    paper: ClassVar[str] = ""  # the citation that `help` prints
+    equation: ClassVar[str] = ""  # what posattn-show writes above its pictures
+    accepts_heads: ClassVar[bool] = False  # whether heads=0|3 may limit it to some heads
+    needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
     causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
-    usual_layers: ClassVar[tuple[int, ...] | None] = None  # without '@'; None: all
-    usual_heads: ClassVar[Heads] = None  # without 'heads='; None: all
+    usual_layers: ClassVar[tuple[int, ...] | None] = None  # where it acts without '@'; None: all
+    usual_heads: ClassVar[Heads] = None  # on which it acts without 'heads='; None: all
+
+    # False: it needs scores or weights in single steps, so torch's fused kernel is not used.
+    fused: ClassVar[bool] = True
+    # Options under which it is checked. They should make it act on sentences of ten pieces.
+    examples: ClassVar[tuple[str, ...]] = ("",)
+    # Options under which it is plain attention after set_neutral(); None: there are no such ones.
+    neutral: ClassVar[str | None] = None
+    # Parameters whose gradient is zero, since they shift all scores of a softmax alike.
+    unseen: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, options: Any, shape: AttentionShape, heads: Heads = None):
         super().__init__()
@@ -71,104 +87,122 @@ class Mechanism(nn.Module):
 
     @classmethod
     def check(cls, options: Any, shape: AttentionShape, others: Sequence[Use]) -> None:
-        """Raise a ValueError that says why it cannot work: beside these others of its layer (each
-        with `mechanism` and `options`), or in a model of this shape."""
+        """Raise a ValueError that says why it cannot work in a model of this shape, or beside the
+        other mechanisms of its layer."""
+
+    @torch.no_grad()
+    def set_neutral(self) -> None:
+        """Give all parameters the values under which plain attention is left: zeros by default."""
+        for parameter in self.parameters():
+            parameter.zero_()
+
+    def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
+        """Return what posattn-show draws besides the stages, each with its title, broadcastable to
+        B H Q K. Whole numbers are written into the picture: the relation of two words, say.
+        """
+        return {}
 
     def on_heads(self, x: Tensor) -> Tensor:
-        """The heads of x (B H ...) that this mechanism acts on."""
+        """Return those heads of x (B H ...) that this mechanism acts on."""
         return x if self.heads is None else x[:, list(self.heads)]
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """In float32 at least, for what half precision is too coarse for: positions, exponents."""
+    """Return x in float32 or better: half precision is too coarse for positions and exponents."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class PreAttention(Mechanism):
-    """Stands before the attention of its layer."""
+    """This mechanism changes the input of its layer before the attention."""
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """x: T B C -> T B C, any residual connection included."""
+        """Return the new input of the layer, T B C, with any residual connection added to it."""
         raise NotImplementedError
 
 
 class QKVTransform(Mechanism):
-    """Changes queries, keys and values."""
+    """This mechanism changes queries, keys and values."""
 
     def transform(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """B H Q D of the mechanism's heads, each -> the same."""
+        """Return new queries, keys and values, each B H Q D of the mechanism's heads."""
         raise NotImplementedError
 
 
 class KeyExpansion(Mechanism):
-    """Gives a head more keys and values: further copies of each position, in the same softmax."""
+    """This mechanism gives a head several keys and values for each position, in one softmax."""
 
     copies: int = 1
 
     def expand(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """B H K D each -> keys and values B H copies·K D, copy by copy, and which of them
-        exist: bool 1 H 1 copies·K."""
+        """Return keys and values, B H copies·K D, one copy after the other, and which of them
+        exist: bool, 1 H 1 copies·K. The keys and values given are B H K D."""
         raise NotImplementedError
 
 
 class ScoreBias(Mechanism):
-    """Adds to the scaled scores."""
+    """This mechanism adds a bias to the scaled scores."""
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """-> broadcastable to B H Q K."""
+        """Return the bias, broadcastable to B H Q K of the mechanism's heads."""
         raise NotImplementedError
 
 
 class ScoreChange(Mechanism):
-    """Changes the scaled scores."""
+    """This mechanism changes the scaled scores."""
+
+    fused = False
 
     def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """scores: B H Q K of the mechanism's heads -> the same."""
+        """Return new scores; old and new ones are B H Q K of the mechanism's heads."""
         raise NotImplementedError
 
 
 class ScoreMask(Mechanism):
-    """Limits which keys a query may attend to."""
+    """This mechanism limits which keys a query may attend to."""
 
-    local: ClassVar[bool] = False  # keys near some position only
-    keeps_self: bool = True  # a piece may always attend to itself
+    local: ClassVar[bool] = False  # whether it allows only keys near some position
+    keeps_self: bool = True  # whether a piece may always attend to itself
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """-> bool, True = may attend, broadcastable to B H Q K."""
+        """Return a bool mask, True = may attend, broadcastable to B H Q K."""
         raise NotImplementedError
 
 
 class WeightChange(Mechanism):
-    """Changes the weights after the softmax; what the masks forbid is set to zero again."""
+    """This mechanism changes the weights after the softmax; forbidden ones become zero again."""
+
+    fused = False
 
     def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """weights: B H Q K of the mechanism's heads -> the same."""
+        """Return new weights; old and new ones are B H Q K of the mechanism's heads."""
         raise NotImplementedError
 
 
 class ValueTerm(Mechanism):
-    """Adds to the output, from the weights that the values get."""
+    """This mechanism adds a term to the output, made from the weights."""
+
+    fused = False
 
     def value_term(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        """weights: B H Q K of the mechanism's heads -> B H Q D."""
+        """Return the term, B H Q D; the weights are B H Q K of the mechanism's heads."""
         raise NotImplementedError
 
 
 class PostAttention(Mechanism):
-    """Puts something else in the place of the attention's output."""
+    """This mechanism puts something else in the place of the attention's output."""
 
     def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
-        """x: T B C, the attention's input; out: T B C, its output under the masks -> T B C."""
+        """Return the new output, T B C, from the attention's input x and its output out, T B C."""
         raise NotImplementedError
 
 
 class FastPath(Mechanism):
-    """Knows a faster way from queries to output, where nothing else acts on the scores."""
+    """This mechanism knows a faster way to the output where nothing else acts on the scores."""
 
     def fast_path(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float
     ) -> Tensor | None:
-        """B H Q D each -> B H Q D, or None where the usual way is to be taken."""
+        """Return the output, B H Q D, from q, k and v, B H Q D; or None to take the usual way."""
         raise NotImplementedError

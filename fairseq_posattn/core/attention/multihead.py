@@ -1,4 +1,4 @@
-"""Multi-head self-attention: projections and heads around the pipeline."""
+"""Multi-head self-attention puts projections and heads around the pipeline of mechanisms."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from fairseq_posattn.errors import InputError
 
 
 class MultiheadSelfAttention(nn.Module):
-    """Parameters are named, created and initialised in fairseq's order, so that stock checkpoints
-    load and the same seed gives the same model. The layout outside of the heads is fairseq's T B C:
-    in another the gradients would be summed in another order."""
+    """This layer is self-attention in which mechanisms take part.
+
+    Its parameters are named, made and initialised in fairseq's order, so that stock checkpoints
+    load and the same seed gives the same model. Outside of the heads the layout is fairseq's T B C;
+    in another one the gradients would be summed in another order.
+    """
 
     def __init__(
         self,
@@ -27,7 +30,7 @@ class MultiheadSelfAttention(nn.Module):
         bias: bool = True,
         output: bool = True,
     ):
-        """Without bias the projections have none; without output the heads are only joined."""
+        """Make a layer. bias=False gives projections none, output=False only joins the heads."""
         super().__init__()
         if width % heads:
             raise InputError(f"{heads} attention heads do not divide the width {width}")
@@ -41,6 +44,7 @@ class MultiheadSelfAttention(nn.Module):
         self.dropout_module = dropout
 
     def reset_parameters(self) -> None:
+        """Draw new parameters of the projections as fairseq does."""
         for projection in (self.k_proj, self.v_proj, self.q_proj):
             nn.init.xavier_uniform_(projection.weight, gain=1 / math.sqrt(2))
         if isinstance(self.out_proj, nn.Linear):
@@ -48,7 +52,10 @@ class MultiheadSelfAttention(nn.Module):
             nn.init.zeros_(self.out_proj.bias)
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """T B C -> T B C: the layer's input after the mechanisms that stand before attention."""
+        """Return the input x, T B C, after the mechanisms that stand before the attention.
+
+        Call it before the residual connection of the layer, and give its result to both.
+        """
         for mechanism in of_stage(self.mechanisms.values(), PreAttention):
             x = mechanism.before(x, ctx)
         return x
@@ -56,12 +63,12 @@ class MultiheadSelfAttention(nn.Module):
     def forward(
         self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """x: T B C -> T B C and, if asked for, the weights of each head B H T T."""
+        """Return the output, T B C, and the weights of each head, B H T T, if asked for them."""
         q, k, v = self.project(x)
         return self.attend(x, q, k, v, ctx, need_weights)
 
     def project(self, x: Tensor) -> list[Tensor]:
-        """T B C -> queries, keys and values B H T D."""
+        """Return queries, keys and values, each B H T D, of the input x, T B C."""
         return [self.split(p(x)) for p in (self.q_proj, self.k_proj, self.v_proj)]
 
     def attend(
@@ -73,6 +80,10 @@ class MultiheadSelfAttention(nn.Module):
         ctx: AttentionContext,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
+        """Return output and weights from queries, keys and values that are projected already.
+
+        A decoder that works step by step calls this with the keys of earlier steps.
+        """
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
         out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights)
         out = self.out_proj(out.permute(2, 0, 1, 3).reshape(x.shape))  # T B C
@@ -81,7 +92,7 @@ class MultiheadSelfAttention(nn.Module):
         return out, weights
 
     def split(self, x: Tensor) -> Tensor:
-        """T B C -> B H T D, by torch's own steps: gradients too equal the stock ones exactly."""
+        """Return x, T B C, as B H T D, by torch's own steps, which give the stock gradients."""
         length, batch, width = x.shape
         x = x.view(length, batch * self.heads, width // self.heads).transpose(0, 1)
         return x.view(batch, self.heads, length, -1)

@@ -1,8 +1,8 @@
-"""The fixed order in which mechanisms take part in attention.
+"""The pipeline calls the stages of all mechanisms in this fixed order.
 
 transforms of q, k, v -> more keys and values -> scaled scores -> score biases and changes, in the
 order listed -> AND of the masks -> softmax in float32 -> weight changes, each masked again ->
-dropout -> values -> value terms. Core layout: B H Q D and B H Q K; heads are a real axis.
+dropout -> values -> value terms. Tensors are B H Q D and B H Q K: heads are an axis of their own.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import and_
-from typing import TypeVar, cast, overload
+from typing import TypeVar, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.heads import put_back, repeat_keys, spread, sum_copies
 from fairseq_posattn.core.attention.mechanism import (
     FastPath,
-    Heads,
     KeyExpansion,
     Mechanism,
     QKVTransform,
@@ -32,7 +32,6 @@ from fairseq_posattn.core.attention.mechanism import (
 )
 
 ON_SCORES = (KeyExpansion, ScoreBias, ScoreChange, ScoreMask, WeightChange, ValueTerm)
-NOT_FUSED = (ScoreChange, WeightChange, ValueTerm)
 Stage = TypeVar("Stage", bound=Mechanism)
 
 
@@ -45,8 +44,10 @@ def attend(
     dropout: nn.Module | None = None,
     need_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """q: B H Q D; k, v: B H K D -> output B H Q D and, if asked for, the weights B H Q K, before
-    dropout."""
+    """Return the output, B H Q D, and the weights before dropout, B H Q K, if they are asked for.
+
+    q: B H Q D; k and v: B H K D.
+    """
     for transform in of_stage(mechanisms, QKVTransform):
         q, k, v = transformed(transform, q, k, v, ctx)
     out = None if need_weights else fast_path(q, k, v, ctx, mechanisms, dropout)
@@ -59,7 +60,7 @@ def attend(
         k, v, exists = expansion.expand(k, v)
         copies = expansion.copies
         mask = exists if mask is None else repeat_keys(mask, copies) & exists
-    if need_weights or of_stage(mechanisms, NOT_FUSED) or may_be_empty(ctx, mechanisms):
+    if need_weights or not is_fused(ctx, mechanisms):
         return explicit_attention(q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights)
     bias = repeat_keys(score_bias(q, ctx, mechanisms), copies)
     only_padding = mask is ctx.allowed
@@ -69,12 +70,14 @@ def attend(
 def of_stage(
     mechanisms: Iterable[nn.Module], stage: type[Stage] | tuple[type[Stage], ...]
 ) -> list[Stage]:
+    """Return the mechanisms that take part in a stage, or in one of several, in their order."""
     return [m for m in mechanisms if isinstance(m, stage)]
 
 
 def transformed(
     mechanism: QKVTransform, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
 ) -> list[Tensor]:
+    """Return queries, keys and values after a transform of the heads that it acts on."""
     wholes = (q, k, v)
     part = mechanism.on_heads
     parts = mechanism.transform(part(q), part(k), part(v), ctx)
@@ -89,6 +92,7 @@ def fast_path(
     mechanisms: Sequence[Mechanism],
     dropout: nn.Module | None,
 ) -> Tensor | None:
+    """Return the output of the only mechanism at work if it knows a faster way, else None."""
     at_work = of_stage(mechanisms, ON_SCORES)
     if len(at_work) == 1 and isinstance(at_work[0], FastPath):
         return at_work[0].fast_path(q, k, v, ctx, dropout_rate(dropout))
@@ -96,23 +100,24 @@ def fast_path(
 
 
 def score_bias(q: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> Tensor | None:
-    """The sum of all score biases, broadcastable to B H Q K; None where there is none."""
+    """Return the sum of all score biases, broadcastable to B H Q K; None if there is none."""
     biases = [spread_bias(m, q, ctx) for m in of_stage(mechanisms, ScoreBias)]
     return sum(biases[1:], start=biases[0]) if biases else None
 
 
 def spread_bias(mechanism: ScoreBias, q: Tensor, ctx: AttentionContext) -> Tensor:
-    """The bias of one mechanism on all heads, in the precision of the scores."""
+    """Return the bias of one mechanism for all heads, in the precision of the scores."""
     bias = mechanism.bias(mechanism.on_heads(q), ctx)
     if bias.dtype != q.dtype:
-        bias = bias.clamp(min=lowest(q.dtype)).type_as(q)
+        wider = bias.to(torch.promote_types(bias.dtype, q.dtype))
+        bias = wider.clamp(min=lowest(q.dtype)).type_as(q)
     return spread(bias, mechanism.heads, q.size(1))
 
 
 def allowed_pairs(
     q: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]
 ) -> Tensor | None:
-    """The AND of all masks, broadcastable to B H Q K, True = may attend; None: no mask."""
+    """Return the AND of all masks, broadcastable to B H Q K, True = may attend; None: no mask."""
     masks = [
         spread(m.allowed(m.on_heads(q), ctx), m.heads, q.size(1), elsewhere=True)
         for m in of_stage(mechanisms, ScoreMask)
@@ -121,40 +126,22 @@ def allowed_pairs(
     return reduce(and_, masks) if masks else None
 
 
+def is_fused(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> bool:
+    """Tell whether torch's fused kernel can do the work of all the mechanisms of a layer."""
+    return all(m.fused for m in mechanisms) and not may_be_empty(ctx, mechanisms)
+
+
 def may_be_empty(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> bool:
-    """Whether a real piece may have nothing to attend to."""
+    """Tell whether a real piece may have nothing to attend to."""
     return ctx.nothing_allowed or not all(m.keeps_self for m in of_stage(mechanisms, ScoreMask))
 
 
-def spread(x: Tensor, heads: Heads, count: int, elsewhere: float = 0) -> Tensor:
-    """B h ... of some heads -> B H ... with a constant for the others."""
-    x = x[(None,) * (4 - x.dim())]
-    if heads is None:
-        return x
-    x = x.expand(-1, len(heads), -1, -1)
-    return put_back(x.new_full((x.size(0), count, *x.shape[2:]), elsewhere), x, heads)
-
-
-def put_back(whole: Tensor, part: Tensor, heads: Heads) -> Tensor:
-    """B H ... with some heads replaced by B h ..."""
-    if heads is None:
-        return part
-    index = torch.tensor(heads, device=whole.device)
-    return whole.index_copy(1, index, part.type_as(whole))  # autocast may have changed its type
-
-
-@overload
-def repeat_keys(x: Tensor, copies: int) -> Tensor: ...
-@overload
-def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None: ...
-def repeat_keys(x: Tensor | None, copies: int) -> Tensor | None:
-    """... K -> ... copies·K: what holds for a key holds for each of its copies."""
-    return x if x is None or copies == 1 or x.size(-1) == 1 else x.repeat(1, 1, 1, copies)
-
-
 def lowest(dtype: torch.dtype) -> float:
-    """A score that gets no weight beside any real one. Half of the lowest number: it stays finite
-    when a score is added, so that a row in which all are forbidden is no NaN."""
+    """Return a score that gets no weight beside any real one.
+
+    It is half of the lowest number, so that it stays finite when a score is added to it: a row in
+    which all keys are forbidden must not become NaN.
+    """
     return torch.finfo(dtype).min / 2
 
 
@@ -167,21 +154,21 @@ def fused_attention(
     only_padding: bool,
     dropout: float,
 ) -> Tensor:
-    """torch's own kernel, for whatever does not need the weights themselves."""
+    """Return the output of torch's fused kernel, which never makes the weights themselves."""
     if bias is not None and mask is not None:
-        if q.dtype == torch.float16:  # a sum of biases must not sink below what is forbidden
+        if q.dtype == torch.float16:  # a sum of biases must not be lower than what is forbidden
             bias = bias.clamp(min=lowest(q.dtype) / 2)
         mask = bias.masked_fill(~mask, lowest(q.dtype))
     elif bias is not None:
         mask = bias
     elif mask is not None and not only_padding:
-        # then some row may be forbidden as a whole: one of a padding piece
+        # Then every key of some row may be forbidden: a row of a padding piece.
         mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, lowest(q.dtype))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 
 def dropout_rate(dropout: nn.Module | None) -> float:
-    """The rate that holds now; fairseq's dropout module may stay on outside training."""
+    """Return the rate that holds now: fairseq's dropout module may stay on outside of training."""
     if dropout is None:
         return 0.0
     on = dropout.training or getattr(dropout, "apply_during_inference", False)
@@ -199,7 +186,7 @@ def explicit_attention(
     dropout: nn.Module | None,
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """The same in single steps, with the weights at hand."""
+    """Return output and weights by single steps, which have the scores and the weights at hand."""
     scores = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)  # B H Q K, or copies·K
     for m in of_stage(mechanisms, (ScoreBias, ScoreChange)):
         if isinstance(m, ScoreBias):
@@ -226,23 +213,19 @@ def changed(
     ctx: AttentionContext,
     copies: int,
 ) -> Tensor:
-    """Scores or weights after a mechanism's change, made in each copy of the keys."""
+    """Return scores or weights after a mechanism has changed them in each copy of the keys."""
     q = mechanism.on_heads(q)
     parts = [change(part, q, ctx) for part in mechanism.on_heads(x).chunk(copies, dim=-1)]
     return put_back(x, parts[0] if copies == 1 else torch.cat(parts, dim=-1), mechanism.heads)
 
 
-def sum_copies(weights: Tensor, copies: int) -> Tensor:
-    if copies == 1:
-        return weights
-    by_copy: Tensor = weights.unflatten(-1, (copies, -1))
-    return by_copy.sum(dim=-2)
-
-
 def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax in float32 over the allowed keys; a row with nothing allowed gives zeros."""
+    """Return the softmax over the allowed keys; a row in which none is allowed gives zeros.
+
+    It is taken in float32 at least and returned in the precision of the scores.
+    """
     if mask is not None:
-        # a finite number, not -inf: an empty row must not become NaN, forward or backward
+        # With -inf an empty row would become NaN, forward or backward.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = torch.softmax(at_least_float32(scores), dim=-1).type_as(scores)
     return weights if mask is None else weights.masked_fill(~mask, 0.0)

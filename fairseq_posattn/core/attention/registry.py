@@ -1,13 +1,14 @@
-"""The table of mechanisms, and the way from a specification to the modules of a layer."""
+"""The registry knows all mechanisms by name and makes modules from a specification."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fairseq_posattn.core.attention.block import Block
 from fairseq_posattn.core.attention.cnn import Cnn
 from fairseq_posattn.core.attention.convolved import Convolved1d, Convolved2d
+from fairseq_posattn.core.attention.description import description
 from fairseq_posattn.core.attention.direct import DirectAbsolute, DirectRelative
 from fairseq_posattn.core.attention.directional import Directional
 from fairseq_posattn.core.attention.gaussian import Gaussian
@@ -24,6 +25,7 @@ from fairseq_posattn.core.attention.relative import Relative
 from fairseq_posattn.core.attention.temperature import Temperature
 from fairseq_posattn.core.attention.tree_relative import TreeRelative
 from fairseq_posattn.core.attention.window import Window
+from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add
 from fairseq_posattn.core.specification import (
     SpecificationError,
     Term,
@@ -40,12 +42,15 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MECHANISMS: dict[str, type[Mechanism]] = {}
+MechanismClass = TypeVar("MechanismClass", bound=Mechanism)
 
 
-def register(mechanism: type[Mechanism]) -> type[Mechanism]:
-    """Add a mechanism to the table; also for files outside the package, as a class decorator."""
-    if MECHANISMS.setdefault(mechanism.name, mechanism) is not mechanism:
-        raise ValueError(f"a mechanism called '{mechanism.name}' is registered already")
+def register(mechanism: type[MechanismClass]) -> type[MechanismClass]:
+    """Add a mechanism to the table; also for files outside the package, as a class decorator.
+
+    Raise a RegistrationError, which names the class and its line, if the class cannot work.
+    """
+    add(MECHANISMS, mechanism, Mechanism, "mechanism", TAKEN_BY_TORCH)
     return mechanism
 
 
@@ -58,7 +63,7 @@ for _mechanism in (
 
 @dataclass(frozen=True)
 class MechanismUse:
-    """A mechanism with its options read, on its layers (None: all) and heads (None: all)."""
+    """This says how a specification uses a mechanism: options, layers and heads (None: all)."""
 
     mechanism: type[Mechanism]
     options: DataclassInstance
@@ -73,7 +78,7 @@ class MechanismUse:
 
 
 class AttentionSpecification:
-    """A whole specification: which mechanisms act in which layer. str() is its canonical form."""
+    """A specification says which mechanisms act in which layer. str() gives its canonical form."""
 
     def __init__(self, text: str = ""):
         self.uses = [use_of(term) for term in parse(text)]
@@ -83,21 +88,25 @@ class AttentionSpecification:
 
     @property
     def needs_tree(self) -> bool:
+        """Tell whether some mechanism reads the trees of the sentences."""
         return any(use.mechanism.needs_tree for use in self.uses)
 
     def check(self, layers: int, shape: AttentionShape) -> None:
-        """Refuse layers or heads that do not exist, a mechanism twice in one layer, and what a
-        mechanism itself says cannot work."""
+        """Refuse what cannot work in a model of this many layers and this shape.
+
+        That is a layer or a head that does not exist, a mechanism twice in one layer, and what a
+        mechanism refuses by itself.
+        """
         for use in self.uses:
             name = use.mechanism.name
-            check_range(f"{name}@", use.layers, layers, "layers")
+            check_range(f"{name}@", use.layers, layers, "layer")
             if use.heads != use.mechanism.usual_heads:
-                check_range(f"{name}(heads=...), ", use.heads, shape.heads, "attention heads")
+                check_range(f"{name}(heads=...), ", use.heads, shape.heads, "attention head")
         for layer in range(layers):
             check_layer(layer, self.in_layer(layer), shape)
 
     def check_causal(self) -> None:
-        """Refuse what cannot stand in a decoder."""
+        """Refuse mechanisms that cannot stand in a decoder."""
         for use in self.uses:
             mechanism = use.mechanism
             if not mechanism.causal_safe or issubclass(mechanism, (PreAttention, PostAttention)):
@@ -110,10 +119,11 @@ class AttentionSpecification:
                 )
 
     def in_layer(self, layer: int) -> list[MechanismUse]:
+        """Return the mechanisms that act in a layer, in the order listed."""
         return [use for use in self.uses if use.layers is None or layer in use.layers]
 
     def build(self, layer: int, shape: AttentionShape) -> list[Mechanism]:
-        """New modules for one layer."""
+        """Return new modules of the mechanisms that act in a layer."""
         return [
             use.mechanism(use.options, shape, existing(use.heads, shape))
             for use in self.in_layer(layer)
@@ -121,6 +131,7 @@ class AttentionSpecification:
 
 
 def use_of(term: Term) -> MechanismUse:
+    """Return the mechanism that a term names, with its options, layers and heads read."""
     mechanism = lookup(term, MECHANISMS, "attention mechanism")
     options = dict(term.options)
     written = options.pop("heads", None)
@@ -133,15 +144,17 @@ def use_of(term: Term) -> MechanismUse:
 
 
 def heads_of(text: str) -> tuple[int, ...] | None:
+    """Return the heads that a text lists, or None for 'all'."""
     return None if text == "all" else parse_numbers(text)
 
 
 def existing(heads: tuple[int, ...] | None, shape: AttentionShape) -> tuple[int, ...] | None:
-    """The usual heads of a mechanism may be more than the model has."""
+    """Return those heads that the model has: a mechanism's usual heads may be more."""
     return heads and tuple(head for head in heads if head < shape.heads)
 
 
 def check_layer(layer: int, uses: list[MechanismUse], shape: AttentionShape) -> None:
+    """Refuse a mechanism twice in a layer, and what a mechanism refuses beside the others."""
     names = [use.mechanism.name for use in uses]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -154,26 +167,13 @@ def check_layer(layer: int, uses: list[MechanismUse], shape: AttentionShape) -> 
 
 
 def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: str) -> None:
+    """Refuse numbers of layers or heads that a model with `count` of them lacks."""
     if numbers is not None and max(numbers) >= count:
-        raise SpecificationError(
-            f"{what}{format_numbers(numbers)}: the model has {count} {unit}, 0 to {count - 1}"
-        )
+        has = f"{count} {unit}s, 0 to {count - 1}" if count > 1 else f"one {unit}, 0"
+        raise SpecificationError(f"{what}{format_numbers(numbers)}: the model has {has}")
 
 
 def describe(side: str = "encoder") -> str:
-    """Every mechanism with its options and defaults, for '--encoder-attention help'."""
-    lines = [f"Mechanisms for --{side}-attention, joined by '+', each name(option=value)@layers:"]
-    for name, mechanism in sorted(MECHANISMS.items()):
-        if side == "decoder" and not mechanism.causal_safe:
-            continue
-        pairs = format_options(mechanism.Options())
-        if mechanism.accepts_heads:
-            usual = mechanism.usual_heads
-            pairs.append(f"heads={'all' if usual is None else format_numbers(usual)}")
-        remark = "  [needs trees]" if mechanism.needs_tree else ""
-        summary = (mechanism.__doc__ or "").strip().splitlines()[0]
-        lines += [
-            f"  {format_term(name, pairs, mechanism.usual_layers)}{remark}",
-            f"      {summary}",
-        ]
-    return "\n".join(lines)
+    """Return what '--encoder-attention help' prints about the mechanisms of a side."""
+    taken = {n: m for n, m in MECHANISMS.items() if side == "encoder" or m.causal_safe}
+    return description(taken, side)

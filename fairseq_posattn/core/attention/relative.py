@@ -1,14 +1,15 @@
-"""Relative positions (Shaw et al. 2018, Eq. 3 and 4).
+"""Relative positions are learnt vectors for clipped distances (Shaw et al. 2018, Eq. 3 and 4).
 
 s_ij = q_i·(k_j + K[c(i,j)])/sqrt(d),  o_i = sum_j a_ij (v_j + V[c(i,j)]),  c(i,j) = clip(j - i)
 
 K and V are learnt tables of 2r + 1 rows, one pair for each layer. No I x I x d tensor is built: the
-products of a query with all rows are gathered by c, and the weights are summed into 2r + 1
-buckets before they meet V.
+products of a query with all rows are gathered by c, and the weights are summed into 2r + 1 buckets
+before they are multiplied by V.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -16,14 +17,17 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, ScoreBias, ValueTerm
+from fairseq_posattn.core.options import option
 
 
 @dataclass(frozen=True)
 class RelativeOptions:
-    """max: the clipping distance r; shared_heads: one pair of tables for all heads, as Shaw."""
+    """These are the options that `relative` and `tree_relative` takes."""
 
-    max: int = 16
-    shared_heads: bool = True
+    max: int = option(16, "relations beyond this are treated as this one (clipping)")
+    shared_heads: bool = option(
+        True, "all heads share one pair of tables; with false each head has its own"
+    )
 
     def __post_init__(self) -> None:
         if self.max < 1:
@@ -31,11 +35,12 @@ class RelativeOptions:
 
 
 class TableByRelation(ScoreBias, ValueTerm):
-    """Tables indexed by a clipped integer relation of query and key."""
+    """This base class has tables that are indexed by a clipped relation of query and key."""
 
     Options = RelativeOptions
     options: RelativeOptions
     accepts_heads = True
+    neutral = ""
 
     def __init__(self, options: RelativeOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
@@ -47,17 +52,21 @@ class TableByRelation(ScoreBias, ValueTerm):
             nn.init.xavier_uniform_(table)
 
     def relation(self, ctx: AttentionContext) -> Tensor:
-        """Integer relation of query and key, broadcastable to B Q K."""
+        """Return the relation of query and key as an integer, broadcastable to B Q K."""
         raise NotImplementedError
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """The row of the tables for each query and key: B 1 Q K, or 1 1 Q K."""
+        """Return the row of the tables for each query and key: B 1 Q K, or 1 1 Q K."""
 
         def clipped() -> Tensor:
+            """Return the clipped relation as a row number, which counts from 0."""
             relation = self.relation(ctx).clamp(-self.options.max, self.options.max)
             return (relation + self.options.max).long().view(-1, 1, ctx.queries, ctx.length)
 
         return ctx.cached((type(self), self.options.max), clipped)
+
+    def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
+        return {"relation c(i, j) of query and key": self.rows(ctx) - self.options.max}
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         keys: Tensor = for_product(self.keys) * q.size(-1) ** -0.5
@@ -72,15 +81,19 @@ class TableByRelation(ScoreBias, ValueTerm):
 
 
 def for_product(tables: Tensor) -> Tensor:
-    """A table that all heads share loses its axis: one product, not one for each head."""
+    """Return the tables for a product; one that all heads share loses its axis, for one product."""
     return tables[0] if len(tables) == 1 else tables
 
 
 class Relative(TableByRelation):
-    """The relation is the distance in the sequence, key minus query."""
+    """A learnt vector of the distance, key minus query, is added to each key and value."""
 
     name = "relative"
+    paper = "Shaw et al. 2018, Eq. 3 and 4"
     causal_safe = True
+    examples = ("", "max=2, shared_heads=false")
+    equation = "b_ij = q_i·K[c(i,j)]/√d and o_i = Σ_j a_ij (v_j + V[c(i,j)]), c(i,j) = clip(j − i)"
 
     def relation(self, ctx: AttentionContext) -> Tensor:
+        """Return the position of the key minus that of the query."""
         return ctx.distances

@@ -1,4 +1,4 @@
-"""A small batch of sentences with random trees, padded, to try mechanisms on."""
+"""A small batch of padded sentences with random trees serves to try mechanisms on."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.positions import SourceTree
+from fairseq_posattn.core.source_tree import SourceTree
 
 WIDTH = 16
 Tree = tuple[list[int], list[int]]
 
 
 def random_tree(pieces: int, seed: int) -> Tree:
-    """Return the words of `pieces` pieces and the end of the sentence, and the words' parents,
-    where the root is its own."""
+    """Return the word of each piece and of the end of sentence, and the parent of each word.
+
+    The root is its own parent.
+    """
     rng = random.Random(seed)
     words = [0] if pieces else []
     for _ in range(pieces - 1):
@@ -36,7 +38,7 @@ TREES = [random_tree(9, 1), random_tree(5, 2), random_tree(1, 3), random_tree(0,
 def context(
     trees: Sequence[Tree], length: int | None = None, left: bool = False, width: int | None = None
 ) -> AttentionContext:
-    """Return several sentences in one batch, padded on one side to a length."""
+    """Return the context of several sentences, padded on one side to a length."""
     length = length or max(len(words) for words, _ in trees)
     width = width or max(1, *(len(parents) for _, parents in trees))
     words = torch.full((len(trees), length), -1)
@@ -56,7 +58,7 @@ def inputs(
     left: bool = False,
     dtype: torch.dtype = torch.double,
 ) -> Tensor:
-    """Return T B C: the same numbers for the same sentence, and noise in the padding."""
+    """Return inputs, T B C: the same numbers for the same row, and noise in the padding."""
     x = torch.randn(ctx.length, len(trees), WIDTH, dtype=dtype)
     for row, (words, _) in enumerate(trees):
         start = ctx.length - len(words) if left else 0
@@ -67,7 +69,7 @@ def inputs(
 
 
 def real_pieces(ctx: AttentionContext) -> Tensor:
-    """Return B K: which positions are no padding."""
+    """Return which places are no padding, B K."""
     if ctx.real is not None:
         return ctx.real
     return torch.ones(1, ctx.length, dtype=torch.bool)

@@ -1,7 +1,7 @@
-"""Learnable temperature (Dufter et al. 2020, Section 2.4).
+"""A learnable temperature multiplies queries, keys and values (Dufter et al. 2020, Section 2.4).
 
-W_q, W_k and W_v are each multiplied by a learnt number for each head, 1 at the start; where there
-is a bias: gamma (W x + b).
+W_q, W_k and W_v are each multiplied by a learnt number for each head, which starts at 1. Where the
+projection has a bias, it is scaled too: gamma (W x + b).
 """
 
 from __future__ import annotations
@@ -14,15 +14,23 @@ from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, NoOp
 
 
 class Temperature(QKVTransform):
-    """Queries, keys and values of each head times a learnt number."""
+    """Queries, keys and values of each head are multiplied by learnt numbers."""
 
     name = "temperature"
+    paper = "Dufter et al. 2020, Section 2.4"
     accepts_heads = True
     causal_safe = True
+    neutral = ""
+    equation = "γ_q W_q x, γ_k W_k x and γ_v W_v x, three numbers γ for each head"
 
     def __init__(self, options: NoOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
-        self.gamma = nn.Parameter(torch.ones(3, self.head_count))  # of queries, keys, values
+        self.gamma = nn.Parameter(torch.ones(3, self.head_count))  # for queries, keys, values
+
+    @torch.no_grad()
+    def set_neutral(self) -> None:
+        """Set all factors to 1, which changes nothing."""
+        self.gamma.fill_(1.0)
 
     def transform(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext

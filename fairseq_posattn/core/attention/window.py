@@ -1,8 +1,8 @@
-"""Convolutional self-attention (Yang et al. 2019, "Convolutional Self-Attention Networks").
+"""A window limits attention to near keys (Yang et al. 2019, "Convolutional Self-Attention").
 
-1D (Eq. 4 to 6): a query sees the keys with |i - j| <= M/2, size = M + 1.
+1D (Eq. 4 to 6): a query sees the keys with |i - j| <= M/2, where size = M + 1.
 2D (Eq. 7 to 9): the query of head h sees, in one softmax, the windowed keys and values of the heads
-h - N/2 ... h + N/2, across = N + 1; heads beyond the edge do not exist. No parameters.
+h - N/2 ... h + N/2, where across = N + 1; heads beyond the edge do not exist. It has no parameters.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreMask,
     Use,
 )
+from fairseq_posattn.core.options import option
 
-# Pieces, and two windows more: from this length on blockwise is faster. CPU: measured forward and
-# backward, with 4,096 pieces in a batch and with one sentence; equally fast at 110 pieces with
-# size=3, 130 with 11, 290 with 101, 1,020 with 511, much alike with across=3. CUDA: not measured,
-# a guess: the start of a kernel weighs more there.
+# From this length in pieces on, and two windows more, the blockwise way is faster. On the CPU that
+# was measured forward and backward, with 4,096 pieces in a batch and with one sentence: both are
+# equally fast at 110 pieces with size=3, 130 with 11, 290 with 101 and 1,020 with 511, and much
+# alike with across=3. On CUDA it is a guess: the start of a kernel takes more of the time there.
 LONG = {"cpu": 128, "cuda": 1024}
 
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """size: keys in the window, M + 1; across: heads in it, N + 1, both odd."""
+    """These are the options that `window` takes."""
 
-    size: int = 11
-    across: int = 1
+    size: int = option(11, "a query sees this many keys, an odd number, with itself in the middle")
+    across: int = option(
+        1, "a query sees keys of this many heads, an odd number; 3 adds two neighbours"
+    )
 
     def __post_init__(self) -> None:
         for name, value in (("size", self.size), ("across", self.across)):
@@ -48,14 +51,18 @@ class WindowOptions:
 
 
 class Window(ScoreMask, KeyExpansion, FastPath):
-    """Keys near the query only, of its own head or of several neighbouring heads."""
+    """A query sees near keys only, those of its own head or of several neighbouring heads."""
 
     name = "window"
+    paper = "Yang et al. 2019, Eq. 4 to 9"
     Options = WindowOptions
     options: WindowOptions
     accepts_heads = True
     causal_safe = True
     local = True
+    examples = ("size=3", "size=1, across=3", "size=5, across=3")
+    neutral = "size=1001"
+    equation = "keys |i − j| ≤ M/2 of the heads h − N/2 … h + N/2; size = M + 1, across = N + 1"
 
     @classmethod
     def check(cls, options: WindowOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
@@ -67,6 +74,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
 
     @property
     def copies(self) -> int:  # type: ignore[override]  # read-only: nobody assigns it
+        """Return how many heads a head looks at."""
         return self.options.across
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
@@ -80,7 +88,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return k, v, exists.flatten(3)
 
     def neighbours(self, device: torch.device) -> Tensor:
-        """N H: whether the n-th neighbour of head h exists and h looks there."""
+        """Return whether the n-th neighbour of head h exists and h looks there, N H."""
         head = torch.arange(self.shape.heads, device=device)
         step = torch.arange(self.copies, device=device) - self.copies // 2
         exists = (head + step[:, None] >= 0) & (head + step[:, None] < self.shape.heads)
@@ -91,6 +99,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return exists
 
     def is_short(self, ctx: AttentionContext) -> bool:
+        """Tell whether the whole square of scores is the faster way for this batch."""
         return ctx.length < LONG.get(ctx.device.type, LONG["cuda"]) + 2 * self.options.size
 
     def fast_path(
@@ -106,7 +115,10 @@ class Window(ScoreMask, KeyExpansion, FastPath):
 
 
 def across_heads(x: Tensor, copies: int) -> Tensor:
-    """B H K D -> B H N K D: the n-th copy of head h is head h + n - N/2, zeros beyond the edge."""
+    """Return x, B H K D, as B H N K D: the n-th copy of head h is head h + n - N/2.
+
+    Heads beyond the edge are zeros.
+    """
     if copies == 1:
         return x.unsqueeze(2)
     heads = x.size(1)

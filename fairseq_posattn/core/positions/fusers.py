@@ -1,4 +1,5 @@
-"""How the position in the sequence and the position in the tree become one (f_abs of Eq. 7).
+"""A fuser joins the position in the sequence and the one in the tree (Wang et al. 2019, f_abs of
+Eq. 7).
 
 The paper prints no formula for its nonlinear function; the one here is ours.
 """
@@ -10,17 +11,18 @@ from torch import Tensor, nn
 
 
 class Add(nn.Module):
-    """seq + tree: no parameters (the paper's footnote 1)."""
+    """The sum seq + tree has no parameters (the paper's footnote 1)."""
 
     def __init__(self, width: int):
         super().__init__()
 
     def forward(self, sequence: Tensor, tree: Tensor) -> Tensor:
+        """Return the sum of the two positions, which have the same shape."""
         return sequence + tree
 
 
 class Nonlinear(nn.Module):
-    """tanh(W [seq ; tree] + b): the paper's main variant."""
+    """The projection tanh(W [seq ; tree] + b) is the paper's main variant."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -29,6 +31,7 @@ class Nonlinear(nn.Module):
         nn.init.zeros_(self.projection.bias)
 
     def forward(self, sequence: Tensor, tree: Tensor) -> Tensor:
+        """Return the fused position, as wide as each of the two."""
         return torch.tanh(self.projection(torch.cat([sequence, tree], dim=-1)))
 
 

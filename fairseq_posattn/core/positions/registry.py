@@ -1,12 +1,23 @@
-"""'none', 'sequence', 'tree_depth', 'sequence + tree_depth(fuse=nonlinear)'."""
+"""The registry knows all positions by name and reads 'sequence + tree_depth(fuse=add)'."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
+from torch import Tensor
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.help import help_text
+from fairseq_posattn.core.options import option
 from fairseq_posattn.core.positions.fusers import FUSERS
+from fairseq_posattn.core.positions.position import Position, PositionShape
+from fairseq_posattn.core.positions.sinusoid import sinusoid
+from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add
 from fairseq_posattn.core.specification import (
     SpecificationError,
+    Term,
     format_options,
     format_term,
     lookup,
@@ -14,74 +25,184 @@ from fairseq_posattn.core.specification import (
     parse,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+POSITIONS: dict[str, type[Position]] = {}
+PositionClass = TypeVar("PositionClass", bound=Position)
+NEEDS_TREES = "It needs the dependency trees of the sentences."
+INTRODUCTION = """\
+Positions for --{side}-positions. Several are joined by '+', but 'none' stands alone:
+
+    {example}
+
+An option that is left out has the value that is shown here."""
+EXAMPLES = {"encoder": "sequence + tree_depth(fuse=add)", "decoder": "none"}
+
+
+def register(position: type[PositionClass]) -> type[PositionClass]:
+    """Add a position to the table; also for files outside the package, as a class decorator.
+
+    Raise a RegistrationError, which names the class and its line, if the class cannot work.
+    """
+    add(POSITIONS, position, Position, "position", TAKEN_BY_TORCH)
+    return position
+
+
+@register
+class NoPosition(Position):
+    """The model gets no absolute positions at all."""
+
+    name = "none"
+    causal_safe = True
+
+
+@register
+class SequencePosition(Position):
+    """The position in the sequence is taken from fairseq's own table, sinusoidal or learnt."""
+
+    name = "sequence"
+    paper = "Vaswani et al. 2017"
+    causal_safe = True
+
 
 @dataclass(frozen=True)
-class NonePosition:
-    """No absolute position at all."""
+class TreeDepthOptions:
+    """These are the options that `tree_depth` takes."""
 
-
-@dataclass(frozen=True)
-class SequencePosition:
-    """Position in the sequence: fairseq's own table, sinusoidal or learnt."""
-
-
-@dataclass(frozen=True)
-class TreeDepthPosition:
-    """Sinusoid of the depth in the dependency tree; fuse: add or nonlinear, beside 'sequence'."""
-
-    fuse: str = "nonlinear"
+    fuse: str = option(
+        "nonlinear",
+        "it is joined with 'sequence' so: nonlinear is tanh(W [seq;tree] + b), add is a sum",
+    )
 
     def __post_init__(self) -> None:
         if self.fuse not in FUSERS:
             raise ValueError(f"fuse={self.fuse}: expected one of {', '.join(FUSERS)}")
 
 
-Position = NonePosition | SequencePosition | TreeDepthPosition
-POSITIONS: dict[str, type[Position]] = {
-    "none": NonePosition,
-    "sequence": SequencePosition,
-    "tree_depth": TreeDepthPosition,
-}
+@register
+class TreeDepth(Position):
+    """The depth of the word in the dependency tree is made a vector by a sinusoid."""
+
+    name = "tree_depth"
+    paper = "Wang et al. 2019, Eq. 3, 5 and 7"
+    Options = TreeDepthOptions
+    needs_tree = True
+
+    def forward(self, ctx: AttentionContext) -> Tensor:
+        """Return the sinusoids of the depths, B T C; `joined` fuses them with the sequence's."""
+        assert ctx.tree is not None  # a model refuses a batch without trees
+        return sinusoid(ctx.tree.depths, self.shape.width)
+
+
+# These bring no module with them, since the model has fairseq's table already.
+OF_THE_MODEL = (NoPosition, SequencePosition)
+
+
+@dataclass(frozen=True)
+class PositionUse:
+    """This says how a specification uses a position: with which options."""
+
+    position: type[Position]
+    options: DataclassInstance
 
 
 class PositionSpecification:
-    """Which absolute positions the encoder gets. str() gives the canonical form."""
+    """A specification says which absolute positions a model gets; str() is its canonical form."""
 
     def __init__(self, text: str = "sequence"):
         terms = parse(text)
-        names = [term.name for term in terms]
-        options = {t.name: make_options(t, lookup(t, POSITIONS, "position")) for t in terms}
+        uses = {term.name: use_of(term) for term in terms}
         if any(term.layers is not None for term in terms):
             raise SpecificationError(
                 f"'{text}': positions enter below the first layer; leave out '@'"
             )
-        if not terms or len(names) != len(set(names)) or ("none" in names and len(names) > 1):
+        if not terms or len(uses) < len(terms) or ("none" in uses and len(uses) > 1):
+            known = ", ".join(POSITIONS)
             raise SpecificationError(
-                f"'{text}': expected none, sequence, tree_depth, or sequence + tree_depth"
+                f"'{text}': expected {known}, or several of them joined by '+', each once and "
+                "'none' alone"
             )
-        self.sequence = "sequence" in options
-        tree_depth = options.get("tree_depth")
-        assert tree_depth is None or isinstance(tree_depth, TreeDepthPosition)  # by its name
+        self.sequence = "sequence" in uses
+        self.uses = in_order(uses)
+        tree_depth = uses["tree_depth"].options if "tree_depth" in uses else None
+        assert tree_depth is None or isinstance(tree_depth, TreeDepthOptions)  # by its name
         self.tree_depth = tree_depth
-        if self.tree_depth and not self.sequence and any(term.options for term in terms):
+        if self.tree_depth and not self.sequence and has_options(terms, "tree_depth"):
             raise SpecificationError(f"'{text}': fuse has nothing to fuse without 'sequence'")
 
     @property
     def needs_tree(self) -> bool:
-        return self.tree_depth is not None
+        """Tell whether some position reads the trees of the sentences."""
+        return any(use.position.needs_tree for use in self.uses)
 
     def __str__(self) -> str:
-        terms = ["sequence"] if self.sequence else []
-        if self.tree_depth:
-            pairs = format_options(self.tree_depth) if self.sequence else []
-            terms.append(format_term("tree_depth", pairs))
-        return " + ".join(terms) or "none"
+        return " + ".join(map(self.format, self.uses))
+
+    def format(self, use: PositionUse) -> str:
+        """Return one term in canonical form."""
+        fuses_nothing = use.position is TreeDepth and not self.sequence
+        pairs = [] if fuses_nothing else format_options(use.options)
+        return format_term(use.position.name, pairs)
+
+    def check(self, shape: PositionShape) -> None:
+        """Refuse what a position itself says cannot work in a model of this shape."""
+        for use in self.uses:
+            try:
+                use.position.check(use.options, shape)
+            except ValueError as error:
+                raise SpecificationError(f"{self.format(use)}: {error}") from None
+
+    def check_causal(self) -> None:
+        """Refuse positions that cannot stand in a decoder."""
+        for position in (use.position for use in self.uses):
+            if position.needs_tree or not position.causal_safe:
+                reason = "would look at words that are not yet translated"
+                if position.needs_tree:
+                    reason = "reads trees, and a target has none"
+                raise SpecificationError(
+                    f"'{position.name}' {reason}; --decoder-positions takes: "
+                    f"{', '.join(safe_in_decoders())}"
+                )
+
+    def build(self, shape: PositionShape) -> list[Position]:
+        """Return new modules for all positions but that of the sequence, which the model has."""
+        return [
+            use.position(use.options, shape)
+            for use in self.uses
+            if use.position not in OF_THE_MODEL
+        ]
 
 
-def describe() -> str:
-    """Every position with its options and defaults, for '--encoder-positions help'."""
-    lines = ["Positions for --encoder-positions; sequence and tree_depth can be joined by '+':"]
-    for name, options in POSITIONS.items():
-        summary = (options.__doc__ or "").strip().splitlines()[0]
-        lines += [f"  {format_term(name, format_options(options()))}", f"      {summary}"]
-    return "\n".join(lines)
+def use_of(term: Term) -> PositionUse:
+    """Return the position that a term names, with its options read."""
+    position = lookup(term, POSITIONS, "position")
+    return PositionUse(position, make_options(term, position.Options))
+
+
+def in_order(uses: Mapping[str, PositionUse]) -> list[PositionUse]:
+    """Return the positions as they are added up: sequence, depth in the tree, then the others."""
+    first = [uses[name] for name in ("sequence", "tree_depth") if name in uses]
+    return first + [use for use in uses.values() if use not in first]
+
+
+def has_options(terms: list[Term], name: str) -> bool:
+    """Tell whether the term of a name is written with options."""
+    return any(term.options for term in terms if term.name == name)
+
+
+def safe_in_decoders() -> list[str]:
+    """Return the names of all positions that do not look ahead."""
+    return [
+        name
+        for name, position in POSITIONS.items()
+        if position.causal_safe and not position.needs_tree
+    ]
+
+
+def describe(side: str = "encoder") -> str:
+    """Return what '--encoder-positions help' prints about the positions of a side."""
+    names = list(POSITIONS) if side == "encoder" else safe_in_decoders()
+    remarks = {name: NEEDS_TREES for name in names if POSITIONS[name].needs_tree}
+    taken = {name: POSITIONS[name] for name in names}
+    return help_text(INTRODUCTION.format(side=side, example=EXAMPLES[side]), taken, remarks, {})

@@ -1,4 +1,4 @@
-"""Sinusoid of a number (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019)."""
+"""A sinusoid turns a number into a vector (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor
 
 
 def sinusoid(values: Tensor, width: int) -> Tensor:
-    """Integers of any shape -> float32 [..., width], with fairseq's frequencies and layout.
+    """Return the sinusoids of integers of any shape, float32 [..., width], in fairseq's layout.
 
-    The value itself is used, without the offset of fairseq's table, whose padding row is zero:
-    looked up there, depth 1 would be a zero vector.
+    The value itself is used, without the offset of fairseq's table: in that table the row of
+    padding is zero, so depth 1, looked up there, would be a zero vector.
     """
     half = width // 2
     steps = torch.arange(half, device=values.device, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""Attention over the states of an LSTM; torch only."""
+"""Attention goes over the states of an LSTM here (Dagan 2019); it needs torch only."""
 
 from fairseq_posattn.core.recurrent.attention import ContentAttention, PositionalAttention
 from fairseq_posattn.core.recurrent.content import ContentScore, content_weights

@@ -1,7 +1,8 @@
-"""Attention of each step of an LSTM over the states up to it, and what is made of its context.
+"""Each step of an LSTM attends to the states up to it, and its context is combined with its state.
 
-One masked T x T matrix of weights and one product with the states give all contexts at once. With
-the state of the steps before, the same code takes further steps: `memory` holds their states.
+One masked T x T matrix of weights and one product with the states give the contexts of all steps at
+once. Given the state of earlier steps, the same code takes further steps: `memory` holds the LSTM's
+states of the earlier ones.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ State = dict[str, Tensor]  # every tensor with the batch first, so that a beam c
 
 
 class StateAttention(nn.Module):
-    """From h_1 ... h_t to tanh(W [c_t ; h_t]); how the weights come about is the subclass's."""
+    """This layer turns h_1 ... h_t into tanh(W [c_t ; h_t]); a subclass makes weights for c_t."""
 
     def __init__(self, width: int, include_current: bool = True):
         super().__init__()
@@ -27,14 +28,18 @@ class StateAttention(nn.Module):
     def forward(
         self, h: Tensor, lengths: Tensor, state: State | None = None
     ) -> tuple[Tensor, Tensor, State]:
-        """h: B Q C, lengths: B (N) -> combined: B Q C, weights: B Q K, state."""
+        """Return the combined states, B Q C, the weights, B Q K, and the state for further steps.
+
+        h: B Q C, the states of the LSTM; lengths: B, N of each sentence; state: what the call for
+        the steps before returned.
+        """
         context, weights, state = self.attend(h, lengths, state)
         return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
 
     def attend(
         self, h: Tensor, lengths: Tensor, state: State | None = None
     ) -> tuple[Tensor, Tensor, State]:
-        """The same, but c_t alone in place of what is made of it."""
+        """Return the contexts c_t, B Q C, the weights, B Q K, and the state; see `forward`."""
         past = 0 if state is None else state["memory"].size(1)
         memory = h if state is None else torch.cat([state["memory"], h], dim=1)  # B K C
         keys = torch.arange(memory.size(1), device=h.device)
@@ -46,12 +51,15 @@ class StateAttention(nn.Module):
     def weigh(
         self, h: Tensor, lengths: Tensor, keys: Tensor, allowed: Tensor, state: State | None
     ) -> tuple[Tensor, State]:
-        """keys: K (the number of each step, from 0), allowed: Q K -> weights: B Q K, state."""
+        """Return the weights, B Q K, and the state that the subclass needs for further steps.
+
+        keys: K, the number of each step, counted from 0; allowed: Q K, which step may see which.
+        """
         raise NotImplementedError
 
 
 class ContentAttention(StateAttention):
-    """Eq. 1, 2 and 4."""
+    """The weights come from the contents of the states (Eq. 1, 2 and 4)."""
 
     def __init__(self, width: int, include_current: bool = True):
         super().__init__(width, include_current)
@@ -67,7 +75,7 @@ class ContentAttention(StateAttention):
 
 
 class PositionalAttention(StateAttention):
-    """Eq. 5 to 12."""
+    """The weights come from the positions of the states (Eq. 5 to 12)."""
 
     def __init__(
         self,

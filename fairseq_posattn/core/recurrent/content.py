@@ -1,7 +1,7 @@
-"""Attention to contents (Dagan 2019, Eq. 1, 2 and 4; Salton et al. 2017).
+"""Attention to contents scores the states themselves (Dagan 2019, Eq. 1, 2, 4; Salton et al. 2017).
 
-The score W_2 tanh(W_1 h_i) of a state does not depend on the step that looks at it: one row of
-scores serves all steps, each with its own part of the row.
+The score W_2 tanh(W_1 h_i) of a state does not depend on the step that looks at it, so one row
+of scores serves all steps: each takes its own part of the row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fairseq_posattn.core.recurrent.masks import masked_softmax
 
 
 class ContentScore(nn.Module):
-    """Eq. 4."""
+    """This small network gives each state a score (Eq. 4)."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -23,12 +23,14 @@ class ContentScore(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, h: Tensor) -> Tensor:
-        """h: B K C -> B K."""
+        """Return the score of each state, B K, of h, B K C."""
         scores: Tensor = self.outer(self.inner(h).tanh())  # B K 1
         return scores.squeeze(-1)
 
 
 def content_weights(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Eq. 1, a running softmax. scores: B K; allowed: bool, broadcastable to B Q K -> B Q K in
-    float32 at least; a row with nothing allowed gives zeros."""
+    """Return a running softmax, B Q K in float32 at least (Eq. 1).
+
+    scores: B K; allowed: bool, broadcastable to B Q K. An empty row gives zeros.
+    """
     return masked_softmax(scores[:, None, :], allowed)

@@ -1,4 +1,4 @@
-"""The language models of Dagan 2019: an LSTM, what attends to its states, tied embeddings."""
+"""The language models of Dagan 2019 are an LSTM, attention to its states, and tied embeddings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from fairseq_posattn.core.recurrent.attention import (
 )
 
 ATTENTIONS = ("none", "content", "positional")
-START_RANGE = 0.1  # of the embedding, uniform
+START_RANGE = 0.1  # the embedding starts uniformly between -0.1 and 0.1
 
 
 @dataclass(frozen=True)
 class RecurrentShape:
-    """Sizes and settings; the width is that of embedding and LSTM alike, since they are tied."""
+    """These are the sizes and settings of a language model.
+
+    Embedding and LSTM have one width, since input and output embeddings are tied.
+    """
 
     vocabulary: int
     padding: int
@@ -39,7 +42,7 @@ class RecurrentShape:
 
 
 class RecurrentLanguageModel(nn.Module):
-    """Tokens to features, and features to scores of the next token."""
+    """A language model makes features of tokens, and scores of the next tokens of features."""
 
     def __init__(self, shape: RecurrentShape):
         super().__init__()
@@ -58,8 +61,11 @@ class RecurrentLanguageModel(nn.Module):
     def features(
         self, tokens: Tensor, lengths: Tensor, state: State | None = None
     ) -> tuple[Tensor, Tensor | None, State]:
-        """tokens: B T, padded on the right at most; lengths: B (N); with the state of the steps
-        before, tokens are what follows them -> features: B T C, weights: B T K, state."""
+        """Return features, B T C, the weights of the attention, B T K, and the state.
+
+        tokens: B T, padded on the right if at all; lengths: B, N of each sentence; state: what the
+        call for the tokens before these returned.
+        """
         x = self.dropout(self.embedding(tokens), self.shape.input_dropout)
         h, state_of_lstm = self.run_lstm(x, state)
         weights, attended = None, {}
@@ -69,6 +75,7 @@ class RecurrentLanguageModel(nn.Module):
         return self.dropout(h, self.shape.output_dropout), weights, {**state_of_lstm, **state}
 
     def run_lstm(self, x: Tensor, state: State | None) -> tuple[Tensor, State]:
+        """Return the states of the LSTM, B T C, and what it needs to go on after them."""
         if state is None:
             h, (hidden, cell) = self.lstm(x)
         else:
@@ -79,14 +86,16 @@ class RecurrentLanguageModel(nn.Module):
         return h, {"lstm.hidden": hidden.transpose(0, 1), "lstm.cell": cell.transpose(0, 1)}
 
     def scores(self, features: Tensor) -> Tensor:
-        """B T C -> B T vocabulary, through the embedding itself."""
+        """Return the score of each word, B T vocabulary, by the embedding itself."""
         return F.linear(features, self.embedding.weight, self.bias)
 
     def dropout(self, x: Tensor, probability: float) -> Tensor:
+        """Return x after dropout, which acts in training only."""
         return F.dropout(x, probability, training=self.training)
 
 
 def build_attention(shape: RecurrentShape) -> StateAttention | None:
+    """Return the attention that the settings name, or None for the plain LSTM."""
     if shape.attention == "content":
         return ContentAttention(shape.width, shape.include_current)
     if shape.attention == "positional":
@@ -104,7 +113,7 @@ def build_attention(shape: RecurrentShape) -> StateAttention | None:
 
 
 def after(state: State | None, prefix: str) -> State | None:
-    """The part of a state whose names begin so."""
+    """Return the part of a state whose names begin with the prefix, without the prefix."""
     if state is None:
         return None
     return {

@@ -1,8 +1,8 @@
-"""Attention of a decoder's states to those of its source (Dagan 2019, Section 4.1).
+"""The states of a decoder attend to those of its source (Dagan 2019, Section 4.1).
 
-The mechanisms of the language models, with all of the source in view: N is its length, p_i = i / N
-counts from 1 as Eq. 12 prints it, and mu needs no clamp to the past. So the factors (1, 1, 0) or
-(0, 0, 1) of the building blocks, the same at every step, walk through a source of any length.
+The mechanisms are those of the language models, but all of the source may be seen: N is its length,
+p_i = i / N counts from 1 as Eq. 12 prints it, and mu needs no clamp to the past. Therefore constant
+factors of the building blocks, (1, 1, 0) or (0, 0, 1), lead mu through a source of any length.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.recurrent.masks import masked_softmax
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
-State = dict[str, Tensor]  # of the steps before; every tensor has the batch first
+State = dict[str, Tensor]  # from earlier steps; every tensor has the batch first
 
 
 class Source(NamedTuple):
-    """What is attended to. Padding may stand anywhere."""
+    """These are the states that are attended to; padding may stand anywhere."""
 
     states: Tensor  # B S C
-    real: Tensor  # B S, bool: no padding
+    real: Tensor  # B S, bool, True = no padding
 
     @property
     def lengths(self) -> Tensor:
+        """Return the length of each source without padding."""
         return self.real.sum(dim=1)  # N: B
 
     @property
     def positions(self) -> Tensor:
-        """Eq. 12, i / N: B S."""
+        """Return the position i / N of each state, B S (Eq. 12)."""
         return at_least_float32(self.real.cumsum(dim=1) / self.lengths[:, None])
 
 
 class SourceAttention(nn.Module):
-    """From h_t to tanh(W [c_t ; h_t]); how the weights come about is the subclass's."""
+    """This layer turns h_t into tanh(W [c_t ; h_t]); a subclass makes the weights of c_t."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -45,18 +46,18 @@ class SourceAttention(nn.Module):
     def forward(
         self, h: Tensor, source: Source, state: State | None = None
     ) -> tuple[Tensor, Tensor, State]:
-        """h: B Q C -> combined: B Q C, weights: B Q S, state."""
+        """Return the combined states, B Q C, the weights, B Q S, and the state for later steps."""
         weights, state = self.weigh(h, source, state)
         context = torch.bmm(weights.type_as(h), source.states)  # Eq. 13: B Q C
         return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
 
     def weigh(self, h: Tensor, source: Source, state: State | None) -> tuple[Tensor, State]:
-        """-> weights: B Q S in float32 at least, state."""
+        """Return the weights, B Q S in float32 at least, and the state for further steps."""
         raise NotImplementedError
 
 
 class PositionalSourceAttention(SourceAttention):
-    """Eq. 5 to 12."""
+    """The weights come from positions in the source (Eq. 5 to 12)."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class PositionalSourceAttention(SourceAttention):
 
 
 class ContentSourceAttention(SourceAttention):
-    """Eq. 1 with a small perceptron as the score (Bahdanau et al. 2014)."""
+    """The weights come from contents (Eq. 1), by a small perceptron (Bahdanau et al. 2014)."""
 
     def __init__(self, width: int):
         super().__init__(width)

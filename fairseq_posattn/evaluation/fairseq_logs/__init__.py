@@ -1,1 +1,1 @@
-"""Reading the logs of fairseq's programs."""
+"""This package reads the logs that fairseq's programs write."""

@@ -1,7 +1,7 @@
-"""The outputs of fairseq-generate as a text to score: in order, whole, detokenised.
+"""Turn the logs of fairseq-generate into a text to score: in order, complete and detokenised.
 
-How pieces become text is read from DATA/prepare.json; where there is none, the separator is undone,
-and Moses detokenises if a language is named.
+DATA/prepare.json says how pieces become text. Without that file the pieces are joined at the
+separator, and Moses detokenises the words if a language is named.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ LINES = {  # as fairseq-generate writes them: number, score (of translations), p
 
 
 def outputs(logs: Sequence[str], kind: str = "H") -> list[str]:
-    """The pieces of each sentence (H: translations, S: sources), by their numbers."""
+    """Return the pieces of each sentence by its number; H means translations, S sources."""
     return outputs_of(read_texts(logs), kind)
 
 
 def read_texts(logs: Sequence[str]) -> list[Text]:
+    """Read the lines of several logs."""
     return [Text(str(log), list(read_lines(log))) for log in logs]
 
 
 def outputs_of(logs: Sequence[Text], kind: str = "H") -> list[str]:
-    """Like `outputs`, of logs that are read already."""
+    """Return the same as `outputs` for logs that are read already."""
     found: dict[int, tuple[str, str]] = {}
     for log in logs:
         for number, line in enumerate(log.lines, start=1):
@@ -48,45 +49,48 @@ def outputs_of(logs: Sequence[Text], kind: str = "H") -> list[str]:
 
 
 def numbered(line: str, kind: str, where: str) -> tuple[int, str]:
+    """Return the number of the sentence and the pieces in a line of the log."""
     found = LINES[kind].fullmatch(line)
     if found is None:
         raise InputError(
-            f"{where}: not a line of fairseq-generate: '{line[:40]}'; is the log broken off here?"
+            f"{where}: fairseq-generate writes no such line: '{line[:40]}'; give a complete log"
         )
     return int(found[1]), found[2]
 
 
 def check_once(kind: str, sentence: int, found: dict, where: str) -> None:
+    """Refuse a sentence that stands in the logs already."""
     if sentence in found:
         raise InputError(
             f"{where}: {kind}-{sentence} stands already in {found[sentence][0]}; give each shard "
-            "once, of one run with --nbest 1 (shards are made by --distributed-world-size, not by "
-            "--num-shards)"
+            "of one run once, translated with --nbest 1 (--distributed-world-size makes shards, "
+            "--num-shards does not)"
         )
 
 
 def check_complete(kind: str, found: dict, logs: Sequence[str]) -> None:
+    """Refuse logs in which a sentence is missing."""
     names = ", ".join(logs)
     if not found:
-        raise InputError(f"{names}: no line {kind}-0; name logs of fairseq-generate")
+        raise InputError(f"{names}: there is no line {kind}-0; name logs of fairseq-generate")
     missing = next((k for k in range(len(found)) if k not in found), None)
     if missing is not None:
         raise InputError(
-            f"{names}: {kind}-{missing} is missing; a shard is missing, or its log is broken off"
+            f"{names}: {kind}-{missing} is missing; give all shards, and complete logs"
         )
 
 
 def join_pieces(pieces: str, separator: str) -> str:
-    """The line that pieces came from."""
+    """Return the line of words that the pieces spell."""
     if separator == SPACE:
         return pieces.replace(" ", "").replace(SPACE, " ").strip(" ")
     return (pieces + " ").replace(separator + " ", "").rstrip(" ")
 
 
 def to_text(data: str, separator: str, language: str | None) -> Callable[[str], str]:
-    """How pieces become a text that readers expect."""
+    """Return the function that turns pieces into the text that readers expect."""
     if not Path(data).is_dir():
-        raise InputError(f"{data}: no such folder; name that of the binarised data")
+        raise InputError(f"{data}: there is no such folder; name that of the binarised data")
     if text_pipeline.exists(data):
         from fairseq_posattn.live.codec import PipelineCodec
 
@@ -100,7 +104,7 @@ def to_text(data: str, separator: str, language: str | None) -> Callable[[str], 
 
 
 def write(texts: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Several files, all or none."""
+    """Write several files, either all of them or none."""
     texts = list(texts)
     with written_together([path for path, _ in texts]) as files:
         for file, (_, lines) in zip(files, texts, strict=True):

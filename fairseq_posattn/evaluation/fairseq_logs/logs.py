@@ -1,4 +1,4 @@
-"""How fast a translation was, from the logs of fairseq-generate."""
+"""Read from the logs of fairseq-generate how fast a translation was."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRANSLATED = re.compile(
 
 
 class Run(NamedTuple):
-    """The line that ends a run of fairseq-generate."""
+    """Holds the figures of the line that ends a run of fairseq-generate."""
 
     sentences: int
     pieces: int
@@ -35,19 +35,23 @@ def speed(paths: Sequence[str]) -> Decoding:
 
 
 def side_by_side(runs: Sequence[Run], path: str) -> Run:
-    """Sentences add up; the slowest shard says how long it took."""
+    """Return the figures of shards as one run: sentences add up, and the slowest shard gives the
+    time."""
     sentences, pieces = sum(run.sentences for run in runs), sum(run.pieces for run in runs)
     seconds = max(run.seconds for run in runs)
     if not seconds:
-        raise InputError(f"{path}: 0.0 seconds; translate more sentences to tell a speed")
+        raise InputError(
+            f"{path}: the run took 0.0 seconds; translate more sentences to measure a speed"
+        )
     return Run(sentences, pieces, seconds, sentences / seconds, pieces / seconds)
 
 
 def translated(path: str) -> Run:
+    """Return the figures of the only run in a log."""
     found = [match for line in read_lines(path) if (match := TRANSLATED.search(line))]
     if len(found) != 1:
         raise InputError(
-            f"{path}: has {len(found)} lines 'Translated ... sentences'; "
+            f"{path}: the log has {len(found)} lines 'Translated ... sentences'; "
             "name the whole log of one run of fairseq-generate"
         )
     sentences, pieces, *rest = found[0].groups()

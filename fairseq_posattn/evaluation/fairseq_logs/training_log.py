@@ -1,4 +1,4 @@
-"""The course of a training, from the logs of fairseq-train."""
+"""Read the course of a training from the logs of fairseq-train."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UPDATE = "[0-9]{1,15}"
 PARAMETERS = re.compile(r"num\. (?:shared )?model params: ([0-9][0-9,]{0,19})(?![0-9.,_])")
 ARCHITECTURES = (
     re.compile(r"'model': \{'_name': '([^']+)'"),
-    re.compile(r"\barch='([^']+)'"),  # of a model without a configuration class
+    re.compile(r"\barch='([^']+)'"),  # a model without a class of options prints this
 )
 RESUMED = re.compile(rf"Loaded checkpoint .* @ ({UPDATE}) updates\)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
@@ -28,12 +28,12 @@ STARTED = "No existing checkpoint found"
 INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.+)$")
 PRINTED = re.compile(r"epoch \d+ \| (?:valid on '([^']+)' subset \| )?(.+)$")
 JSON = re.compile(r"(?:^|\| )(\{\".+\})$")
-INSIDE = ""  # lines of a training within its epoch
+INSIDE = ""  # the subset of lines that fairseq prints within an epoch
 TRAIN = "train"
 
 
 class Statistics(NamedTuple):
-    """One line of figures: a subset, "train", or "" within an epoch."""
+    """Holds one line of figures of a subset, of "train", or of "" within an epoch."""
 
     subset: str
     update: int
@@ -43,7 +43,7 @@ class Statistics(NamedTuple):
 
 @dataclass
 class Course:
-    """A training as it is read from its logs."""
+    """Holds what the logs tell about a training."""
 
     parameters: int | None = None
     architecture: str = ""
@@ -52,6 +52,7 @@ class Course:
     update: int = 0
 
     def add(self, figures: Statistics) -> None:
+        """Add a line of figures; if its update comes again, what came after it is dropped."""
         if figures.update < self.update:
             self.go_back(figures.update - 1)
         self.update = figures.update
@@ -61,7 +62,7 @@ class Course:
             speeds[figures.update] = figures.words_per_second
 
     def go_back(self, update: int) -> None:
-        """What came after this update was lost when the run broke off."""
+        """Drop what came after this update, because it was lost when the run was interrupted."""
         courses: tuple[dict[int, Any], ...] = (*self.losses.values(), *self.speeds.values())
         for course in courses:
             for later in [number for number in course if number > update]:
@@ -70,11 +71,12 @@ class Course:
 
     @property
     def words_per_second(self) -> float | None:
+        """Return the median of the speeds within epochs, or else of whole epochs."""
         speeds = self.speeds.get(INSIDE) or self.speeds.get(TRAIN)
         return median(speeds.values()) if speeds else None
 
     def curve(self) -> list[Losses]:
-        """A point for each validation, of the first subset if there are several."""
+        """Return a point for each validation, of the first subset if there are several."""
         validated = next((s for s in self.losses if s not in (INSIDE, TRAIN)), None)
         train = self.losses.get(INSIDE) or self.losses.get(TRAIN) or {}
         updates = sorted(train)
@@ -92,8 +94,8 @@ def training(paths: Sequence[str]) -> Training:
     found = read_training(paths)
     if found.parameters is None and not found.losses:
         raise InputError(
-            f"{', '.join(paths)}: neither parameters nor losses found; name a log of fairseq-train "
-            "with --log-format simple or json"
+            f"{', '.join(paths)}: there are neither parameters nor losses; name a log of "
+            "fairseq-train with --log-format simple or json"
         )
     return Training(
         parameters=found.parameters,
@@ -104,6 +106,7 @@ def training(paths: Sequence[str]) -> Training:
 
 
 def read_training(paths: Sequence[str]) -> Course:
+    """Return the course of a training that may have been resumed, on one or several machines."""
     found = Course()
     telling = {path for path in paths if len(paths) == 1 or has_figures(path)}
     for path, line in lines_in_order(paths):
@@ -121,19 +124,24 @@ def read_training(paths: Sequence[str]) -> Course:
 
 
 def has_figures(path: str) -> bool:
-    """Return whether a log tells of the training. That of another machine says when it started, by
-    a clock of its own, which may be ahead of the first updates."""
+    """Return whether a log has figures of the training.
+
+    On several machines one log has them. The others say when they started, by clocks that may be
+    ahead of the first updates.
+    """
     return any(map(statistics_of, read_lines(path)))
 
 
 def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The lines of all logs, each with its log, in the order of their times: the machine that tells
-    of the training may be another one after an interruption."""
+    """Yield the lines of all logs, each with its log, in the order of their times.
+
+    After an interruption the figures may stand in the log of another machine.
+    """
     return ((path, line) for _, path, line in heapq.merge(*map(timed, paths), key=itemgetter(0)))
 
 
 def timed(path: str) -> Iterator[tuple[str, str, str]]:
-    """Each line with its time; a line without one has that of the line before it."""
+    """Yield each line with its time; a line without a time has that of the line before it."""
     time = ""
     for line in read_lines(path):
         if found := TIME.match(line):
@@ -142,12 +150,13 @@ def timed(path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def architecture(line: str) -> str | None:
+    """Return the model's name in fairseq if the line has it, else None."""
     matches = (pattern.search(line) for pattern in ARCHITECTURES)
     return next((match[1] for match in matches if match), None)
 
 
 def statistics_of(line: str) -> Statistics | None:
-    """The figures of a line in fairseq's format simple or json."""
+    """Return the figures of a line in fairseq's format simple or json, or None."""
     if match := JSON.search(line):
         return statistics_of_json(match[1])
     if match := INNER.search(line):
@@ -158,12 +167,14 @@ def statistics_of(line: str) -> Statistics | None:
 
 
 def pairs(text: str, between: str, within: str) -> Iterator[tuple[str, str]]:
+    """Yield names and values from a line of figures."""
     for item in text.split(between):
         name, _, value = item.partition(within)
         yield name, value
 
 
 def statistics_of_json(text: str) -> Statistics | None:
+    """Return the figures of a line in fairseq's format json, or None."""
     try:
         figures = json.loads(text)
     except (ValueError, RecursionError):
@@ -181,6 +192,7 @@ def statistics_of_json(text: str) -> Statistics | None:
 
 
 def statistics(subset: str, figures: dict) -> Statistics | None:
+    """Return the figures that the report needs, or None if they name no update."""
     if not re.fullmatch(UPDATE, str(figures.get("num_updates", ""))):
         return None
     loss, words = (number(figures.get(name)) for name in ("loss", "wps"))
@@ -188,7 +200,7 @@ def statistics(subset: str, figures: dict) -> Statistics | None:
 
 
 def number(value) -> float | None:
-    """None for what is missing or no finite number, which JSON has no way to write."""
+    """Return a number, or None for what is missing or not finite, which JSON cannot write."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):

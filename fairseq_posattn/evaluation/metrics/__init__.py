@@ -1,1 +1,1 @@
-"""Scores of translations, and what they are computed from."""
+"""This package computes the scores of translations, and reads the texts that are scored."""

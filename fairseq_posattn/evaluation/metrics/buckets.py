@@ -1,4 +1,4 @@
-"""BLEU by what makes a source sentence hard: its length, its tree's depth, its split words."""
+"""Compute BLEU for groups of source sentences, by length, by depth of tree or by split words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.drawing import depths
 from fairseq_posattn.trees.projection import words_of_pieces
 
-Range = tuple[int, "int | None"]  # both included; None: no end
+Range = tuple[int, "int | None"]  # both ends belong to it; None means no end
 
 LENGTHS: tuple[Range, ...] = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, None))
 DEPTHS: tuple[Range, ...] = ((0, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, None))
@@ -28,7 +28,8 @@ def bleu_by(
     references: Sequence[Sequence[str]],
     settings: Settings,
 ) -> list[Bucket]:
-    """BLEU of the sentences whose measure lies in a range; a None lies in none."""
+    """Return BLEU of the sentences whose measure lies in each range; a measure of None lies in
+    none."""
     found = []
     metric = settings.bleu(force=True)
     for first, last in ranges:
@@ -43,16 +44,17 @@ def bleu_by(
 
 
 def within(measure: int | None, first: int, last: int | None) -> bool:
+    """Return whether a measure lies in a range."""
     return measure is not None and measure >= first and (last is None or measure <= last)
 
 
 def lengths(lines: Iterable[str]) -> list[int]:
-    """Words of each line, as spaces separate them."""
+    """Return how many words each line has between its spaces."""
     return [len(line.split()) for line in lines]
 
 
 def tree_depths(path: str) -> list[int | None]:
-    """The largest depth in each tree; None for a sentence without one."""
+    """Return the largest depth in each tree, or None for a sentence without a tree."""
     return [
         max(depths(tree.parents), default=None) if tree.parents else None
         for tree in read_conllu(path)
@@ -60,7 +62,7 @@ def tree_depths(path: str) -> list[int | None]:
 
 
 def split_words(text: Text, separator: str) -> list[int]:
-    """How many words of each line were split into several pieces."""
+    """Return how many words of each line were split into several pieces."""
     found = []
     for number, line in enumerate(text.lines, start=1):
         try:
@@ -72,7 +74,10 @@ def split_words(text: Text, separator: str) -> list[int]:
 
 
 def pieces_of_words(pieces: Sequence[str], separator: str) -> list[int]:
-    """The number of pieces of each word; a ▁ starts a word, and alone is no piece of it."""
+    """Return the number of pieces of each word.
+
+    A ▁ starts a word; a ▁ alone is not counted.
+    """
     if separator != SPACE:
         return words_of_pieces(pieces, separator)[1]
     counts: list[int] = []

@@ -1,4 +1,7 @@
-"""BLEU and precision by the order of n-grams: longer ones tell more of the order of phrases."""
+"""Compute BLEU and precision for each order of n-grams.
+
+Long n-grams tell more of the order of phrases than short ones.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ HIGHEST = 8
 def by_order(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], settings: Settings
 ) -> list[Ngrams]:
-    """For n = 1 ... 8 BLEU of the orders up to n, and the precision of order n alone."""
+    """Return for n = 1 ... 8 BLEU with the orders up to n, and the precision of order n alone."""
     metric = settings.bleu(max_ngram_order=HIGHEST, force=True)
     counted = metric.corpus_score(hypotheses, references)
     found = []

@@ -1,4 +1,7 @@
-"""The texts that posattn-score compares: all of the same sentences, and spaced in the same way."""
+"""Read the texts that posattn-score compares, and check that they fit together.
+
+They must have the same number of sentences, and be spaced in the same way.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,36 @@ from fairseq_posattn.io.files import read_lines, refuse_different_lengths
 
 
 def read_texts(args: argparse.Namespace) -> dict[str, Text]:
-    """The plain texts by their options; each is read once, so that it may be a pipe."""
+    """Return the plain texts under the names of their options.
+
+    Each file is read once, so that it may be a pipe.
+    """
     names = ("hypotheses", "baseline", "source", "pieces")
     found = {name: read_text(path) for name in names if (path := getattr(args, name))}
     check_lengths(found.values())
     if not found["hypotheses"].lines:
-        raise InputError(f"{args.hypotheses}: empty; nothing to score")
+        raise InputError(f"{args.hypotheses}: the file is empty; name a translation to score")
     return found
 
 
 def read_text(path: str) -> Text:
+    """Return the lines of a file as a text."""
     return Text(path, list(read_lines(path)))
 
 
 def check_lengths(texts: Iterable[Text]) -> None:
+    """Refuse texts that have different numbers of lines."""
     refuse_different_lengths({text.name: len(text.lines) for text in texts})
 
 
 def read_references(args: argparse.Namespace, texts: dict[str, Text]) -> list[Text]:
-    """All references, in the order of the hypotheses."""
+    """Return all references, in the order of the hypotheses."""
     hypotheses = texts["hypotheses"]
     if args.references:
         if args.sgm_source:
-            raise InputError("--sgm-source gives the order of --sgm; it says nothing of plain text")
+            raise InputError(
+                "--sgm-source orders the segments of --sgm; leave it out with plain text"
+            )
         found = [read_text(path) for path in args.references]
         check_lengths([hypotheses, *found])
         return found
@@ -47,7 +57,7 @@ def read_references(args: argparse.Namespace, texts: dict[str, Text]) -> list[Te
 
 
 def warn_of_spacing(texts: dict[str, Text], references: Sequence[Text]) -> None:
-    """Tell the user if a tokenised text is compared with a plain one."""
+    """Print a warning if a tokenised text is compared with a plain one."""
     systems = [texts[name] for name in ("hypotheses", "baseline") if name in texts]
     pairs = product(systems, references)
     if found := next(filter(None, starmap(spaced_differently, pairs)), None):
@@ -55,6 +65,7 @@ def warn_of_spacing(texts: dict[str, Text], references: Sequence[Text]) -> None:
 
 
 def check_count(text: Text, other: str, count: int, what: str) -> None:
+    """Refuse a text that has another number of lines than something else has sentences."""
     if len(text.lines) != count:
         raise InputError(
             f"{text.name} has {len(text.lines)} lines, but {other} has {count} {what}; "

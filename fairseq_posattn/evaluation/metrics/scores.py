@@ -1,4 +1,4 @@
-"""Scores of a test set: sacrebleu's, and the tokenised BLEU of older papers."""
+"""Compute the scores of a test set: those of sacrebleu, and the tokenised BLEU of older papers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from fairseq_posattn.text.pipeline import tokenized
 NIST = "NIST BLEU"
 TOKENISED = "tokenised BLEU"
 LOWER_IS_BETTER = ("TER",)
-UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # Moses splits words at spaces: there are none
+UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # they have no spaces where Moses could split
 BY_CHARACTERS = ("zh", "ja", "ja-mecab")  # languages, and sacrebleu's tokenisers for them
-# Raised where a package or a model of a tokeniser is missing, or its dictionary is another one.
+# A tokeniser raises these if a package, a model or the right dictionary is missing.
 TOKENIZER_ERRORS = (ImportError, RuntimeError, AssertionError, OSError)
-COMPOUND = re.compile(r"(\S)-(\S)")  # no overlaps, as in the Perl line behind published scores
+COMPOUND = re.compile(
+    r"(\S)-(\S)"
+)  # matches do not overlap, as in the Perl line behind published scores
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How texts are compared. tokenize None: what sacrebleu takes for the target language."""
+    """Says how texts are compared. If `tokenize` is None, sacrebleu chooses for the target
+    language."""
 
     target: str = ""
     tokenize: str | None = None
@@ -36,16 +39,18 @@ class Settings:
     nist: bool = False
 
     def bleu(self, **changes) -> BLEU:
-        """BLEU as asked for: also that of buckets and n-grams."""
+        """Return the metric BLEU with these settings and changes, which buckets and n-grams
+        need."""
         options = {"lowercase": self.lowercase, "tokenize": self.tokenize, **changes}
-        warned = self.tokenize and changes.get("force")  # of a tokeniser unusual for the target
+        # sacrebleu warns of an unusual tokeniser, but the score of the whole text has done so
+        warned = self.tokenize and changes.get("force")
         try:
             return BLEU(trg_lang="" if warned else self.target, **options)
         except TOKENIZER_ERRORS as error:
             raise self.tokenizer_missing(error) from error
 
     def tokenizer_missing(self, error: Exception) -> InputError:
-        """Name the option that asked for a tokeniser of sacrebleu's which cannot be had."""
+        """Return an error that names the option that asked for a missing tokeniser."""
         reason = " ".join(str(error).split()) or repr(error)
         if self.tokenize:
             return InputError(f"--tokenize {self.tokenize}: {reason}")
@@ -55,10 +60,11 @@ class Settings:
         )
 
     def ter(self, references: Sequence[Sequence[str]]) -> TER:
-        """TER over words; in Chinese and Japanese over what sacrebleu splits their characters into.
+        """Return the metric TER over words.
 
-        These are written without spaces, so a whole sentence would count as one word. Text that
-        is tokenised already (--tokenize none) has its spaces.
+        Chinese and Japanese are written without spaces, so a whole sentence would count as one
+        word. There TER counts what sacrebleu splits their characters into, unless the text is
+        tokenised already (--tokenize none).
         """
         asian = self.tokenize != "none" and not {self.target, self.tokenize}.isdisjoint(
             BY_CHARACTERS
@@ -67,24 +73,25 @@ class Settings:
 
     @property
     def moses(self) -> bool:
-        """Whether there is a tokenised BLEU."""
+        """Return whether there is a tokenised BLEU."""
         return bool(self.target) and self.target not in UNSPACED
 
     @property
     def compounds(self) -> bool:
+        """Return whether compounds are split, as in published scores of German."""
         return self.target == "de"
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """The references of a test set, several for each sentence, and how to score with them."""
+    """Holds the references of a test set, several for each sentence, and how to score with them."""
 
     references: Sequence[Sequence[str]]
     settings: Settings
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
-        """Name -> sacrebleu's metric, which keeps what it needs of the references."""
+        """Return sacrebleu's metrics by their names; each keeps what it needs of the references."""
         lowercase, references = self.settings.lowercase, self.references
         found = {
             "BLEU": self.settings.bleu(references=references),
@@ -92,12 +99,12 @@ class Scoring:
             "TER": self.settings.ter(references),
         }
         if self.settings.nist or len(references) > 1:
-            # the field's own figure of several references is blind to case
+            # published scores with several references ignore case
             found[NIST] = BLEU(lowercase=True, tokenize="13a", force=True, references=references)
         return found
 
     def scores(self, hypotheses: Sequence[str]) -> dict[str, Score]:
-        """All scores with their signatures."""
+        """Return all scores of a translation with their signatures."""
         found = {name: scored(metric, hypotheses) for name, metric in self.metrics.items()}
         nist = found.pop(NIST, None)
         if self.settings.moses:
@@ -106,6 +113,7 @@ class Scoring:
 
 
 def scored(metric: Metric, hypotheses: Sequence[str]) -> Score:
+    """Return the score that a metric gives a translation."""
     return described(metric.corpus_score(hypotheses, None), str(metric.get_signature()))
 
 
@@ -124,7 +132,7 @@ def described(found: Computed, signature: str) -> Score:
 def tokenised_bleu(
     hypotheses: Sequence[str], references: Sequence[Sequence[str]], settings: Settings
 ) -> Score:
-    """BLEU of Moses' tokens, German compounds split, without smoothing."""
+    """Return BLEU of Moses' tokens without smoothing; German compounds are split."""
     prepare = tokenised_text(settings)
     metric = BLEU(lowercase=settings.lowercase, tokenize="none", smooth_method="none", force=True)
     score = metric.corpus_score(
@@ -136,6 +144,8 @@ def tokenised_bleu(
 
 
 def tokenised_text(settings: Settings) -> Callable[[str], str]:
+    """Return the function that prepares a line for tokenised BLEU."""
+
     def prepare(line: str) -> str:
         line = tokenized(line, settings.target)
         return split_compounds(line) if settings.compounds else line
@@ -144,5 +154,5 @@ def tokenised_text(settings: Settings) -> Callable[[str], str]:
 
 
 def split_compounds(line: str) -> str:
-    """Bus-Linie -> Bus ##AT##-##AT## Linie."""
+    """Split compounds at their hyphens: Bus-Linie becomes Bus ##AT##-##AT## Linie."""
     return COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)

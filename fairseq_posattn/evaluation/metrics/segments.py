@@ -1,4 +1,4 @@
-"""What stands in a file of NIST's form: sets of segments, and how they are found."""
+"""Read files of NIST's format: their sets of segments, and the lines in which these stand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETS = ("srcset", "refset", "tstset")
 
 
 class Key(NamedTuple):
-    """What names a segment in all sets."""
+    """Names a segment by document and number, in the same way in all sets."""
 
     document: str
     segment: str
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 @dataclass
 class SegmentSet:
-    """The segments of one translator, or the source, in the order of the file."""
+    """Holds the segments of one translator, or of the source, in the order of the file."""
 
     path: str
     name: str
@@ -36,7 +36,7 @@ class SegmentSet:
         return f"{self.path} (set {self.name})" if self.name else self.path
 
     def in_order_of(self, other: SegmentSet) -> list[str]:
-        """The texts, of the very segments that `other` has."""
+        """Return the texts in the order of another set, which must have the same segments."""
         for one, two in ((self, other), (other, self)):
             for key, line in one.lines.items():
                 if key not in two.texts:
@@ -48,7 +48,7 @@ class SegmentSet:
 
 
 class SegmentReader(HTMLParser):
-    """Collects segments while the file is read, and where they stand."""
+    """Collects the segments of a file and the lines in which they stand."""
 
     def __init__(self, path: str):
         super().__init__(convert_charrefs=True)
@@ -60,20 +60,22 @@ class SegmentReader(HTMLParser):
         self.pieces: list[str] = []
 
     def read(self, text: str) -> None:
+        """Read the whole text of a file."""
         try:
             self.feed(text)
             self.close()
         except InputError:
             raise
-        except (AssertionError, ValueError) as error:  # html.parser's: a declaration, a huge number
+        except (AssertionError, ValueError) as error:  # html.parser raises them for bad markup
             what = str(error).partition(";")[0]
             raise self.fault(f"{what}; mend the markup here, or remove it") from error
         self.check_outside_segment("the end of the file")
 
     def set_cdata_mode(self, *_, **__) -> None:
-        """No element hides its tags here, as a script does on a page."""
+        """Do nothing, because no element hides its tags here as a script in a web page does."""
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
+        """Note a set, or begin a document or a segment."""
         attributes = {name: (value or "").strip() for name, value in attrs}
         self.check_outside_segment(f"<{tag}>")
         if tag in SETS:
@@ -84,6 +86,7 @@ class SegmentReader(HTMLParser):
             self.start_segment(attributes)
 
     def handle_endtag(self, tag: str) -> None:
+        """End a segment, a document or a set."""
         if tag == "seg" and self.segment:
             self.end_segment()
             return
@@ -94,30 +97,35 @@ class SegmentReader(HTMLParser):
             self.document = None
 
     def handle_data(self, data: str) -> None:
+        """Keep the text of a segment, and drop all other text."""
         if self.segment:
             self.pieces.append(data)
 
     def unknown_decl(self, data: str) -> None:
+        """Refuse a declaration within a segment."""
         self.check_outside_segment(f"<![{data[:8]}")
 
     def start_document(self, attributes: dict[str, str]) -> None:
+        """Note the name of the document that begins."""
         if not attributes.get("docid"):
-            raise self.fault("<doc> without docid; give each document its own")
+            raise self.fault("this <doc> has no docid; give each document its own")
         self.document = attributes["docid"]
         self.document_name = attributes.get("sysid") or attributes.get("refid") or self.set_name
 
     def start_segment(self, attributes: dict[str, str]) -> None:
+        """Note the name and the line of the segment that begins."""
         if self.document is None:
-            raise self.fault("<seg> outside a <doc>; put it into <doc docid=...>")
+            raise self.fault("this <seg> is outside a <doc>; put it into <doc docid=...>")
         if not attributes.get("id"):
             raise self.fault(
-                f"<seg> without id in document {self.document}; number the segments of a document"
+                f"a <seg> has no id in document {self.document}; number the segments of a document"
             )
         self.segment = Key(self.document, attributes["id"]), self.getpos()[0]
         self.pieces = []
 
     def end_segment(self) -> None:
-        assert self.segment is not None  # as handle_endtag has seen
+        """Store the text of the segment that ends."""
+        assert self.segment is not None  # handle_endtag has checked it
         (key, line), self.segment = self.segment, None
         one = self.sets.setdefault(self.document_name, SegmentSet(self.path, self.document_name))
         if key in one.texts:
@@ -129,12 +137,14 @@ class SegmentReader(HTMLParser):
         one.lines[key] = line
 
     def check_outside_segment(self, found: str) -> None:
+        """Refuse a tag, or the end of the file, within a segment."""
         if self.segment:
             key, line = self.segment
             raise self.fault(
-                f"{found} within {key}, which starts in line {line}; "
+                f"{found} stands within {key}, which starts in line {line}; "
                 "close the segment with </seg>, and write a less-than sign as &lt;"
             )
 
     def fault(self, what: str) -> InputError:
+        """Return an error that names the current line."""
         return InputError(f"{self.path}:{self.getpos()[0]}: {what}")

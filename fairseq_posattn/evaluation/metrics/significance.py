@@ -1,6 +1,6 @@
-"""Whether a difference between two systems could be chance: sacrebleu's paired tests.
+"""Test whether a difference between two systems could be chance, with sacrebleu's paired tests.
 
-Both draw the same sentences for the same SACREBLEU_SEED (12345 unless set).
+Both tests draw the same sentences for the same SACREBLEU_SEED (12345 unless set).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sacrebleu.significance import PairedTest
 from fairseq_posattn.evaluation.metrics.scores import LOWER_IS_BETTER
 from fairseq_posattn.evaluation.score_record import Difference
 
-ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # p below, better, worse
+ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # limit of p, sign of better, sign of worse
 
 
 @dataclass(frozen=True)
 class Samples:
-    """How many times sentences are drawn."""
+    """Says how many samples each of the two tests draws."""
 
     bootstrap: int = 1000
     randomisation: int = 10000
@@ -36,7 +36,7 @@ def compared(
     hypotheses: Sequence[str],
     samples: Samples,
 ) -> dict[str, Difference]:
-    """Difference, p values and mark for each metric, whose references are kept in it."""
+    """Return difference, p values and mark for each metric, which holds its references."""
     return {
         name: compared_by(name, metric, [baseline, hypotheses], samples)
         for name, metric in metrics.items()
@@ -46,10 +46,11 @@ def compared(
 def compared_by(
     name: str, metric: Metric, systems: Sequence[Sequence[str]], samples: Samples
 ) -> Difference:
+    """Return how the two systems differ by one metric."""
     bootstrap = paired_test(metric, systems, "bs", samples.bootstrap)
     randomisation = paired_test(metric, systems, "ar", samples.randomisation)
     difference = bootstrap[1].score - bootstrap[0].score
-    # the tests count samples that are further apart: for equal systems there are none, so p is tiny
+    # the tests count samples with a larger difference; equal systems have none, so p would be tiny
     p = bootstrap[1].p_value if difference else 1.0
     return Difference(
         difference=difference,
@@ -60,15 +61,15 @@ def compared_by(
 
 
 def paired_test(metric: Metric, systems: Sequence[Sequence[str]], kind: str, samples: int) -> list:
-    """sacrebleu's results of both systems, the baseline first."""
-    # one metric at a time: sacrebleu would take two kinds of BLEU for one
+    """Return sacrebleu's results of both systems, the baseline first."""
+    # each metric has its own test, as sacrebleu would take two kinds of BLEU for one
     named = list(zip(("baseline", "system"), systems, strict=True))
     _, scores = PairedTest(named, {"metric": metric}, None, kind, samples)()
     return next(results for column, results in scores.items() if column != "System")
 
 
 def mark(difference: float, p: float, lower_is_better: bool = False) -> str:
-    """The arrow of a significant difference; it points up when the system is better."""
+    """Return the arrow of a significant difference, which points up when the system is better."""
     if not difference:
         return ""
     better = (difference < 0) == lower_is_better

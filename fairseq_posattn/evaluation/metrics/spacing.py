@@ -1,5 +1,7 @@
-"""This module finds texts that are spaced differently: a tokenised one beside a plain one gives
-wrong scores."""
+"""Find texts that are spaced differently.
+
+A tokenised text beside a plain one gives wrong scores.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +10,49 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-PUNCTUATION = re.compile(r"(\s?)[.,、。，](?!\d)")  # the point in 3.5 says nothing
+PUNCTUATION = re.compile(r"(\s?)[.,、。，](?!\d)")  # the point in 3.5 is left out
 
 
 class Text(NamedTuple):
-    """The lines of a file, and what messages call it."""
+    """Holds the lines of a file and the name that messages give it."""
 
     name: str
     lines: Sequence[str]
 
 
 class Counts(NamedTuple):
-    """How many places of a text could have a space, and how many have one."""
+    """Counts the places of a text that could have a space, and those that have one."""
 
     spaces: int
     places: int
 
     @property
     def share(self) -> float:
+        """Return the share of places that have a space."""
         return self.spaces / self.places
 
 
 def between_characters(lines: Sequence[str]) -> Counts:
+    """Count the spaces between characters."""
     words = [line.split() for line in lines]
     spaces = sum(max(len(found) - 1, 0) for found in words)
     return Counts(spaces, sum(max(sum(map(len, found)) - 1, 0) for found in words))
 
 
 def before_punctuation(lines: Sequence[str]) -> Counts:
+    """Count the spaces before full stops and commas."""
     found = [match[1] for line in lines for match in PUNCTUATION.finditer(line)]
     return Counts(len(found) - found.count(""), len(found))
 
 
 @dataclass(frozen=True)
 class Sign:
-    """A kind of place, and from which difference of its shares on texts are spaced differently."""
+    """Describes a kind of place, and how much its shares differ in texts that are spaced
+    differently."""
 
     count: Callable[[Sequence[str]], Counts]
     difference: float
-    fewest: int  # places; fewer say nothing
+    fewest: int  # a text with fewer places proves nothing
     name: str
 
 
@@ -59,7 +65,7 @@ SIGNS = (
 
 
 def spaced_differently(one: Text, other: Text) -> str | None:
-    """What differs between two texts of which one seems to be tokenised; None if nothing does."""
+    """Return what differs between two texts of which one seems to be tokenised, or None."""
     for sign in SIGNS:
         counts = sign.count(one.lines), sign.count(other.lines)
         if min(found.places for found in counts) < sign.fewest:

@@ -1,1 +1,1 @@
-"""The report: one page of HTML that compares systems."""
+"""This package makes the report, one page of HTML that compares systems."""

@@ -1,7 +1,8 @@
-"""A dependency tree as SVG: an arc from each word's parent down to the word, depths below.
+"""Draw a dependency tree as SVG, with an arc from each word's parent down to the word.
 
-Arcs whose spans overlap lie at different heights, the wider above the narrower; those that leave a
-word start beside its middle, wider ones nearer to it, so that in a projective tree none cross.
+The depths stand below the words. Arcs whose spans overlap lie at different heights, the wider above
+the narrower. Arcs that leave a word start beside its middle, wider ones nearer to it, so that no
+arcs of a projective tree cross.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.etree import ElementTree
 
-LETTER, LABEL_LETTER = 8.0, 6.2  # widths; a little more than most fonts take
-GAP, STEP, SIDE = 16, 6, 10  # between words; between starts of arcs; at the edges
+LETTER, LABEL_LETTER = 8.0, 6.2  # widths that are a little more than most fonts need
+GAP, STEP, SIDE = 16, 6, 10  # spaces between words, between starts of arcs, at the edges
 LEVEL, LABELLED_LEVEL, RADIUS = 20, 27, 13
-ROOT = 24  # the root's arrow starts so far above the highest arc
-WORDS, DEPTHS, BOTTOM = 19, 40, 48  # base lines, from the feet of the arcs down
+ROOT = 24  # how far above the highest arc the root's arrow starts
+WORDS, DEPTHS, BOTTOM = 19, 40, 48  # base lines below the feet of the arcs
 
 
 @dataclass(frozen=True)
 class Arc:
-    """From a parent to its child, words counted from 0; the narrowest arcs have level 1."""
+    """Leads from a parent to its child, with words counted from 0; the narrowest arcs have level
+    1."""
 
     parent: int
     child: int
@@ -29,11 +31,12 @@ class Arc:
 
     @property
     def span(self) -> tuple[int, int]:
+        """Return the first and the last word of the arc."""
         return min(self.parent, self.child), max(self.parent, self.child)
 
 
 def arcs_of(parents: Sequence[int]) -> list[Arc]:
-    """All arcs but the root's, the narrowest first."""
+    """Return all arcs but the root's, the narrowest first."""
     arcs: list[Arc] = []
     pairs = [(parent - 1, child) for child, parent in enumerate(parents) if parent]
     for parent, child in sorted(pairs, key=lambda pair: (abs(pair[0] - pair[1]), min(pair))):
@@ -44,7 +47,7 @@ def arcs_of(parents: Sequence[int]) -> list[Arc]:
 
 
 def offsets(arcs: Sequence[Arc]) -> dict[Arc, int]:
-    """Where each arc starts, beside the middle of its parent."""
+    """Return how far from the middle of its parent each arc starts."""
     found: dict[Arc, int] = {}
     for side in (-1, 1):
         count: dict[int, int] = {}
@@ -56,7 +59,7 @@ def offsets(arcs: Sequence[Arc]) -> dict[Arc, int]:
 
 
 def width_of(text: str, letter: float) -> float:
-    """About as wide as the text will be drawn; East Asian letters are squares."""
+    """Return about how wide the text will be drawn; East Asian letters are squares."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return letter * (len(text) + 0.9 * wide)
 
@@ -64,7 +67,8 @@ def width_of(text: str, letter: float) -> float:
 def middles(
     words: Sequence[str], arcs: Sequence[Arc], relations: Sequence[str] | None
 ) -> list[float]:
-    """The x of each word: room for the word, the starts of its arcs, and the arcs' labels."""
+    """Return the x of each word, with room for the word, the starts of its arcs, and the arcs'
+    labels."""
     starts = offsets(arcs)
     halves = [max(width_of(word, LETTER), LETTER) / 2 for word in words]
     for arc, offset in starts.items():
@@ -86,7 +90,7 @@ def tree_svg(
     depths: Sequence[int],
     relations: Sequence[str] | None = None,
 ) -> str:
-    """The picture; its text is escaped."""
+    """Return the picture of a tree; its text is escaped."""
     arcs = arcs_of(parents)
     places, starts = middles(words, arcs, relations), offsets(arcs)
     level = LEVEL if relations is None else LABELLED_LEVEL
@@ -155,7 +159,7 @@ def _draw_arc(
 
 
 def _draw_head(group: ElementTree.Element, x: float, feet: float) -> None:
-    """The arrow head; drawn, not a marker, whose id would have to be unique in the page."""
+    """Draw the arrow head as a path, as a marker would need an id that is unique in the page."""
     shape = f"M{x:.1f} {feet:.1f}l-3.6 -7.5q3.6 1.6 7.2 0z"
     ElementTree.SubElement(group, "path", {"class": "head", "d": shape})
 

@@ -1,4 +1,4 @@
-"""How the figures of the report look, and their way into the page as SVG."""
+"""Define how the figures of the report look, and how they get into the page as SVG."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 INK, PALE, BASELINE = "#3a4250", "#d9dde3", "#6b7280"
-# Okabe and Ito's colours, which the colour-blind tell apart, without the yellow; darker orange
+# Okabe and Ito's colours, which the colour-blind tell apart, without yellow, and darker orange
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#d69500", "#56b4e9"]
-MARKERS = {  # matplotlib's name -> the same around 0, 0 for the legend
+MARKERS = {  # matplotlib's name -> the same shape around 0, 0 for the legend
     "o": "M-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0z",
     "s": "M-2.9-2.9h5.8v5.8h-5.8z",
     "^": "M0-3.6L3.5 2.9h-7z",
@@ -60,7 +60,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a system is drawn, in every figure."""
+    """Says how a system is drawn in every figure."""
 
     colour: str
     marker: str
@@ -68,15 +68,17 @@ class Look:
 
     @property
     def shape(self) -> str:
+        """Return the marker as an SVG path."""
         return MARKERS[self.marker]
 
     @property
     def dashes(self) -> str:
+        """Return the dashes of the line as SVG names them."""
         return {"-": "", "--": "4.5 2.5", ":": "1.5 2"}[self.line]
 
 
 def looks(systems: Sequence[System]) -> dict[str, Look]:
-    """A colour and a marker for each name; what others are compared with is grey."""
+    """Return a colour and a marker for each name; the only baseline is grey."""
     names = dict.fromkeys(system.name for system in systems)
     baselines = {system.baseline["system"] for system in systems if system.baseline}
     markers, found = cycle(MARKERS), {}
@@ -94,12 +96,12 @@ def looks(systems: Sequence[System]) -> dict[str, Look]:
 def drawing(
     name: str, size: tuple[float, float], title: str
 ) -> Iterator[tuple[Axes, Callable[[], str]]]:
-    """Axes to draw into, and what gives the SVG after the block."""
+    """Give axes to draw into, and a function that returns the SVG after the block."""
     matplotlib = import_matplotlib()
     found: list[str] = []
     with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # letters that the font of the layout lacks: browsers draw
-        matplotlib.rcdefaults()  # whatever a matplotlibrc says
+        warnings.simplefilter("ignore")  # browsers draw letters that matplotlib's font lacks
+        matplotlib.rcdefaults()  # a matplotlibrc must not change the figures
         matplotlib.rcParams.update({**STYLE, "svg.hashsalt": name})
         figure = matplotlib.figure.Figure(size, layout="constrained")
         axes = figure.add_subplot()
@@ -111,26 +113,30 @@ def drawing(
 
 
 def import_matplotlib():
-    """Only where a figure is made."""
+    """Import matplotlib, which is needed only where a figure is made."""
     try:
-        logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq turns all of them on
+        logging.getLogger("matplotlib").setLevel(
+            logging.WARNING
+        )  # fairseq turns all of its messages on
         import matplotlib.figure
     except ImportError:
         raise InputError(
-            "the figures take the package matplotlib: pip install 'fairseq_posattn[plot]'"
+            "the figures need the package matplotlib: pip install 'fairseq_posattn[plot]' "
+            "(in a checkout: pip install '.[plot]')"
         ) from None
     return matplotlib
 
 
 def inline(text: str, name: str, title: str) -> str:
-    """An SVG to stand in a page with others: its ids begin with its name, its style is its own."""
+    """Return an SVG that can stand in a page with others: its ids begin with its name, and its
+    style is its own."""
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)
     root = ElementTree.fromstring(text)
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
-                parent.remove(child)  # the style would hold for the whole page
+                parent.remove(child)  # the style would apply to the whole page
         for key, value in parent.attrib.items():
             parent.attrib[key] = prefixed(key, value, name)
     for key in ("width", "height"):
@@ -140,6 +146,7 @@ def inline(text: str, name: str, title: str) -> str:
 
 
 def prefixed(key: str, value: str, name: str) -> str:
+    """Return the value of an attribute with the name of the figure before each id."""
     if key == "id":
         return f"{name}-{value}"
     if key.endswith("href") and value.startswith("#"):
@@ -148,5 +155,5 @@ def prefixed(key: str, value: str, name: str) -> str:
 
 
 def printable(name: str) -> str:
-    """What XML may hold."""
+    """Return a name without the characters that XML must not hold."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]", "\ufffd", name)

@@ -1,4 +1,4 @@
-"""The plots of the report, as SVG to stand inside a page: same data, same bytes."""
+"""Plot the figures of the report as SVG inside a page; the same data give the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.ticker import MaxNLocator
 
-THIRD, HALF, WHOLE = (3.6, 3.0), (5.2, 3.3), (10.6, 3.5)  # inches: so many beside each other
+THIRD, HALF, WHOLE = (
+    (3.6, 3.0),
+    (5.2, 3.3),
+    (10.6, 3.5),
+)  # inches; three, two or one fit beside each other
 KINDS = {
     "length": ("BLEU by length of the source", "words"),
     "depth": ("BLEU by depth of the source’s tree", "depth"),
@@ -23,12 +27,12 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Plotter:
-    """Makes the figures of one report; each has a name of its own, which its ids begin with."""
+    """Makes the figures of one report; the ids of each begin with its own name."""
 
     looks: dict[str, Look]
 
     def gaps(self, systems: Sequence[System], measure: str, name: str) -> str:
-        """The gap to the baseline against n; `measure` is bleu or precision."""
+        """Plot the gap to the baseline against n; `measure` is bleu or precision."""
         titles = {
             "bleu": "BLEU with n-grams up to n",
             "precision": "Precision of the n-grams of one n",
@@ -41,13 +45,15 @@ class Plotter:
                 self.line(axes, system, points)
             axes.set_xlabel("n")
             axes.set_ylabel("gap to the baseline")
-            locator = cast("MaxNLocator", axes.xaxis.get_major_locator())  # the usual one
+            locator = cast(
+                "MaxNLocator", axes.xaxis.get_major_locator()
+            )  # linear axes have this one
             locator.set_params(integer=True)
             axes.yaxis.set_major_formatter(lambda y, _: signed(round(y, 6)))
         return done()
 
     def buckets(self, systems: Sequence[System], kind: str, name: str, size=HALF) -> str:
-        """BLEU of the sentences of each bucket, with their number below it."""
+        """Plot BLEU of the sentences of each bucket, with their number below it."""
         title, label = KINDS[kind]
         sizes = {(b["from"], b["to"]): b["sentences"] for s in systems for b in s.buckets(kind)}
         order = sorted(sizes, key=lambda ends: ends[0])
@@ -64,7 +70,7 @@ class Plotter:
         return done()
 
     def speed(self, systems: Sequence[System], name: str) -> str:
-        """A bar a system, and a lighter one where it parsed as it translated."""
+        """Plot a bar for each system, and a lighter one for translation with parsing."""
         size = (WHOLE[0], 0.9 + 0.42 * len(systems))
         with drawing(name, size, "Sentences translated per second") as (axes, done):
             axes.grid(False)
@@ -79,6 +85,7 @@ class Plotter:
         return done()
 
     def bars(self, axes: Axes, row: int, system: System) -> None:
+        """Draw the bars of one system."""
         found = [
             (speed, opacity, what)
             for kind, opacity, what in (
@@ -96,7 +103,7 @@ class Plotter:
             )
 
     def curves(self, systems: Sequence[System], name: str) -> str:
-        """Validation loss against updates, training loss lighter."""
+        """Plot the validation loss against updates, and the training loss in a lighter colour."""
         with drawing(name, WHOLE, "Learning curves") as (axes, done):
             for system in systems:
                 look, curve = self.looks[system.name], system.training["curve"]
@@ -117,22 +124,28 @@ class Plotter:
         return done()
 
     def line(self, axes: Axes, system: System, points: Sequence[tuple[float, float]]) -> None:
+        """Draw the line of one system."""
         look = self.looks[system.name]
         axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=look.line)
 
 
 def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Return the x and the y of the points."""
     return [x for x, _ in points], [y for _, y in points]
 
 
 def range_label(first: int, last: int | None) -> str:
+    """Return the label of a bucket."""
     if last is None:
         return f"≥ {first}"
     return str(first) if first == last else f"{first}–{last}"
 
 
 def signed(number: float, digits: int | None = None) -> str:
-    """With a real minus sign, and none before 0; without `digits` as short as it can be."""
+    """Return a number with its sign; a minus is a real minus sign, and 0 has no sign.
+
+    Without `digits` the number is as short as it can be.
+    """
     size = f"{abs(number):g}" if digits is None else f"{abs(number):.{digits}f}"
     if float(size) == 0:
         return size

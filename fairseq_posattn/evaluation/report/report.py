@@ -1,6 +1,6 @@
-"""Scored systems -> one page to look at and to print: tables, figures, examples with attention.
+"""Build the report, one page that shows the tables, figures and examples of scored systems.
 
-python -m fairseq_posattn.evaluation.report.report A.json B.json --out report.html
+The page is made to be looked at and to be printed; posattn-report writes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TITLE = "Translation quality"
 
 
 def page(systems: Sequence[System], title: str = TITLE) -> str:
-    """The whole report as HTML."""
+    """Return the whole report as HTML."""
     plotter = Plotter(looks(systems))
     script = (PAGE / "page.js").read_text(encoding="utf-8")
     columns = tables.score_columns(systems)
@@ -59,7 +59,7 @@ def page(systems: Sequence[System], title: str = TITLE) -> str:
 
 
 def environment() -> Environment:
-    """Templates in which all text is escaped."""
+    """Return an environment for templates in which all text is escaped."""
     found = Environment(loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined)
     found.globals |= {
         "score_rows": tables.score_rows,
@@ -71,11 +71,13 @@ def environment() -> Environment:
 
 
 def digest(script: str) -> str:
-    """By which the page's own rule lets this script run, and no other."""
+    """Return the digest by which the page's own rule allows this script and no other."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def facts(systems: Sequence[System]) -> list[str]:
+    """Return the facts at the top of the page: languages, number of systems, and the test set if
+    there is one only."""
     pairs = dict.fromkeys(
         f"{system.about['source']} → {system.about['target']}"
         for system in systems
@@ -85,36 +87,37 @@ def facts(systems: Sequence[System]) -> list[str]:
 
 
 def only_test(systems: Sequence[System]) -> list[str]:
-    """Several are told apart in the table."""
+    """Return the sizes of the only test set; several test sets have them in the table."""
     if len(by_test(systems)) > 1:
         return []
     return [part for part in (about_test(systems),) if part]
 
 
 def about_test(systems: Sequence[System]) -> str:
+    """Return how many sentences and references a test set has, in words."""
     parts = (("sentences", "sentence"), ("references", "reference"))
     about = systems[0].about
     return ", ".join(counted(about[key], word) for key, word in parts if about.get(key))
 
 
 def counted(number: int, word: str) -> str:
+    """Return a number with its noun in singular or plural."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def unique_names(systems: Iterable[System]) -> list[str]:
+    """Return the names of the systems, each once."""
     return list(dict.fromkeys(system.name for system in systems))
 
 
 def by_system(rows: Sequence[tables.Difference]) -> list[tuple[System, list[tables.Difference]]]:
+    """Return the rows of each system together."""
     grouped = groupby(rows, key=lambda row: id(row.system))
     return [(found[0].system, found) for found in (list(group) for _, group in grouped)]
 
 
-# examples
-
-
 def all_examples(systems: Sequence[System]) -> Iterable[dict]:
-    """What the page shows of each example; `group` is the number of its system."""
+    """Yield what the page shows of each example; `group` is the number of its system."""
     with_examples = [system for system in systems if system.examples]
     for group, system in enumerate(with_examples):
         for example in system.examples:
@@ -129,6 +132,7 @@ def all_examples(systems: Sequence[System]) -> Iterable[dict]:
 
 
 def tree(example: dict) -> Markup | None:
+    """Return the picture of an example's tree, or None if it has no tree."""
     if not example["parents"]:
         return None
     parents = example["parents"]
@@ -137,12 +141,12 @@ def tree(example: dict) -> Markup | None:
 
 
 def script_data(example: dict) -> dict:
-    """What the script needs."""
+    """Return what the script of the page needs of an example."""
     kept = {key: example[key] for key in ("number", "words", "pieces", "attention")}
     return {**kept, "system": example["group"]}
 
 
 def name_of(system: System, systems: Sequence[System]) -> str:
-    """With the test set where there are several."""
+    """Return the name of a system, with the test set where there are several."""
     several = len(by_test(systems)) > 1 and system.test
     return f"{system.name}, {system.test}" if several else system.name

@@ -1,4 +1,4 @@
-"""The sections of the report that have figures: which systems and test sets stand in each."""
+"""Collect the sections of the report that have figures, with their systems and test sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEASURES = {"bleu": "BLEU", "precision": "precision"}
 
 @dataclass(frozen=True)
 class Part:
-    """What a section shows of one test set."""
+    """Holds what a section shows of one test set."""
 
     systems: list[System]
     figures: list[Markup]
@@ -25,7 +25,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and its figures, test set by test set."""
+    """Holds a heading and its figures, test set by test set."""
 
     id: str
     title: str
@@ -40,7 +40,7 @@ def parts(
     has: Callable[[System], object],
     drawn: Callable[[list[System], str], list[str]],
 ) -> dict[str, Part]:
-    """Test set by test set, of the systems that have something to show."""
+    """Return a part for each test set, with the systems that have something to show."""
     found = {}
     for k, (test, group) in enumerate(by_test([s for s in systems if has(s)]).items()):
         found[test] = Part(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
@@ -48,7 +48,7 @@ def parts(
 
 
 def gaps(systems: Sequence[System], plotter: Plotter) -> dict[str, Part]:
-    """Figures and table of the gap to the baseline."""
+    """Return figures and table of the gap to the baseline."""
     found = parts(
         systems,
         lambda system: (system.baseline or {}).get("ngrams"),
@@ -60,6 +60,8 @@ def gaps(systems: Sequence[System], plotter: Plotter) -> dict[str, Part]:
 
 
 def buckets(systems: Sequence[System], plotter: Plotter) -> Section:
+    """Return the section that shows BLEU by kind of sentence."""
+
     def drawn(group: list[System], name: str) -> list[str]:
         kinds = [kind for kind in KINDS if any(system.buckets(kind) for system in group)]
         size = THIRD if len(kinds) == 3 else HALF
@@ -70,6 +72,7 @@ def buckets(systems: Sequence[System], plotter: Plotter) -> Section:
 
 
 def speeds(systems: Sequence[System], plotter: Plotter) -> list[Section]:
+    """Return the sections on the speed of translation and on the training."""
     decoding = parts(
         systems,
         lambda system: any(map(system.sentences_per_second, ("translation", "with_parsing"))),
@@ -81,7 +84,7 @@ def speeds(systems: Sequence[System], plotter: Plotter) -> list[Section]:
         lambda system: True,
         lambda group, name: [plotter.curves(group, f"curves-{name}")],
     )
-    note = "Loss on the validation data; that on the training data is lighter."
+    note = "The curves show the loss on the validation data and, lighter, on the training data."
     return [
         Section("speed", "Speed", decoding, with_legend=False, whole=True),
         Section("curves", "Training", curves, whole=True, note=note),

@@ -1,5 +1,4 @@
-"""The scored systems of a report, as posattn-score wrote them: read, checked, put together by test
-set."""
+"""Read and check the scored systems of a report, and group them by test set."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ AGAIN = "write it again with posattn-score"
 
 @dataclass(frozen=True)
 class System:
-    """One file: a system on one test set."""
+    """Holds one file, which has one system on one test set."""
 
     path: str
     name: str
@@ -27,57 +26,67 @@ class System:
 
     @property
     def test(self) -> str:
+        """Return the name of the test set."""
         return self.about["test"]
 
     @property
     def scores(self) -> dict[str, dict]:
+        """Return the scores by their names."""
         return self.about["scores"]
 
     @property
     def baseline(self) -> dict[str, Any] | None:
+        """Return the comparison with a baseline, or None."""
         return self.about.get("baseline")
 
     @property
     def training(self) -> dict[str, Any]:
+        """Return how the system was trained, which may be empty."""
         return self.about.get("training", {})
 
     @property
     def examples(self) -> list[dict]:
+        """Return the examples of the system, which may be none."""
         return self.about.get("examples", [])
 
     def buckets(self, kind: str) -> list[dict]:
+        """Return the buckets of one kind."""
         return self.about.get("buckets", {}).get(kind, [])
 
     def sentences_per_second(self, kind: str) -> float | None:
+        """Return the speed of one kind, or None."""
         return self.about.get("speed", {}).get(kind, {}).get("sentences_per_second")
 
 
 def read_systems(paths: Sequence[str | Path]) -> list[System]:
-    """All systems, in the order of the files; each may stand once on each test set."""
+    """Return all systems in the order of the files; each may stand once on each test set."""
     systems = [read_system(path) for path in paths]
     seen: dict[tuple[str, str], str] = {}
     for system in systems:
         key = system.name, system.test
         if key in seen:
             raise InputError(
-                f"{system.path}: the system '{system.name}' on the test set '{system.test}' again, "
-                f"after {seen[key]}; name one of them otherwise (posattn-score --name)"
+                f"{system.path}: the system '{system.name}' on the test set '{system.test}' stands "
+                f"already in {seen[key]}; rename one of them (posattn-score --name)"
             )
         seen[key] = system.path
     return systems
 
 
 def read_system(path: str | Path) -> System:
+    """Return the system in a file, after a check that this release can read it."""
     about = read_json_value(path, AGAIN)
     version = about.get("version", VERSION) if isinstance(about, dict) else VERSION
     if version != VERSION:
-        raise InputError(f"{path}: of version {version!r}, not {VERSION}; {AGAIN} of this release")
+        raise InputError(
+            f"{path}: the file has version {version!r}, not {VERSION}; {AGAIN} of this release"
+        )
     shown = visible_strings(as_document(as_record(ScoredSystem, about, str(path), AGAIN)))
     return System(str(path), shown["system"] or visible(Path(path).stem), shown)
 
 
 def by_test(systems: Sequence[System]) -> dict[str, list[System]]:
-    """Test sets in the order in which they come first."""
+    """Return the systems of each test set, in the order in which the test sets come first."""
     groups: dict[str, list[System]] = {}
     for system in systems:
         groups.setdefault(system.test, []).append(system)

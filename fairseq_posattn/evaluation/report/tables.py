@@ -1,4 +1,4 @@
-"""The tables of the report: rows of cells, with the best of each column marked."""
+"""Build the tables of the report as rows of cells, in which the best of each column is marked."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ ORDERS = range(1, 9)
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of a system: where it comes from, how it is written, and which is best."""
+    """Describes a figure of a system: where it comes from, how it is written, and whether more is
+    better."""
 
     title: str
     group: str = ""
     digits: int = 2
-    better: int = 1  # -1: the lower the better; 0: neither
+    better: int = 1  # 1 if more is better, -1 if less is better, 0 if neither is
 
     def value(self, system: System) -> float | None:
+        """Return the figure of a system, or None."""
         if self.group == "score":
             return system.scores.get(self.title, {}).get("score")
         return {
@@ -34,10 +36,11 @@ class Column:
         }[self.group]
 
     def written(self, value: float | None) -> str:
+        """Return a figure as the table shows it."""
         return "" if value is None else f"{value:,.{self.digits}f}"
 
 
-FIGURES = (  # U+2060: no line break after the slash
+FIGURES = (  # U+2060 forbids a line break after the slash
     Column("parameters", "parameters", 0, 0),
     Column("training words/\u2060s", "training", 0),
     Column("sentences/\u2060s", "decoding", 1),
@@ -46,20 +49,22 @@ FIGURES = (  # U+2060: no line break after the slash
 
 
 class Cell(NamedTuple):
+    """Holds the text of a cell, whether it is the best one, and its mark of significance."""
+
     text: str
     best: bool = False
     mark: str = ""
 
 
 def score_columns(systems: Sequence[System]) -> list[Column]:
-    """Those that some system has, in the usual order, others behind."""
+    """Return the columns that some system has, first those of usual scores, then others."""
     names = dict.fromkeys([*SCORES, *(name for system in systems for name in system.scores)])
     scores = [Column(n, "score", 2, -1 if n in LOWER_IS_BETTER else 1) for n in names]
     return [c for c in (*scores, *FIGURES) if any(c.value(s) is not None for s in systems)]
 
 
 def score_rows(systems: Sequence[System], columns: Sequence[Column]) -> list[list[Cell]]:
-    """Of one test set: a row a system."""
+    """Return a row of cells for each system of one test set."""
     best = [best_text(column, systems) for column in columns]
     return [
         [
@@ -71,7 +76,10 @@ def score_rows(systems: Sequence[System], columns: Sequence[Column]) -> list[lis
 
 
 def best_text(column: Column, systems: Sequence[System]) -> str | None:
-    """As it is written: what looks equal is equally good. None where there is nothing to win."""
+    """Return the text of the best figure, or None where all are equal.
+
+    Figures that look equal are equally good.
+    """
     values = [v for system in systems if (v := column.value(system)) is not None]
     if not column.better or len({column.written(v) for v in values}) < 2:
         return None
@@ -79,13 +87,14 @@ def best_text(column: Column, systems: Sequence[System]) -> str | None:
 
 
 def mark(system: System, column: Column) -> str:
+    """Return the mark of significance of a score, which may be empty."""
     if column.group != "score" or not system.baseline:
         return ""
     return system.baseline.get("scores", {}).get(column.title, {}).get("mark", "")
 
 
 def signatures(systems: Sequence[System]) -> list[tuple[str, str, str]]:
-    """Score, signature, and whose it is where not all have the same."""
+    """Return scores and signatures, with the systems that have them where they differ."""
     found: dict[tuple[str, str], list[System]] = {}
     for system in systems:
         for name, score in system.scores.items():
@@ -99,6 +108,7 @@ def signatures(systems: Sequence[System]) -> list[tuple[str, str, str]]:
 
 
 def named(systems: Sequence[System]) -> str:
+    """Return the names of systems, with their test sets, in one text."""
     parts = []
     for test, group in by_test(systems).items():
         names = ", ".join(system.name for system in group)
@@ -107,7 +117,7 @@ def named(systems: Sequence[System]) -> str:
 
 
 class Difference(NamedTuple):
-    """A score against the baseline's."""
+    """Holds how a score differs from that of the baseline, as text."""
 
     system: System
     score: str
@@ -118,6 +128,7 @@ class Difference(NamedTuple):
 
 
 def differences(systems: Sequence[System]) -> list[Difference]:
+    """Return a row for each score of each system with a baseline."""
     return [
         Difference(
             system,
@@ -133,13 +144,14 @@ def differences(systems: Sequence[System]) -> list[Difference]:
 
 
 def probability(p: float | None) -> str:
+    """Return a p value as text."""
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def gap_rows(systems: Sequence[System], measure: str) -> list[tuple[System, list[str]]]:
-    """A cell for each n, empty where it is missing."""
+    """Return a row for each system with a cell for each n, which is empty where there is no gap."""
     rows = []
     for system in systems:
         found = (system.baseline or {}).get("ngrams", [])

@@ -1,1 +1,1 @@
-"""Training criteria, registered with fairseq."""
+"""This package holds the training criteria that the plug-in registers with fairseq."""

@@ -1,9 +1,9 @@
-"""Cross-entropy whose gradient is that of the sum over all words, as Dagan 2019 trained.
+"""Train with a cross-entropy that is summed, not averaged, over all words, as Dagan (2019) did.
 
 fairseq divides the gradient by the sample size, summed over processes and --update-freq. A sample
-size of 0 leaves it undivided: the trainer then takes 1, and several processes or batches of one
-update give the sum of them all. Loss and perplexity are reported for each word, in base 2, as by
-fairseq's cross_entropy.
+size of 0 leaves the gradient undivided, because the trainer then divides by 1, so several processes
+or batches of one update give the sum of them all. Loss and perplexity are reported for each word,
+in base 2, as fairseq's cross_entropy reports them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ UNDIVIDED = 0
 
 @register_criterion("summed_cross_entropy", dataclass=FairseqDataclass)
 class SummedCrossEntropyCriterion(FairseqCriterion):
-    """To be used with --clip-norm: the gradient is as large as the batch."""
+    """Computes the summed cross-entropy. Its gradient grows with the batch, so use it with
+    --clip-norm."""
 
     def forward(self, model, sample, reduce: bool = True):
         net_output = model(**sample["net_input"])
@@ -34,12 +35,13 @@ class SummedCrossEntropyCriterion(FairseqCriterion):
             "loss": loss.data,
             "ntokens": words,
             "nsentences": len(sample["target"]),
-            "sample_size": words,  # of the report only
+            "sample_size": words,  # only the report divides by it
         }
         return loss, UNDIVIDED, logging_output
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
+        """Log loss and perplexity of each word, as cross_entropy does."""
         CrossEntropyCriterion.reduce_metrics(logging_outputs)
 
     @staticmethod

@@ -1,7 +1,8 @@
-"""Cross-entropy of the tags, and accuracy over all, out-of-vocabulary and ambiguous words.
+"""Train a tagger with cross-entropy, and report the accuracy of groups of words.
 
-As in the program of Dufter et al. 2020: out of vocabulary are the words that the dictionary lacks,
-ambiguous those of it that have several tags in training.
+The groups are those of the program of Dufter et al. (2020): all words, those out of vocabulary,
+which the dictionary lacks, and the ambiguous ones, which it has and which have several tags in
+training.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from fairseq_posattn.tagging.accuracy import GROUPS, mean_loss, totals
 
 @register_criterion("tagging", dataclass=FairseqDataclass)
 class TaggingCriterion(FairseqCriterion):
-    """The mean over the words that have a tag."""
+    """Averages the cross-entropy over the words that have a tag."""
 
     def __init__(self, task):
         super().__init__(task)
@@ -41,7 +42,7 @@ class TaggingCriterion(FairseqCriterion):
         return loss, counts["words"], logging_output
 
     def counts(self, words: Tensor, target: Tensor, found: Tensor) -> dict[str, int]:
-        """How many words, and how many of them right: of all and of the groups."""
+        """Count the words, and those whose tag was found, among all words and in each group."""
         tagged = target != self.vocabulary.tags.pad()
         right = found == target
         groups = {
@@ -57,6 +58,7 @@ class TaggingCriterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
+        """Log the loss, and the accuracy of each group of words."""
         total = totals(logging_outputs)
         metrics.log_scalar("loss", mean_loss(total), total["words"], round=3)
         for prefix, name in GROUPS.items():
@@ -70,6 +72,6 @@ class TaggingCriterion(FairseqCriterion):
 
 
 def percentage(meters, prefix: str) -> float:
-    """Of no words at all: not a number."""
+    """Return the accuracy of a group in percent, or not-a-number if it has no words."""
     words = meters[f"_{prefix}words"].sum
     return round(100 * float(meters[f"_{prefix}right"].sum) / words, 3) if words else math.nan

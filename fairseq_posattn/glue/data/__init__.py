@@ -1,1 +1,1 @@
-"""fairseq datasets with trees."""
+"""This package holds the fairseq datasets that carry trees or tags."""

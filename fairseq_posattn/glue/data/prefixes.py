@@ -1,4 +1,4 @@
-"""Which files fairseq loads for a split of the data."""
+"""Find the files that fairseq loads for a split of the data."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from fairseq.data import indexed_dataset
 
 
 def source_prefixes(cfg: Any, split: str, epoch: int, combine: bool) -> list[str]:
-    """The source files that fairseq's translation task takes: train, train1, ... if combined.
+    """Return the prefixes of the source files that fairseq's translation task loads.
 
-    fairseq keeps their names to itself, but the trees lie beside them.
+    They are train, train1, ... if the splits are combined. fairseq does not tell which files it
+    loads, but the trees lie beside them.
     """
     paths = utils.split_paths(cfg.data)
     path = paths[(epoch - 1) % len(paths)] if split == cfg.train_subset else paths[0]
@@ -23,7 +24,8 @@ def source_prefixes(cfg: Any, split: str, epoch: int, combine: bool) -> list[str
 
 
 def numbered_prefixes(cfg: Any, start: str) -> Iterator[str]:
-    """The prefix of the split, of the split with a 1 behind it, and so on while there are any."""
+    """Yield the prefix of the split, then the prefix with 1, 2, ... behind it while such files
+    exist."""
     for number in itertools.count():
         prefix = source_prefix(cfg, f"{start}{number or ''}")
         if prefix is None:
@@ -32,7 +34,10 @@ def numbered_prefixes(cfg: Any, start: str) -> Iterator[str]:
 
 
 def source_prefix(cfg: Any, start: str) -> str | None:
-    """The source files that begin with `start`, in whichever order the languages are named."""
+    """Return the prefix of the source file that begins with `start`, or None if there is none.
+
+    The file name may give the two languages in either order.
+    """
     source, target = cfg.source_lang, cfg.target_lang
     for pair in (f"{source}-{target}", f"{target}-{source}"):
         prefix = f"{start}.{pair}.{source}"

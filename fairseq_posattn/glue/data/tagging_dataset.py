@@ -1,4 +1,4 @@
-"""Sentences for the tagger: numbers of words, of their characters and, if known, of their tags."""
+"""Give the tagger the numbers of words, of their characters and, if known, of their tags."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from fairseq_posattn.errors import InputError
 
 
 class TaggingDataset(FairseqDataset):
-    """words, chars, tags: one tensor for each sentence; in chars each word ends with padding.
-    by_length: sentences of about the same length meet in a batch; else any sentences do."""
+    """Holds one tensor of words, of characters and of tags for each sentence.
+
+    Among the characters padding ends each word. With `by_length` a batch collects sentences of
+    about the same length; else it collects any sentences.
+    """
 
     def __init__(
         self,
@@ -63,8 +66,7 @@ class TaggingDataset(FairseqDataset):
         return int(self.sizes[k])
 
     def ordered_indices(self) -> np.ndarray:
-        """A new order each time, in which shorter sentences come first where batches go by
-        length."""
+        """Return a new random order each time; with `by_length` shorter sentences come first."""
         order = np.random.permutation(len(self))
         if not self.by_length:
             return order
@@ -72,15 +74,20 @@ class TaggingDataset(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        return False  # other sentences meet in a batch in each epoch
+        return False  # each epoch puts other sentences together in a batch
 
 
 def check_parts(prefix: str, words, chars, tags) -> None:
-    """Refuse a set whose files disagree: words and tags have equal lengths, and in the characters
-    each word of a sentence ends with padding."""
+    """Refuse a set whose files disagree.
+
+    Words and tags must have equal lengths, and among the characters of a sentence padding must end
+    each word.
+    """
     for name, part in (("char", chars), ("tag", tags)):
         if len(part) != len(words):
-            raise of_another_set(prefix, name, f"{len(part)} sentences, {len(words)} of words")
+            raise of_another_set(
+                prefix, name, f"{len(part)} sentences, but {len(words)} in the words"
+            )
     if (numbers_of(words) == PADDING).any():
         raise of_another_set(prefix, "word", "padding among the words")
     ends = numbers_of(chars) == PADDING
@@ -95,23 +102,26 @@ def check_parts(prefix: str, words, chars, tags) -> None:
 
 
 def numbers_of(part) -> np.ndarray:
-    """Return the lengths of all sentences of one of fairseq's datasets."""
+    """Return the numbers of all sentences of one of fairseq's datasets, one after the other."""
     return np.frombuffer(part._bin_buffer, part._index.dtype)
 
 
 def of_another_set(prefix: str, name: str, found: str) -> InputError:
+    """Return the error that one file does not belong with the words of its set."""
     return InputError(
-        f"{prefix}.{name}.bin: {found}: damaged, or not of one set with {prefix}.word.bin; "
-        "make the data again with posattn-binarize-tagging"
+        f"{prefix}.{name}.bin: found {found}, so the file is damaged or does not belong with "
+        f"{prefix}.word.bin; make the data again with posattn-binarize-tagging"
     )
 
 
 def padded(rows: list[Tensor]) -> Tensor:
+    """Return rows of different lengths as one tensor that is padded on the right."""
     return data_utils.collate_tokens([row.long() for row in rows], PADDING)
 
 
 def spellings_of_words(chars: list[Tensor]) -> np.ndarray:
-    """Sentences of characters in which padding ends each word -> N C, one row for each word."""
+    """Return a row of characters for each word, N x C, from sentences in which padding ends each
+    word."""
     flat = torch.cat(list(chars)).numpy()
     ends = np.flatnonzero(flat == PADDING)
     starts = np.concatenate([[0], ends[:-1] + 1])
@@ -122,8 +132,11 @@ def spellings_of_words(chars: list[Tensor]) -> np.ndarray:
 
 
 def distinct(spellings: np.ndarray) -> tuple[Tensor, Tensor]:
-    """N C -> the different rows U C, and which of them each row is: a word that occurs twice in a
-    batch goes through the network once."""
+    """Return the different rows of `spellings`, U x C, and for each of its N rows which of them it
+    is.
+
+    A word that occurs twice in a batch thus goes through the network once.
+    """
     keys = np.ascontiguousarray(spellings).view([("", spellings.dtype)] * spellings.shape[1])
     _, first, row_of = np.unique(keys.ravel(), return_index=True, return_inverse=True)
     return torch.from_numpy(spellings[first]).long(), torch.from_numpy(row_of.ravel())

@@ -1,4 +1,4 @@
-"""A translation dataset with the trees of its source sentences."""
+"""This translation dataset adds to each batch the trees of its source sentences."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from fairseq_posattn.trees.store import WORD, ranges
 
 
 class Trees(Protocol):
-    """Where the trees of a dataset come from."""
+    """Gives the trees of the sentences of a dataset; this is what `TreeDataset` expects."""
 
     def __len__(self) -> int: ...
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Records of all words of the sentences, one after the other, and words per sentence."""
+        """Return the records of all words of these sentences, one sentence after the other, and the
+        number of words of each sentence."""
 
 
 class JoinedTrees:
-    """Several sources of trees, one after the other, the first repeated: as ConcatDataset."""
+    """This class joins several sources of trees as ConcatDataset joins datasets, with the first one
+    repeated."""
 
     def __init__(self, parts: Sequence[Trees], repeat_first: int = 1):
         self.parts = parts
@@ -34,6 +36,7 @@ class JoinedTrees:
         return int(self.ends[-1])
 
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the records and lengths of sentences that may lie in different parts."""
         part_of = np.searchsorted(self.ends, sentences, side="right")
         order = np.argsort(part_of, kind="stable")
         read = [self.read_part(k, sentences[part_of == k]) for k in np.unique(part_of)]
@@ -45,6 +48,7 @@ class JoinedTrees:
         return records[ranges(starts, lengths)], lengths
 
     def read_part(self, k: int, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the records and lengths of sentences that all lie in part `k`."""
         start = self.ends[k - 1] if k else 0
         return self.parts[k].read((sentences - start) % len(self.parts[k]))
 
@@ -52,7 +56,8 @@ class JoinedTrees:
 class TreeDataset(BaseWrapperDataset):
     """Adds net_input['source_tree'] to the batches of a LanguagePairDataset.
 
-    Nothing is added to the single samples: the trees of a batch are read and laid out at once.
+    The single samples stay as they are, because reading and laying out the trees of a whole batch
+    at once is faster.
     """
 
     def __init__(
@@ -67,10 +72,12 @@ class TreeDataset(BaseWrapperDataset):
 
     @property
     def src(self):
+        """Return the dataset of source sentences, which fairseq asks for."""
         return self.dataset.src
 
     @property
     def tgt(self):
+        """Return the dataset of target sentences, which fairseq asks for."""
         return self.dataset.tgt
 
     def collater(self, samples, **kwargs):
@@ -82,7 +89,8 @@ class TreeDataset(BaseWrapperDataset):
         return merged
 
     def source_tree(self, merged: dict) -> torch.Tensor:
-        """What `positions.SourceTree` is made from, in the order that the batch was sorted into."""
+        """Return the tensor that `SourceTree.of_batch` reads, with sentences in the order of the
+        sorted batch."""
         records, lengths = self.trees.read(merged["id"].numpy())
         pieces = merged["net_input"]["src_lengths"].numpy() - 1
         return torch.from_numpy(batch.collate(records, lengths, pieces))

@@ -1,4 +1,5 @@
-"""Tree files beside fairseq's binarised data: train.en-de.en.tree.bin/.idx."""
+"""Write and read the tree files beside fairseq's binarised data, train.en-de.en.tree.bin and
+.idx."""
 
 from __future__ import annotations
 
@@ -13,18 +14,19 @@ from fairseq_posattn.trees.store import TreeFile, TreeWriter, exists, idx_path
 
 
 class SourcePieces(Sequence):
-    """The binarised source sentences as arrays."""
+    """Gives the binarised source sentences as numpy arrays."""
 
     def __init__(self, prefix: str):
         self.dataset = data_utils.load_indexed_dataset(prefix)
         if self.dataset is None:
-            raise TreeError(f"{prefix}.idx: no binarised data of this name")
+            raise TreeError(f"{prefix}.idx: there are no binarised data of this name")
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     @property
     def sizes(self) -> np.ndarray:
+        """Return the number of pieces of each sentence."""
         return self.dataset.sizes
 
     def __getitem__(self, k: int) -> np.ndarray:  # type: ignore[override]  # slices are not needed
@@ -32,13 +34,15 @@ class SourcePieces(Sequence):
 
 
 def source_files(prefix: str) -> list[str]:
+    """Return the paths of the two files that hold a binarised source."""
     return [index_file_path(prefix), data_file_path(prefix)]
 
 
 def write_tree_file(
     source_prefix: str, trees: Iterable[tuple[Sequence[int], Sequence[int]]]
 ) -> None:
-    """Trees as (parents, pieces of each word), one for each sentence of the binarised source."""
+    """Write the tree of each sentence of a binarised source, given as parents and the number of
+    pieces of each word."""
     source = SourcePieces(source_prefix)
     with TreeWriter(source_prefix) as writer:
         count = 0
@@ -47,24 +51,27 @@ def write_tree_file(
                 check_pieces(source_prefix, count, source[count - 1], pieces)
                 writer.add(parents, pieces, source[count - 1])
         if count != len(source):
-            raise TreeError(f"{source_prefix}: {len(source)} sentences but {count} trees")
+            raise TreeError(
+                f"{source_prefix}: there are {len(source)} sentences, but {count} trees"
+            )
         writer.finish(source_files(source_prefix))
 
 
 def check_pieces(prefix: str, number: int, source: np.ndarray, pieces: Sequence[int]) -> None:
+    """Refuse a tree whose pieces are not as many as those of its sentence."""
     expected = sum(pieces) + 1
     if len(source) != expected:
         raise TreeError(
             f"{prefix}: sentence {number} has {len(source)} pieces with end of sentence, "
-            f"its tree {expected}"
+            f"but its tree has {expected}"
         )
 
 
 def load_tree_file(source_prefix: str) -> TreeFile:
-    """The checked trees of a binarised source."""
+    """Return the trees of a binarised source, after a check that they belong to it."""
     if not exists(source_prefix):
         raise TreeError(
-            f"{idx_path(source_prefix)}: no trees beside the data; make them with "
+            f"{idx_path(source_prefix)}: there are no trees beside the data; make them with "
             "posattn-binarize, or translate with flat trees: --missing-tree flat"
         )
     trees = TreeFile(source_prefix)

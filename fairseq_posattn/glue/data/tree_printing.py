@@ -1,4 +1,4 @@
-"""Trees of translated sentences on standard output, for --print-tree."""
+"""Print the trees of translated sentences on standard output, for --print-tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from fairseq_posattn.trees.drawing import drawn, number_of_words, words_by_count
 
 
 def print_tree(number: int, words: Sequence[str], parents: Sequence[int]) -> None:
-    """Print a tree, each line with the number of its sentence, as fairseq prints S-1 and H-1."""
+    """Print a tree, a line for each word: TREE-NUMBER, as fairseq prints S-NUMBER and H-NUMBER,
+    then depth and word."""
     print("".join(f"TREE-{number}\t{line}\n" for line in drawn(words, parents)), end="")
 
 
@@ -22,8 +23,10 @@ def print_new_trees(sentences: Iterable[tuple[int, Sentence]]) -> None:
 
 
 def print_read_trees(sample: dict, dictionary: Any, separator: str) -> None:
-    """Print the trees of binarised data, which store pieces only: the words are those that the
-    pieces spell."""
+    """Print the trees of binarised data.
+
+    These data store pieces only, so the words are rebuilt from them.
+    """
     parents, counts = sample["net_input"]["source_tree"].tolist()
     for k, number in enumerate(sample["id"].tolist()):
         tokens = sample["net_input"]["src_tokens"][k]

@@ -1,1 +1,1 @@
-"""fairseq models: thin glue around the attention core."""
+"""This package holds the models that the plug-in registers with fairseq."""

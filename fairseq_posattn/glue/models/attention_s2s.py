@@ -1,17 +1,13 @@
-"""attention_s2s: LSTM encoder and decoder with positional, content or no attention.
+"""Register attention_s2s, an LSTM encoder and decoder with positional, content or no attention.
 
-Dagan 2019, Section 4.1, and its two rivals. The decoder reads the words before with its LSTM, looks
-at the source, and predicts from tanh(W [c_t ; h_t]).
+This is the model of Section 4.1 of Dagan (2019) with its two rivals. The decoder reads the words
+before with its LSTM, looks at the source, and predicts from tanh(W [c_t ; h_t]).
 """
 
-# no `from __future__ import annotations`: fairseq reads the types of the options
-
-from dataclasses import dataclass, field
 from typing import NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
@@ -26,55 +22,28 @@ from fairseq_posattn.core.recurrent.source_attention import (
     Source,
 )
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.attention_s2s_config import (
+    CONTENT,
+    ENCODER,
+    NONE,
+    ZEROS,
+    AttentionS2SConfig,
+)
 from fairseq_posattn.glue.models.preset_files import read_group, register_preset
-
-POSITIONAL, CONTENT, NONE = ATTENTIONS = ("positional", "content", "none")
-ENCODER, ZEROS = STARTS = ("encoder", "zeros")
-
-
-@dataclass
-class AttentionS2SConfig(FairseqDataclass):
-    attention: ChoiceEnum(ATTENTIONS) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default=POSITIONAL, metadata={"help": "what the decoder's attention to the source heeds"}
-    )
-    width: int = field(default=128, metadata={"help": "of embeddings and LSTM states"})
-    layers: int = field(default=1, metadata={"help": "of the encoder, and of the decoder"})
-    dropout: float = field(
-        default=0.3, metadata={"help": "of embeddings, between layers, and before the output"}
-    )
-    decoder_start: Optional[ChoiceEnum(STARTS)] = field(  # type: ignore[valid-type]  # fairseq calls it
-        default=None,
-        metadata={
-            "help": "the decoder's first state: the encoder's last one, or zeros; "
-            "default: zeros, without attention the encoder's"
-        },
-    )
-    states_only: bool = field(
-        default=False,
-        metadata={"help": "attend to the LSTM's states without the embeddings added to them"},
-    )
-    position_width: int = field(
-        default=20, metadata={"help": "positional: width of the position generator"}
-    )
-    clamp: ChoiceEnum(["none", "unit"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="none", metadata={"help": "positional: mu as it comes, or kept in [0, 1]"}
-    )
-    sigma_floor: float = field(default=0.0, metadata={"help": "positional: least sigma"})
-    epsilon: float = field(default=1e-3, metadata={"help": "positional: added to 2 sigma^2"})
-    max_source_positions: int = field(default=1024, metadata={"help": "longest source"})
-    max_target_positions: int = field(default=1024, metadata={"help": "longest target"})
 
 
 class EncodedSource(NamedTuple):
-    """What the decoder gets of the encoder; every tensor has the batch first."""
+    """Holds what the decoder reads of the encoder; every tensor has the batch first."""
 
-    states: Tensor  # B S C, in the columns of the source's tokens
-    real: Tensor  # B S, bool: no padding
+    states: Tensor  # B S C, where S is the position in src_tokens
+    real: Tensor  # B S, bool: True where there is no padding
     hidden: Tensor  # B layers C, after the last real token
     cell: Tensor  # B layers C
 
 
 class RecurrentEncoder(FairseqEncoder):
+    """Encodes a source sentence with a unidirectional LSTM."""
+
     def __init__(self, cfg: AttentionS2SConfig, dictionary):
         super().__init__(dictionary)
         self.cfg = cfg
@@ -82,19 +51,23 @@ class RecurrentEncoder(FairseqEncoder):
         self.lstm = build_lstm(cfg)
 
     def forward(self, src_tokens, src_lengths=None, source_tree=None) -> EncodedSource:
-        """src_tokens: B S, padded anywhere. Trees of structured_translation are not looked at."""
+        """Return the states of a source, B S, which may have padding anywhere. Trees of
+        structured_translation are ignored."""
         real = src_tokens.ne(self.dictionary.pad())
         x = F.dropout(self.embed_tokens(src_tokens), self.cfg.dropout, self.training)  # B S C
-        # the real tokens first, in their order: neither side's padding reaches the LSTM
+        # real tokens move to the front, in their order, so that the LSTM sees no padding
         order = (~real).long().argsort(dim=1, stable=True)  # B S
         states, hidden, cell = self.run_lstm(along(x, order), real.sum(dim=1))
-        states = along(states, order.argsort(dim=1))  # back in the columns of the tokens
+        states = along(states, order.argsort(dim=1))  # back to the positions of the tokens
         if not self.cfg.states_only:
             states = states + x
         return EncodedSource(states, real, hidden, cell)
 
     def run_lstm(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x: B S C, lengths: B -> states: B S C, zeros in the padding; last state and cell."""
+        """Return the states, B S C with zeros in the padding, and the last state and cell.
+
+        `x` is B S C and `lengths` is B.
+        """
         packed = nn.utils.rnn.pack_padded_sequence(
             x, lengths.cpu(), batch_first=True, enforce_sorted=False
         )
@@ -112,6 +85,8 @@ class RecurrentEncoder(FairseqEncoder):
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
+    """Predicts the next word from an LSTM state and its attention to the source."""
+
     def __init__(self, cfg: AttentionS2SConfig, dictionary):
         super().__init__(dictionary)
         self.cfg = cfg
@@ -129,9 +104,12 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         features_only: bool = False,
         **unused,
     ):
-        """prev_output_tokens: B T, of which only the last one is new after the first call with an
-        incremental state -> logits: B T vocabulary, attention: B T S."""
-        assert encoder_out is not None  # the default is fairseq's, which always hands it over
+        """Return logits, B T vocabulary, and the attention weights, B T S.
+
+        `prev_output_tokens` is B T; after the first call with an incremental state only its last
+        column is new.
+        """
+        assert encoder_out is not None  # fairseq always passes it
         past = self.get_incremental_state(incremental_state or {}, "past")
         tokens = prev_output_tokens if past is None else prev_output_tokens[:, -1:]
         x = F.dropout(self.embed_tokens(tokens), self.cfg.dropout, self.training)
@@ -144,6 +122,8 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return out, {"attn": [weights]}
 
     def run_lstm(self, x: Tensor, source: EncodedSource, past) -> tuple[Tensor, dict]:
+        """Return the LSTM's outputs, B T C, and its state, which goes on from `past` if there is
+        one."""
         if past is not None:
             start = past["decoder.hidden"], past["decoder.cell"]
         elif self.cfg.decoder_start == ENCODER:
@@ -157,7 +137,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         }
 
     def attend(self, h: Tensor, source: EncodedSource, past):
-        """-> features: B T C, weights: B T S or None, the attention's state."""
+        """Return features, B T C, weights, B T S or None, and the state of the attention."""
         if self.attention is None:
             return torch.tanh(self.combine(h)), None, {}
         return self.attention(h, Source(source.states, source.real), past)
@@ -177,8 +157,11 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
 @register_model("attention_s2s", dataclass=AttentionS2SConfig)
 class AttentionS2SModel(FairseqEncoderDecoderModel):
+    """Translates with an LSTM encoder, an LSTM decoder and attention between them."""
+
     @classmethod
     def build_model(cls, cfg, task):
+        """Return the model that the options describe."""
         refuse_what_cannot_work(cfg)
         if cfg.decoder_start is None:
             cfg.decoder_start = ENCODER if cfg.attention == NONE else ZEROS
@@ -192,6 +175,7 @@ class AttentionS2SModel(FairseqEncoderDecoderModel):
 
 
 def refuse_what_cannot_work(cfg) -> None:
+    """Refuse options with which the model cannot learn or cannot be built."""
     if cfg.attention == NONE and cfg.decoder_start == ZEROS:
         raise InputError(
             "--attention none --decoder-start zeros: the decoder would see nothing of the source; "
@@ -203,11 +187,13 @@ def refuse_what_cannot_work(cfg) -> None:
 
 
 def build_lstm(cfg: AttentionS2SConfig) -> nn.LSTM:
+    """Return the LSTM of the encoder or of the decoder."""
     between = cfg.dropout if cfg.layers > 1 else 0.0
     return nn.LSTM(cfg.width, cfg.width, cfg.layers, batch_first=True, dropout=between)
 
 
 def build_attention(cfg: AttentionS2SConfig) -> Optional[nn.Module]:
+    """Return the chosen attention to the source, or None."""
     if cfg.attention == NONE:
         return None
     if cfg.attention == CONTENT:
@@ -218,12 +204,12 @@ def build_attention(cfg: AttentionS2SConfig) -> Optional[nn.Module]:
 
 
 def build_combination(cfg: AttentionS2SConfig) -> nn.Module:
-    """The layer that stands in the place of the attention where there is none."""
+    """Return the layer that takes the place of the attention in a model without it."""
     return nn.Linear(cfg.width, cfg.width) if cfg.attention == NONE else nn.Identity()
 
 
 def along(x: Tensor, order: Tensor) -> Tensor:
-    """x: B S C with its second axis in this order, B S."""
+    """Return `x`, B S C, with the positions of its second axis in this order, B S."""
     return x.gather(1, order[..., None].expand_as(x))
 
 

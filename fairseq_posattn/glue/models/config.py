@@ -1,7 +1,7 @@
-"""Options of posattn_transformer: fairseq's Transformer options, flat, and our own.
+"""Define the options of posattn_transformer: those of fairseq's Transformer and our own.
 
-fairseq's nested TransformerConfig serves either argparse or hydra, not both; a flat dataclass
-serves both, and --arch presets besides.
+fairseq's nested TransformerConfig works with argparse or with hydra, but not with both. A flat
+dataclass works with both, and with the presets of --arch.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ OWN = [
         field(
             default="sequence",
             metadata={
-                "help": "absolute positions of the encoder: none, sequence, tree_depth, or "
-                "'sequence + tree_depth(fuse=add|nonlinear)'; 'help' explains them"
+                "help": "choose the absolute positions of the encoder: none, sequence, tree_depth, "
+                "or 'sequence + tree_depth(fuse=add|nonlinear)'; 'help' explains them"
             },
         ),
     ),
@@ -36,8 +36,20 @@ OWN = [
         field(
             default="",
             metadata={
-                "help": "attention mechanisms of the encoder, as 'relative(max=16)@0-2 + "
-                "tree_relative'; empty: the stock Transformer; 'help' lists them"
+                "help": "choose the attention mechanisms of the encoder, for example "
+                "'relative(max=16)@0-2 + tree_relative'; an empty text gives the stock "
+                "Transformer; 'help' lists the mechanisms"
+            },
+        ),
+    ),
+    (
+        "decoder_positions",
+        str,
+        field(
+            default="sequence",
+            metadata={
+                "help": "absolute positions of the decoder: none, sequence, or those of your own "
+                "that do not look ahead; 'help' lists them"
             },
         ),
     ),
@@ -47,28 +59,32 @@ OWN = [
         field(
             default="",
             metadata={
-                "help": "attention mechanisms of the decoder's self-attention, as 'window@0-2': "
-                "those that do not look ahead; empty: the stock Transformer; 'help' lists them"
+                "help": "choose the attention mechanisms of the decoder's self-attention, for "
+                "example 'window@0-2'; only mechanisms that do not look ahead are possible; an "
+                "empty text gives the stock Transformer; 'help' lists the mechanisms"
             },
         ),
     ),
 ]
 
 
-NEWER = [  # fairseq 0.12.2 lacks these, but config/options lists them for all releases
+NEWER = [  # fairseq 0.12.2 lacks these, but config/options must be the same for all releases
     (
         "merge_src_tgt_embed",
         bool,
         field(
             default=False,
-            metadata={"help": "one table of embeddings for source and target (fairseq-fixed)"},
+            metadata={
+                "help": "share one table of embeddings between source and target (fairseq-fixed)"
+            },
         ),
     ),
 ]
 
 
 def flat_fields():
-    """(name, type, field) of every option, with the prefix that it has on the command line."""
+    """Yield name, type and field of every option of fairseq's Transformer, each under its name on
+    the command line."""
     for outer in fields(TransformerConfig):
         if outer.name in NESTED:
             for inner in fields(NESTED[outer.name]):
@@ -79,17 +95,18 @@ def flat_fields():
 
 
 def flat_field(name: str, source):
-    """A copy of fairseq's field under its full name."""
+    """Return a copy of fairseq's field under its full name."""
     if name.endswith("_layers_to_keep"):  # fairseq's pruning reads it as a string: '0,2,4'
         return name, Optional[str], field(default=None, metadata=source.metadata)
-    if name in ("decoder_input_dim", "decoder_output_dim"):  # None: the embedding's width
+    if name in ("decoder_input_dim", "decoder_output_dim"):  # None stands for the embedding's width
         return name, Optional[int], field(default=None, metadata=source.metadata)
     assert source.default is not MISSING and not is_dataclass(source.default), name
     return name, source.type, field(default=source.default, metadata=source.metadata)
 
 
 def all_fields():
-    """(name, type, field) of every option of posattn_transformer, the same for all releases."""
+    """Return name, type and field of every option of posattn_transformer, the same for all releases
+    of fairseq."""
     found = list(flat_fields())
     known = {name for name, *_ in found}
     return [*found, *(option for option in NEWER if option[0] not in known), *OWN]

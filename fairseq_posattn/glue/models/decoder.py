@@ -1,7 +1,7 @@
-"""fairseq's Transformer decoder; its self-attention may have mechanisms of the attention core.
+"""Put mechanisms of the attention core into the self-attention of fairseq's Transformer decoder.
 
-A layer that has none is fairseq's own. In translation each step has one query, and the keys and
-values of the steps before it lie in fairseq's incremental state.
+A layer without mechanisms is fairseq's own. In translation each step has one query, and fairseq's
+incremental state holds the keys and values of the steps before it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
-from torch import Tensor, cat
+from torch import Tensor, cat, nn
 
 from fairseq_posattn.core.attention import (
     AttentionContext,
@@ -22,15 +22,23 @@ from fairseq_posattn.core.attention import (
     AttentionSpecification,
     MultiheadSelfAttention,
 )
+from fairseq_posattn.core.positions import PositionShape
 from fairseq_posattn.core.specification import SpecificationError
-from fairseq_posattn.glue.models.encoder import fill_in, layer_numbers
+from fairseq_posattn.glue.models.encoder import layer_numbers
+from fairseq_posattn.glue.models.positions import (
+    TargetPositions,
+    positions_in_use,
+    take_over_table,
+)
+from fairseq_posattn.glue.models.stock_checkpoints import fill_in
 
 
 @with_incremental_state
 class CausalSelfAttention(MultiheadSelfAttention):
-    """The attention core behind the interface that fairseq's decoder layer calls."""
+    """This class offers the attention core through the interface that fairseq's decoder layer
+    calls."""
 
-    get_incremental_state: Callable  # both are added by the decorator
+    get_incremental_state: Callable  # the decorator adds both methods
     set_incremental_state: Callable
 
     def __init__(self, cfg, mechanisms):
@@ -39,7 +47,7 @@ class CausalSelfAttention(MultiheadSelfAttention):
         super().__init__(width, heads, mechanisms, dropout)
         self.num_heads, self.head_dim = heads, width // heads
 
-    def forward(  # type: ignore[override]  # the arguments are those of fairseq's own attention
+    def forward(  # type: ignore[override]  # fairseq's decoder layer passes these arguments
         self,
         query: Tensor,
         key: Tensor | None = None,
@@ -50,7 +58,11 @@ class CausalSelfAttention(MultiheadSelfAttention):
         attn_mask: Tensor | None = None,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """query: T B C -> T B C and, if asked for, the weights B T S, or of each head H B T S."""
+        """Attend from `query`, T B C, to itself, and to the steps before it in translation.
+
+        Return T B C and, if they are asked for, the mean weights B T S or those of each head H B T
+        S.
+        """
         q, k, v = self.project(query)  # B H T D
         padding = key_padding_mask
         before = self._get_input_buffer(incremental_state)
@@ -76,7 +88,7 @@ class CausalSelfAttention(MultiheadSelfAttention):
         return self.set_incremental_state(incremental_state, "attn_state", buffer)
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Beam search goes on with other hypotheses."""
+        """Keep the keys and values of the hypotheses with which beam search goes on."""
         buffer = self._get_input_buffer(incremental_state)
         if buffer:
             chosen = {
@@ -88,7 +100,8 @@ class CausalSelfAttention(MultiheadSelfAttention):
 
 
 def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> Tensor | None:
-    """B S: padding of the steps before and of this one."""
+    """Return the padding of the steps before and of this one together, B S, or None if there is
+    none."""
     if before is None and now is None:
         return None
     padding = keys.new_zeros(keys.size(0), keys.size(2)).bool()
@@ -100,12 +113,12 @@ def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> T
 
 
 class PosattnDecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer around that attention."""
+    """This class runs fairseq's decoder layer with a `CausalSelfAttention` inside."""
 
     def __init__(self, cfg, no_encoder_attn, mechanisms):
         self.mechanisms = mechanisms
         super().__init__(cfg, no_encoder_attn)
-        del self.mechanisms  # the attention has them
+        del self.mechanisms  # only the attention owns them
         for dropout in (self.dropout_module, self.activation_dropout_module):
             dropout.module_name = "TransformerDecoderLayerBase"  # for --retain-dropout-modules
 
@@ -114,18 +127,33 @@ class PosattnDecoderLayer(TransformerDecoderLayerBase):
 
 
 class PosattnDecoder(TransformerDecoderBase):
-    """The stock decoder with chosen mechanisms in its self-attention."""
+    """This class runs the stock decoder with chosen positions, and mechanisms in its
+    self-attention."""
 
     def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False, **kwargs):
         self.attention = AttentionSpecification(getattr(cfg, "decoder_attention", None) or "")
+        self.positions = positions_in_use(cfg, "decoder")
         self.check(cfg)
         self.numbers = layer_numbers(cfg.decoder)
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, **kwargs)
         self.dropout_module.module_name = "TransformerDecoder"  # for --retain-dropout-modules
+        self.embed_positions = self.target_positions(position_shape(cfg))
+
+    def target_positions(self, shape: PositionShape) -> nn.Module | None:
+        """Return what fairseq's decoder asks for positions; by default its own table."""
+        table = self.embed_positions if self.positions.sequence else None
+        added = self.positions.build(shape)
+        if not added:
+            return table
+        return TargetPositions(table, added, self.padding_idx, shape.max_positions)
 
     def check(self, cfg) -> None:
+        """Refuse positions and mechanisms that look ahead, that do not fit the shape, or that
+        other options exclude."""
+        self.positions.check_causal()
+        self.positions.check(position_shape(cfg))
         self.attention.check_causal()
-        if not cfg.decoder.layers_to_keep:  # else it was checked when all layers were there
+        if not cfg.decoder.layers_to_keep:  # a pruned model was checked before it was pruned
             self.attention.check(cfg.decoder.layers, attention_shape(cfg))
         if self.attention.uses and cfg.cross_self_attention:
             raise SpecificationError(
@@ -138,6 +166,7 @@ class PosattnDecoder(TransformerDecoderBase):
             )
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        """Return the next layer, which is fairseq's own if it has no mechanisms."""
         mechanisms = self.attention.build(self.numbers.pop(0), attention_shape(cfg))
         if not mechanisms:
             return super().build_decoder_layer(cfg, no_encoder_attn)
@@ -148,13 +177,21 @@ class PosattnDecoder(TransformerDecoderBase):
         return fsdp_wrap(layer, min_num_params=smallest)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """As in the encoder: what a stock checkpoint lacks starts anew."""
+        """Start mechanisms that a stock checkpoint lacks anew, as the encoder does."""
         super().upgrade_state_dict_named(state_dict, name)
-        if not self.cfg.decoder.layers_to_keep:  # else the checkpoint counts the layers otherwise
+        if isinstance(self.embed_positions, TargetPositions):
+            take_over_table(state_dict, f"{name}.embed_positions")
+        if not self.cfg.decoder.layers_to_keep:  # a pruned model numbers its layers anew
             fill_in(state_dict, self, name)
         return state_dict
 
 
 def attention_shape(cfg) -> AttentionShape:
+    """Return the heads, their width and the longest sentence of the decoder's attention."""
     heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
     return AttentionShape(heads, width // heads, cfg.max_target_positions)
+
+
+def position_shape(cfg) -> PositionShape:
+    """Return what positions need to know of the decoder: its width and its longest sentence."""
+    return PositionShape(cfg.decoder.embed_dim, cfg.max_target_positions)

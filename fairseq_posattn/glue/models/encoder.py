@@ -1,13 +1,12 @@
-"""fairseq's Transformer encoder around the attention core.
+"""Build fairseq's Transformer encoder around the attention core.
 
-The layer and the loop over the layers are short ones of our own: fairseq's hand a layer nothing
-but the padding mask, and differ between its releases. Parameter names and the order in which
-parameters are made are fairseq's.
+The layer and the loop over the layers are short ones of our own, because fairseq's pass a layer
+nothing but the padding mask and differ between its releases. Parameters have fairseq's names and
+are made in fairseq's order.
 """
 
 from __future__ import annotations
 
-import logging
 from argparse import Namespace
 
 import torch
@@ -25,23 +24,15 @@ from fairseq_posattn.core.attention import (
     AttentionSpecification,
     MultiheadSelfAttention,
 )
-from fairseq_posattn.core.positions import SourceTree, sinusoid
+from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
 from fairseq_posattn.core.positions.fusers import FUSERS
-from fairseq_posattn.core.positions.registry import PositionSpecification
-from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
-
-logger = logging.getLogger(__name__)
-
-DUPLICATES = {
-    f"{part}_{kind}"
-    for part in ("in_proj", "out_proj", "fc1", "fc2")
-    for kind in ("weight", "bias")
-}
+from fairseq_posattn.glue.models.positions import by_name, positions_in_use
+from fairseq_posattn.glue.models.stock_checkpoints import fill_in, is_superfluous
 
 
 class PosattnEncoderLayer(nn.Module):
-    """Self-attention with the layer's mechanisms, then feed-forward. Layout T B C."""
+    """Applies self-attention with the layer's mechanisms, then feed-forward, in layout T B C."""
 
     def __init__(self, cfg, mechanisms):
         super().__init__()
@@ -67,7 +58,7 @@ class PosattnEncoderLayer(nn.Module):
     def forward(
         self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """T B C -> T B C and, if asked for, the weights of each head B H T T."""
+        """Return the output, T B C, and, if asked for, the weights of each head, B H T T."""
         x = self.self_attn.before(x, ctx)
         residual = x
         x, weights = self.self_attn(
@@ -79,51 +70,51 @@ class PosattnEncoderLayer(nn.Module):
         return self.join(residual, x, self.final_layer_norm), weights
 
     def norm_before(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """Normalise the input of a part of the layer if --encoder-normalize-before asks for it."""
         return norm(x) if self.normalize_before else x
 
     def join(self, residual: Tensor, x: Tensor, norm: nn.Module) -> Tensor:
+        """Add the residual connection, and normalise the sum unless that was done before."""
         x = residual + self.dropout_module(x)
         return x if self.normalize_before else norm(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
+        """Return the output of the feed-forward layer, T B C."""
         return self.fc2(self.activation_dropout_module(self.activation_fn(self.fc1(x))))
 
 
 class PosattnEncoder(TransformerEncoderBase):
-    """The stock encoder with chosen positions and attention mechanisms."""
+    """This class runs the stock encoder with chosen positions and attention mechanisms."""
 
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
         self.attention = AttentionSpecification(cfg.encoder_attention)
-        self.positions = PositionSpecification(cfg.encoder_positions)
-        if not cfg.encoder.layers_to_keep:  # else it was checked when all layers were there
+        self.positions = positions_in_use(cfg, "encoder")
+        shape = PositionShape(embed_tokens.embedding_dim, cfg.max_source_positions)
+        self.positions.check(shape)
+        if not cfg.encoder.layers_to_keep:  # a pruned model was checked before it was pruned
             self.attention.check(cfg.encoder.layers, attention_shape(cfg))
         self.numbers = layer_numbers(cfg.encoder)
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
         self.dropout_module.module_name = "TransformerEncoder"  # for --retain-dropout-modules
-        self.check_positions(cfg)
-        self.fuser = None
-        if self.positions.sequence and self.positions.tree_depth:
-            self.fuser = FUSERS[self.positions.tree_depth.fuse](embed_tokens.embedding_dim)
-
-    def check_positions(self, cfg) -> None:
         if not self.positions.sequence:
             self.embed_positions = None
-        elif cfg.no_token_positional_embeddings and self.positions.needs_tree:
-            raise SpecificationError(
-                f"--no-token-positional-embeddings contradicts '{self.positions}': "
-                "for depths alone use --encoder-positions tree_depth"
-            )
+        self.fuser = None
+        if self.positions.sequence and self.positions.tree_depth:
+            self.fuser = FUSERS[self.positions.tree_depth.fuse](shape.width)
+        self.added_positions = by_name(self.positions.build(shape))
 
     @property
     def needs_tree(self) -> bool:
+        """Return whether positions or attention read trees."""
         return self.attention.needs_tree or self.positions.needs_tree
 
     def build_encoder_layer(self, cfg):
+        """Return the next layer with the mechanisms that the specification gives it."""
         mechanisms = self.attention.build(self.numbers.pop(0), attention_shape(cfg))
         layer = PosattnEncoderLayer(cfg, mechanisms)
         if cfg.checkpoint_activations:
             layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-        # as fairseq: under checkpointing FSDP wraps every layer, whatever its size
+        # As in fairseq, FSDP wraps every layer under checkpointing, whatever its size.
         smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
         return fsdp_wrap(layer, min_num_params=smallest)
 
@@ -136,16 +127,17 @@ class PosattnEncoder(TransformerEncoderBase):
         source_tree: Tensor | None = None,
         need_weights: bool = False,
     ):
-        """As fairseq's encoder; source_tree: see `SourceTree.of_batch`, for models with trees.
-        need_weights adds `attention_weights`: for each layer the weights of each head, B H T T."""
+        """Return what fairseq's encoder returns. `source_tree` is the tensor that
+        `SourceTree.of_batch` reads. `need_weights` adds `attention_weights`, which holds for each
+        layer the weights of each head, B H T T."""
         padding = src_tokens.eq(self.padding_idx)  # B T
         real = ~padding if padding.any() else None
         tree = self.tree_of(source_tree, ~padding)
-        x, embedding = self.embed(src_tokens, token_embeddings, tree)  # B T C
+        ctx = AttentionContext(src_tokens.size(1), src_tokens.device, real, tree)
+        x, embedding = self.embed(src_tokens, token_embeddings, ctx)  # B T C
         if real is not None:
             x = x * real.unsqueeze(-1).type_as(x)
         x = x.transpose(0, 1)  # T B C
-        ctx = AttentionContext(src_tokens.size(1), src_tokens.device, real, tree)
         states, weights = [x] if return_all_hiddens else [], []
         for layer in self.layers:
             x, of_heads = layer(x, ctx, need_weights)
@@ -168,6 +160,7 @@ class PosattnEncoder(TransformerEncoderBase):
         }
 
     def tree_of(self, source_tree: Tensor | None, real: Tensor) -> SourceTree | None:
+        """Return the trees of a batch if the encoder reads trees, and refuse a batch without."""
         if not self.needs_tree:
             return None
         if source_tree is None:
@@ -178,34 +171,28 @@ class PosattnEncoder(TransformerEncoderBase):
         return SourceTree.of_batch(source_tree, real)
 
     def embed(
-        self, src_tokens: Tensor, token_embeddings: Tensor | None, tree: SourceTree | None
+        self, src_tokens: Tensor, token_embeddings: Tensor | None, ctx: AttentionContext
     ) -> tuple[Tensor, Tensor]:
-        """Scaled word embeddings with the positions, and without them: B T C each."""
+        """Return scaled word embeddings with positions, and without them, each B T C."""
         if token_embeddings is None:
             token_embeddings = self.embed_tokens(src_tokens)
         x = embedding = self.embed_scale * token_embeddings
-        position = self.position(src_tokens, tree)
+        position = self.position(src_tokens, ctx)
         if position is not None:
             x = x + position.type_as(x)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return self.dropout_module(x), embedding
 
-    def position(self, src_tokens: Tensor, tree: SourceTree | None) -> Tensor | None:
-        """B T C, or None where the encoder has no absolute positions."""
+    def position(self, src_tokens: Tensor, ctx: AttentionContext) -> Tensor | None:
+        """Return positions, B T C, or None where the encoder has no absolute ones."""
         sequence = None if self.embed_positions is None else self.embed_positions(src_tokens)
-        if not self.positions.needs_tree:
-            return sequence
-        assert tree is not None  # `tree_of` refuses a batch without trees
-        depth = sinusoid(tree.depths, self.embed_tokens.embedding_dim)
-        if self.fuser is None or sequence is None:
-            return depth
-        return self.fuser(sequence, depth.type_as(sequence))
+        return joined(sequence, self.added_positions.values(), ctx, self.fuser)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Take what a stock checkpoint lacks from this model, for --finetune-from-model. Where some
-        of it is there, the checkpoint is one of another specification: fairseq refuses it."""
-        if not self.cfg.encoder.layers_to_keep:  # else the checkpoint counts the layers otherwise
+        """Take what a stock checkpoint lacks from this model, for --finetune-from-model. A
+        checkpoint that has a part of it has another specification, so fairseq refuses it."""
+        if not self.cfg.encoder.layers_to_keep:  # a pruned model numbers its layers anew
             fill_in(state_dict, self, name)
         for key in [key for key in state_dict if is_superfluous(key, name)]:
             del state_dict[key]
@@ -213,37 +200,18 @@ class PosattnEncoder(TransformerEncoderBase):
 
 
 def attention_shape(cfg) -> AttentionShape:
+    """Return the heads, their width and the longest sentence of the encoder's attention."""
     heads, width = cfg.encoder.attention_heads, cfg.encoder.embed_dim
     return AttentionShape(heads, width // heads, cfg.max_source_positions)
 
 
 def layer_numbers(side) -> list[int]:
-    """The layers as the specification counts them, also where a checkpoint is pruned; side: the
-    configuration of the encoder or decoder."""
+    """Return the numbers of the layers of a side (encoder or decoder), also when it is pruned."""
     keep = side.layers_to_keep
     return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))
 
 
-def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
-    """Parameters that mechanisms add and a checkpoint has none of, from the module itself."""
-    added = {
-        f"{name}.{key}": value
-        for key, value in module.state_dict().items()
-        if key.startswith("fuser.") or ".self_attn.mechanisms." in key
-    }
-    if added and not added.keys() & state_dict.keys():
-        logger.warning("not in the checkpoint, so they start anew: %s", sorted(added))
-        state_dict.update(added)
-
-
-def is_superfluous(key: str, encoder: str) -> bool:
-    """fairseq 0.12.2 stores the matrices of its encoder layers a second time, for a fast path, and
-    a number with its positions, which this encoder may not have."""
-    duplicate = key.startswith(f"{encoder}.layers.") and key.rsplit(".", 1)[-1] in DUPLICATES
-    return duplicate or key == f"{encoder}.embed_positions._float_tensor"
-
-
 def plain_namespace(cfg) -> Namespace:
-    """A dataclass, DictConfig or Namespace as a Namespace that may be changed."""
+    """Return a dataclass, DictConfig or Namespace as a Namespace that may change."""
     items = cfg.items() if hasattr(cfg, "items") else vars(cfg).items()
     return Namespace(**dict(items))

@@ -1,7 +1,7 @@
-"""config/options: every option of a model with its default.
+"""Write config/options, which lists every option of a model with its default.
 
-fairseq-hydra-train puts a configuration together from files, before it imports the plug-in, and
-lets its user override what it found there. So the files say again what the dataclasses say, and
+fairseq-hydra-train puts a configuration together from files before it imports the plug-in, and a
+user can override only what these files list. So they repeat what the dataclasses say, and
 
     python -m fairseq_posattn.glue.models.option_files
 
@@ -23,12 +23,13 @@ from fairseq_posattn.io.atomic import written_whole
 MODELS = {"posattn_transformer": PosattnTransformerConfig, "san_tagger": SanTaggerConfig}
 HEADER = """\
 # @package model
-# Every option of {name} with its default, which the files of other groups change.
-# python -m fairseq_posattn.glue.models.option_files writes this file.
+# This lists every option of {name} with its default, which other files change.
+# python -m fairseq_posattn.glue.models.option_files writes it.
 """
 
 
 def path_of(name: str) -> Path:
+    """Return the path of the file that lists the options of a model."""
     return CONFIG / "options" / f"{name}.yaml"
 
 
@@ -40,16 +41,17 @@ def defaults(name: str) -> Options:
 
 
 def plain(value):
-    """Return a default as YAML can write it: the options of a choice are a kind of text."""
+    """Return a default as YAML can write it, because a member of a choice is a kind of string."""
     return str(value) if isinstance(value, str) else value
 
 
 def text(name: str) -> str:
-    """Return what the file of a model must be."""
+    """Return the text that the file of a model must have."""
     return HEADER.format(name=name) + yaml.safe_dump(defaults(name), sort_keys=False)
 
 
 def main() -> None:
+    """Write the files of all models."""
     for name in MODELS:
         with written_whole(path_of(name)) as file:
             file.write(text(name))

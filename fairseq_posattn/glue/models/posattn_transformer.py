@@ -1,4 +1,4 @@
-"""posattn_transformer: fairseq's Transformer with chosen positions and attention."""
+"""Register posattn_transformer, fairseq's Transformer with chosen positions and attention."""
 
 from __future__ import annotations
 
@@ -26,20 +26,27 @@ logger = logging.getLogger(__name__)
 
 @register_model("posattn_transformer", dataclass=PosattnTransformerConfig)
 class PosattnTransformerModel(TransformerModelBase):
-    """Without trees it runs under any translation task, with trees under structured_translation."""
+    """Translates with a Transformer whose positions and attention mechanisms the options choose.
+
+    A model without trees runs under any translation task, a model with trees under
+    structured_translation.
+    """
 
     @classmethod
     def add_args(cls, parser):
-        """All options of the stock Transformer and our own; '... help' explains those."""
+        """Add all options of the stock Transformer and our own, which `help` as a value
+        explains."""
         gen_parser_from_dataclass(parser, PosattnTransformerConfig(), delete_default=True)
         options = parser._option_string_actions
         for side in ("encoder", "decoder"):
             help = partial(describe_attention, side)
             options[f"--{side}-attention"].type = helpful(AttentionSpecification, help)
-        options["--encoder-positions"].type = helpful(PositionSpecification, describe_positions)
+            help = partial(describe_positions, side)
+            options[f"--{side}-positions"].type = helpful(PositionSpecification, help)
 
     @classmethod
     def build_model(cls, cfg, task):
+        """Return the model that the options describe, or refuse options that cannot work."""
         args = plain_namespace(cfg)
         refuse_preset_under_hydra(getattr(args, "_name", None))
         refuse_what_cannot_work(args)
@@ -50,10 +57,9 @@ class PosattnTransformerModel(TransformerModelBase):
         check_task(model.encoder, task)
         logger.info(
             "posattn_transformer: --encoder-positions '%s' --encoder-attention '%s' "
-            "--decoder-attention '%s'",
-            model.encoder.positions,
-            model.encoder.attention,
-            model.decoder.attention,
+            "--decoder-positions '%s' --decoder-attention '%s'",
+            *(model.encoder.positions, model.encoder.attention),
+            *(model.decoder.positions, model.decoder.attention),
         )
         return model
 
@@ -74,7 +80,7 @@ class PosattnTransformerModel(TransformerModelBase):
         source_tree=None,
         **decoder_options,
     ):
-        """As fairseq's Transformer, with the trees handed to the encoder."""
+        """Return what fairseq's Transformer returns; the encoder also gets the trees."""
         encoder_out = self.encoder(
             src_tokens, src_lengths, return_all_hiddens, source_tree=source_tree
         )
@@ -90,7 +96,8 @@ class PosattnTransformerModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """As fairseq's, but translate() also takes trees: see `hub.StructuredHubInterface`."""
+        """Load a model as fairseq does, but for a translate() that also takes trees: see
+        `StructuredHubInterface`."""
         from fairseq import hub_utils
 
         from fairseq_posattn.glue.hub import StructuredHubInterface
@@ -102,7 +109,8 @@ class PosattnTransformerModel(TransformerModelBase):
 
 
 def helpful(specification, describe):
-    """An argparse type: the canonical form of a specification; 'help' prints and ends."""
+    """Return an argparse type that reads a specification; the value 'help' prints an explanation
+    and ends the program."""
 
     def read(text: str) -> str:
         if text.strip() == "help":
@@ -118,7 +126,8 @@ def helpful(specification, describe):
 
 
 def refuse_preset_under_hydra(name: str | None) -> None:
-    """Under hydra every option has its default before a preset of --arch could act."""
+    """Refuse a preset of --arch under hydra, where every option has its default before it could
+    act."""
     if HydraConfig.initialized() and name not in (None, "posattn_transformer"):
         raise InputError(
             f"model._name={name}: fairseq-hydra-train does not know the presets of --arch; "
@@ -127,7 +136,7 @@ def refuse_preset_under_hydra(name: str | None) -> None:
 
 
 def refuse_what_cannot_work(args) -> None:
-    """What the encoder's own attention does not take part in is refused, never ignored."""
+    """Refuse options that the encoder's own attention would silently ignore."""
     refused = {
         "quant_noise_pq": "--quant-noise-pq",
         "quant_noise_scalar": "--quant-noise-scalar",
@@ -146,6 +155,7 @@ def refuse_what_cannot_work(args) -> None:
 
 
 def check_task(encoder: PosattnEncoder, task) -> None:
+    """Refuse a model that reads trees under a task that does not load them."""
     if encoder.needs_tree and not getattr(task, "provides_trees", False):
         raise InputError(
             f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}' "

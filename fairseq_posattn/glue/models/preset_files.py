@@ -1,7 +1,7 @@
-"""The presets as the YAML files in config/ describe them, for --arch and for hydra alike.
+"""Read the presets from the YAML files in config/, for --arch and for hydra alike.
 
-A file sets options of a model; a value such as ${model.encoder_embed_dim} is another option's.
-As fairseq's own presets, ours fill in what the user leaves open and override nothing.
+A file sets options of a model, and a value such as ${model.encoder_embed_dim} refers to another
+option. Like fairseq's own presets, ours fill in what the user leaves open and override nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def read_group(group: str) -> dict[str, Options]:
 
 
 def read_options(path: Path) -> Options:
+    """Return the options that a file sets, without the name of the model."""
     options = yaml.safe_load(path.read_text(encoding="utf-8"))
     return {name: value for name, value in options.items() if name != "_name"}
 
@@ -38,7 +39,7 @@ def fill_in(args, preset: Options) -> None:
 
 
 def register_preset(model: str, name: str, preset: Options) -> None:
-    """Make a preset known as --arch NAME."""
+    """Register a preset so that --arch NAME chooses it."""
 
     def architecture(args):
         fill_in(args, preset)

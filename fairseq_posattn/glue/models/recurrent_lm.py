@@ -1,7 +1,7 @@
-"""recurrent_lm: the language models of Dagan 2019 under fairseq's task language_modeling.
+"""Register recurrent_lm, the language models of Dagan (2019), for fairseq's task language_modeling.
 
-N, the length of a sentence, is seen by the positional model from its first word on, as published.
-While generating nobody knows it: see --sentence-length.
+The positional model knows N, the length of a sentence, from the first word on, as published. In
+generation the length is not known: see --sentence-length.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -28,38 +28,53 @@ STATE = "recurrent_lm"
 
 @dataclass
 class RecurrentLanguageModelConfig(FairseqDataclass):
+    """These are the options of the model recurrent_lm."""
+
     state_attention: ChoiceEnum(list(ATTENTIONS)) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="positional", metadata={"help": "attention over the states of the LSTM"}
+        default="positional",
+        metadata={"help": "choose the attention over the states of the LSTM"},
     )
     decoder_embed_dim: int = field(
-        default=400, metadata={"help": "width of embedding and LSTM, which share it"}
+        default=400, metadata={"help": "set the width that embedding and LSTM share"}
     )
-    decoder_layers: int = field(default=2, metadata={"help": "layers of the LSTM"})
-    decoder_dropout_in: float = field(default=0.5, metadata={"help": "dropout of the embedding"})
-    dropout: float = field(default=0.2, metadata={"help": "dropout between layers"})
+    decoder_layers: int = field(
+        default=2, metadata={"help": "set the number of layers of the LSTM"}
+    )
+    decoder_dropout_in: float = field(
+        default=0.5, metadata={"help": "set the dropout after the embedding"}
+    )
+    dropout: float = field(default=0.2, metadata={"help": "set the dropout between layers"})
     decoder_dropout_out: float = field(
-        default=0.5, metadata={"help": "dropout of what the output layer reads"}
+        default=0.5, metadata={"help": "set the dropout before the output layer"}
     )
     include_current: ChoiceEnum(["yes", "no"]) = field(  # type: ignore[valid-type]  # fairseq calls it
         default="yes",
-        metadata={"help": "yes: attention to states i <= t, as the authors' program; no: i < t"},
+        metadata={
+            "help": "attend to the states i <= t (yes, as the authors' program does) or i < t (no)"
+        },
     )
     position_clamp: ChoiceEnum(["equation", "text"]) = field(  # type: ignore[valid-type]  # fairseq calls it
         default="equation",
-        metadata={"help": "equation 8 as printed, max(mu, t/N), or as its text, mu in [0, t/N]"},
+        metadata={
+            "help": "clamp mu as equation 8 is printed, max(mu, t/N), or as its text says, "
+            "to [0, t/N]"
+        },
     )
     position_width: int = field(
-        default=20, metadata={"help": "width of the LSTM that finds mu and sigma"}
+        default=20, metadata={"help": "set the width of the LSTM that finds mu and sigma"}
     )
-    sigma_floor: float = field(default=0.0, metadata={"help": "smallest sigma"})
+    sigma_floor: float = field(
+        default=0.0, metadata={"help": "set the smallest sigma that is allowed"}
+    )
     position_epsilon: float = field(
-        default=1e-3, metadata={"help": "added to 2 sigma^2 in equation 10"}
+        default=1e-3, metadata={"help": "add this number to 2 sigma^2 in equation 10"}
     )
     sentence_length: str = field(
         default="own",
         metadata={
-            "help": "N of the positional model. own: the length of each sentence, and while "
-            "generating the longest one; maximal: the longest one always; or a number"
+            "help": "set N of the positional model to the length of each sentence, or in "
+            "generation to the maximal length (own), always to the maximal length (maximal), or to "
+            "a number"
         },
     )
     max_target_positions: Optional[int] = II("task.max_target_positions")
@@ -67,7 +82,7 @@ class RecurrentLanguageModelConfig(FairseqDataclass):
 
 
 class RecurrentDecoder(FairseqIncrementalDecoder):
-    """Turns fairseq's batches into what the model takes, and keeps its state while generating."""
+    """Turns fairseq's batches into what the model reads, and keeps its state in generation."""
 
     def __init__(self, dictionary, shape: RecurrentShape, sentence_length: str, longest: int):
         super().__init__(dictionary)
@@ -90,12 +105,13 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
     def extract_features(
         self, prev_output_tokens, encoder_out=None, incremental_state=None, **unused
     ):
-        """tokens: B T -> features: B T C; under `weights` the attention's: B T T or None."""
+        """Return features, B T C, from tokens, B T. Under `weights` stand the attention weights, B
+        T T or None."""
         if incremental_state is not None:
             return self.next_features(prev_output_tokens[:, -1:], incremental_state)
         real = prev_output_tokens.ne(self.dictionary.pad())
         lengths = self.lengths(prev_output_tokens, real.sum(dim=1))
-        start = real.int().argmax(dim=1)  # how much padding stands on the left
+        start = real.int().argmax(dim=1)  # the amount of padding on the left
         if not start.any():
             features, weights, _ = self.model.features(prev_output_tokens, lengths)
             return features, {"attn": [None], "weights": weights}
@@ -105,7 +121,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return rolled(features, -start), {"attn": [None], "weights": weights}
 
     def next_features(self, tokens: Tensor, incremental_state):
-        """One step; tokens: B 1."""
+        """Return the features of one step of generation, from tokens, B 1."""
         state = self.get_incremental_state(incremental_state, STATE)
         lengths = self.lengths(tokens, None)
         features, weights, state = self.model.features(tokens, lengths, state)
@@ -113,7 +129,7 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         return features, {"attn": [None], "weights": weights}
 
     def lengths(self, tokens: Tensor, own: Optional[Tensor]) -> Tensor:
-        """N of each sentence: B."""
+        """Return N for each sentence of the batch, B."""
         if self.sentence_length == "own" and own is not None:
             return own.clamp(min=1)
         fixed = self.sentence_length in ("own", "maximal")
@@ -133,15 +149,18 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
 
 
 def rolled(x: Tensor, by: Tensor) -> Tensor:
-    """Each row of x (B T ...) moved to the left by its number of steps (B), around the end."""
+    """Move each row of `x`, B T ..., to the left by its number of steps, B, around the end."""
     steps = (torch.arange(x.size(1), device=x.device) + by[:, None]) % x.size(1)  # B T
     return x[torch.arange(len(x), device=x.device)[:, None], steps]
 
 
 @register_model("recurrent_lm", dataclass=RecurrentLanguageModelConfig)
 class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
+    """This class offers the recurrent language model to fairseq's tasks and programs."""
+
     @classmethod
     def build_model(cls, cfg, task):
+        """Return the model that the options describe."""
         check_sentence_length(cfg.sentence_length)
         longest = getattr(cfg, "max_target_positions", None) or cfg.tokens_per_sample
         dictionary = task.target_dictionary
@@ -155,13 +174,13 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
 
 
 def check_sentence_length(value: str) -> None:
+    """Refuse a value of --sentence-length that is not known."""
     if value not in ("own", "maximal") and not (value.isdecimal() and int(value) > 0):
-        raise InputError(
-            f"--sentence-length {value}: own, maximal or a number of words is expected"
-        )
+        raise InputError(f"--sentence-length {value}: expected own, maximal or a number of words")
 
 
 def shape_of(cfg, dictionary) -> RecurrentShape:
+    """Return the shape that the options and the dictionary give the model."""
     return RecurrentShape(
         vocabulary=len(dictionary),
         padding=dictionary.pad(),

@@ -1,4 +1,4 @@
-"""san_tagger: the tagger of Dufter et al. 2020 around the attention core, and its presets."""
+"""Register san_tagger, the tagger of Dufter et al. (2020) around the attention core."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -24,34 +24,54 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class SanTaggerConfig(FairseqDataclass):
+    """These are the options of the model san_tagger."""
+
     encoder_positions: ChoiceEnum(["none", "added", "concatenated"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="added", metadata={"help": "learnt positions: added to the words, or beside them"}
+        default="added",
+        metadata={"help": "add learnt positions to the words, concatenate them, or use none"},
     )
     encoder_attention: str = field(
         default="",
-        metadata={"help": "attention mechanisms, as 'convolved_2d'; 'help' lists them"},
+        metadata={
+            "help": "choose attention mechanisms, for example 'convolved_2d'; 'help' lists them"
+        },
     )
-    encoder_layers: int = field(default=4, metadata={"help": "layers of self-attention"})
-    encoder_attention_heads: int = field(default=4, metadata={"help": "heads of each"})
+    encoder_layers: int = field(
+        default=4, metadata={"help": "set the number of layers of self-attention"}
+    )
+    encoder_attention_heads: int = field(
+        default=4, metadata={"help": "set the number of attention heads of each layer"}
+    )
     encoder_embed_dim: int = field(
-        default=128, metadata={"help": "width of a word, and of a position"}
+        default=128, metadata={"help": "set the width of word and position embeddings"}
     )
-    char_embed_dim: int = field(default=64, metadata={"help": "width of a character"})
+    char_embed_dim: int = field(
+        default=64, metadata={"help": "set the width of character embeddings"}
+    )
     char_filters: int = field(
-        default=64, metadata={"help": "filters of each convolution over them"}
+        default=64, metadata={"help": "set the number of filters of each character convolution"}
     )
     char_kernel: int = field(
-        default=5, metadata={"help": "characters that a filter sees; the paper prints 3"}
+        default=5,
+        metadata={"help": "set how many characters a filter sees; the paper prints 3"},
     )
-    char_layers: int = field(default=3, metadata={"help": "convolutions over the characters"})
-    dropout: float = field(default=0.1, metadata={"help": "before each layer"})
+    char_layers: int = field(
+        default=3, metadata={"help": "set the number of convolutions over the characters"}
+    )
+    dropout: float = field(default=0.1, metadata={"help": "set the dropout before each layer"})
     max_source_positions: int = field(
-        default=60, metadata={"help": "words of the longest sentence; longer ones were cut"}
+        default=60,
+        metadata={
+            "help": "set how many words a sentence may have; posattn-binarize-tagging cut longer "
+            "ones"
+        },
     )
 
 
 @register_model("san_tagger", dataclass=SanTaggerConfig)
 class SanTaggerModel(BaseFairseqModel):
+    """This class tags each word of a sentence with a self-attention network."""
+
     def __init__(self, tagger: Tagger, specials: int):
         super().__init__()
         self.tagger = tagger
@@ -59,6 +79,7 @@ class SanTaggerModel(BaseFairseqModel):
 
     @classmethod
     def add_args(cls, parser):
+        """Add the options of the model; `help` as the value of --encoder-attention explains it."""
         gen_parser_from_dataclass(parser, SanTaggerConfig(), delete_default=True)
         parser._option_string_actions["--encoder-attention"].type = helpful(
             AttentionSpecification, partial(describe, "encoder")
@@ -66,6 +87,7 @@ class SanTaggerModel(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg, task):
+        """Return the model that the options describe, or refuse options that cannot work."""
         vocabulary = task.vocabulary
         attention = AttentionSpecification(cfg.encoder_attention)
         refuse_trees(attention)
@@ -82,14 +104,16 @@ class SanTaggerModel(BaseFairseqModel):
         return cls(Tagger(shape, attention, cfg.dropout), vocabulary.tags.nspecial)
 
     def forward(self, words: Tensor, spellings: Tensor, spelling_of: Tensor) -> Tensor:
-        """-> scores of the labels, B T labels."""
+        """Return the scores of the labels of each word, B T labels."""
         return self.tagger(words, spellings, spelling_of)
 
     def tags(self, scores: Tensor) -> Tensor:
-        """The best tag of each word: B T labels -> B T; never padding or unknown."""
+        """Return the best tag of each word, B T, from scores, B T labels; it is never padding or
+        unknown."""
         return scores[..., self.specials :].argmax(dim=-1) + self.specials
 
     def get_normalized_probs(self, net_output, log_probs, sample=None):
+        """Return the probabilities of the labels, or their logarithms."""
         softmax = F.log_softmax if log_probs else F.softmax
         return softmax(net_output.float(), dim=-1)
 
@@ -98,6 +122,7 @@ class SanTaggerModel(BaseFairseqModel):
 
 
 def shape_of(cfg, vocabulary) -> TaggerShape:
+    """Return the shape that the options and the vocabulary give the tagger."""
     return TaggerShape(
         words=len(vocabulary.words),
         characters=len(vocabulary.chars),
@@ -115,6 +140,7 @@ def shape_of(cfg, vocabulary) -> TaggerShape:
 
 
 def refuse_trees(attention: AttentionSpecification) -> None:
+    """Refuse mechanisms that read trees, because the data of the tagger have none."""
     if attention.needs_tree:
         raise SpecificationError(f"'{attention}' reads trees, which the tagging task does not load")
 

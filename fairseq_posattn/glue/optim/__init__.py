@@ -1,1 +1,1 @@
-"""Optimizers, registered with fairseq."""
+"""This package holds the optimisers that the plug-in registers with fairseq."""

@@ -1,4 +1,4 @@
-"""RMSprop as Keras has it: decay 0.9 and epsilon 1e-7, where torch's own defaults differ."""
+"""Give fairseq RMSprop with the defaults of Keras: a decay of 0.9 and an epsilon of 1e-7."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -13,25 +13,32 @@ from omegaconf import II
 
 @dataclass
 class RMSpropConfig(FairseqDataclass):
+    """These are the options of the optimiser rmsprop."""
+
     rmsprop_decay: float = field(
-        default=0.9, metadata={"help": "how much of the mean square an update keeps"}
+        default=0.9, metadata={"help": "keep this share of the running mean square at each update"}
     )
     rmsprop_eps: float = field(
-        default=1e-7, metadata={"help": "added to the root of the mean square"}
+        default=1e-7, metadata={"help": "add this number to the root of the mean square"}
     )
-    weight_decay: float = field(default=0.0, metadata={"help": "weight decay"})
+    weight_decay: float = field(
+        default=0.0, metadata={"help": "add the weights, times this number, to the gradient"}
+    )
     lr: Any = field(default=II("optimization.lr"))
 
 
 @register_optimizer("rmsprop", dataclass=RMSpropConfig)
 class RMSprop(FairseqOptimizer):
+    """Wraps torch's RMSprop as an optimiser of fairseq."""
+
     def __init__(self, cfg: RMSpropConfig, params):
         super().__init__(cfg)
         self._optimizer = torch.optim.RMSprop(params, **self.optimizer_config)
 
     @property
     def optimizer_config(self) -> dict:
-        """Also what overrides the options stored in a checkpoint."""
+        """Return the options of torch's optimiser, which also replace those stored in a
+        checkpoint."""
         lr = self.cfg.lr
         return {
             "lr": lr[0] if hasattr(lr, "__getitem__") else lr,
@@ -42,4 +49,4 @@ class RMSprop(FairseqOptimizer):
 
     @property
     def supports_flat_params(self) -> bool:
-        return True  # each number is updated by itself
+        return True  # the update of a number does not depend on the others

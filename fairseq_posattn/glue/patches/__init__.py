@@ -1,1 +1,1 @@
-"""The patches of fairseq, which has no hooks for any of them: `table.PATCHES` lists them all."""
+"""Patch functions of fairseq where it has no hooks; `table.PATCHES` lists all patches."""

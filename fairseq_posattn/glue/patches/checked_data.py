@@ -1,7 +1,8 @@
-"""Binary data and dictionaries are checked when fairseq opens them.
+"""Check binary data and dictionaries when fairseq opens them.
 
-fairseq itself trusts them: a torn or damaged file ends in a traceback without its name, or in other
-words than were written. All its tasks open them through the two functions that are wrapped here.
+fairseq itself trusts them: an incomplete or damaged file ends in a traceback without its name, or
+in other words than were written. All its tasks open them through the two functions that are wrapped
+here.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SYMBOL = re.compile(r"(?P<symbol>.+) (0|[1-9][0-9]{0,17})(?P<flag> #fairseq:over
 
 
 def checked_dataset(make_dataset):
-    """Open binary data after a look at them."""
+    """Wrap indexed_dataset.make_dataset to check binary data before they are opened."""
 
     @functools.wraps(make_dataset)
     def make_checked(path, impl, fix_lua_indexing=False, dictionary=None):
@@ -43,21 +44,23 @@ def checked_dataset(make_dataset):
 
 
 def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None:
-    """Refuse files that cannot be what fairseq wrote."""
+    """Refuse files that fairseq cannot have written."""
     index = index_file_path(prefix)
     with open(index, "rb") as file:
         start = file.read(HEADER.size)
-    if impl != "mmap":  # the format of long ago, which fairseq takes any other file for
+    if impl != "mmap":  # fairseq takes any other file for its oldest format
         if not start.startswith(indexed_dataset.IndexedDataset._HDR_MAGIC):
-            raise InputError(f"{index}: not an index of binary data; {AGAIN}")
+            raise InputError(f"{index}: this is not an index of binary data; {AGAIN}")
         return
     if len(start) < HEADER.size:
         raise torn(index, HEADER.size)
     magic, version, code, sentences = HEADER.unpack(start)
     if magic != MAGIC or version != 1 or code not in indexed_dataset._code_to_dtype:
-        raise InputError(f"{index}: not an index of binary data; {AGAIN}")
+        raise InputError(f"{index}: this is not an index of binary data; {AGAIN}")
     if not sentences:
-        raise InputError(f"{index}: no sentences; make the data again from text that has some")
+        raise InputError(
+            f"{index}: there are no sentences; make the data again from text that has some"
+        )
     check_size(index, HEADER.size + 12 * sentences)
     size = indexed_dataset._code_to_dtype[code]().itemsize
     check_size(data_file_path(prefix), check_offsets(index, sentences, size))
@@ -66,18 +69,22 @@ def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None
 
 
 def check_size(path: str, expected: int) -> None:
+    """Refuse a file that does not have the expected number of bytes."""
     if os.path.getsize(path) != expected:
         raise torn(path, expected)
 
 
 def torn(path: str, expected: int) -> InputError:
+    """Return the error that a file is shorter or longer than it must be."""
     return InputError(
-        f"{path}: {os.path.getsize(path)} bytes instead of {expected}: torn or damaged; {AGAIN}"
+        f"{path}: the file has {os.path.getsize(path)} bytes instead of {expected}, so it is "
+        f"incomplete or damaged; {AGAIN}"
     )
 
 
 def check_offsets(index: str, sentences: int, size: int) -> int:
-    """The bytes of all sentences; each must begin where the one before it ends."""
+    """Return the number of bytes of all sentences, after a check that each begins where the one
+    before it ends."""
     raw = np.memmap(index, np.uint8, "r")
     middle = HEADER.size + 4 * sentences
     lengths, offsets = raw[HEADER.size : middle].view("<i4"), raw[middle:].view("<i8")
@@ -87,28 +94,34 @@ def check_offsets(index: str, sentences: int, size: int) -> int:
         ends = end + size * np.cumsum(of_block)
         starts = ends - size * of_block
         if of_block.min() < 0 or not np.array_equal(starts, offsets[begin : begin + BLOCK]):
-            raise InputError(f"{index}: lengths and offsets of the sentences disagree; {AGAIN}")
+            raise InputError(f"{index}: the lengths and offsets of the sentences disagree; {AGAIN}")
         end = int(ends[-1])
     return end
 
 
 def check_numbers(prefix: str, code: int, dictionary: Dictionary) -> None:
-    """Each number must be that of a symbol; fairseq has read the file whole by now, or will."""
+    """Refuse a number that stands for no symbol of the dictionary.
+
+    fairseq reads the whole file anyway, so the check costs little.
+    """
     path = data_file_path(prefix)
     if code not in KINDS:
-        raise InputError(f"{index_file_path(prefix)}: not whole numbers, so not text; {AGAIN}")
+        raise InputError(
+            f"{index_file_path(prefix)}: the data are not whole numbers, so not text; {AGAIN}"
+        )
     for block in blocks(path, KINDS[code]):
         least, most = int(block.min()), int(block.max())
         if least < 0 or most >= len(dictionary):
             found = least if least < 0 else most
             named = getattr(dictionary, "path", "its dictionary")
             raise InputError(
-                f"{path}: holds the number {found}, but {named} has {len(dictionary)} symbols; "
-                f"they do not belong together: {AGAIN}"
+                f"{path}: the data hold the number {found}, but {named} has {len(dictionary)} "
+                f"symbols, so they do not belong together; {AGAIN}"
             )
 
 
 def blocks(path: str, kind: str) -> Iterator[np.ndarray]:
+    """Yield the numbers of a file in blocks, so that little memory is needed."""
     if os.path.getsize(path):
         numbers = np.memmap(path, kind, "r")
         for begin in range(0, len(numbers), BLOCK):
@@ -116,25 +129,26 @@ def blocks(path: str, kind: str) -> Iterator[np.ndarray]:
 
 
 def checked_dictionary(add_from_file):
-    """Read the file of a dictionary after a look at its lines."""
+    """Wrap Dictionary.add_from_file to check the lines of the file first."""
 
     @functools.wraps(add_from_file)
     def add_checked(self, f):
         if not isinstance(f, str) or not Path(f).is_file():
             return add_from_file(self, f)
-        self.path = f  # for messages
+        self.path = f  # messages name it
         return add_from_file(self, SymbolLines(f, self))
 
     return add_checked
 
 
 class SymbolLines:
-    """The lines of a dictionary, in place of the open file that fairseq reads them from."""
+    """Gives the checked lines of a dictionary to fairseq in place of the open file."""
 
     def __init__(self, path: str, dictionary: Dictionary):
         self.path, self.dictionary = path, dictionary
 
     def readlines(self) -> list[str]:
+        """Return all lines of the file, or raise the error of the first bad one."""
         lines = list(read_lines(self.path))
         known = set(self.dictionary.symbols)
         for number, line in enumerate(lines, start=1):
@@ -145,7 +159,9 @@ class SymbolLines:
                     f"{where}: expected a symbol, a space and a number, found '{line}'"
                 )
             if match["symbol"] in known and not match["flag"]:
-                raise InputError(f"{where}: the symbol '{match['symbol']}' is there twice; {AGAIN}")
+                raise InputError(
+                    f"{where}: the symbol '{match['symbol']}' stands here again; {AGAIN}"
+                )
             known.add(match["symbol"])
         return lines
 
@@ -155,7 +171,7 @@ PATCHES = [
         indexed_dataset,
         "make_dataset",
         checked_dataset,
-        "Torn or damaged binary data end in a traceback, or in other words than were written.",
+        "Incomplete or damaged data end in a traceback, or in other words than were written.",
         "0.12.2, fairseq-fixed 0.12.3.1",
         "fairseq checks sizes and offsets when it opens data",
     ),
@@ -171,5 +187,5 @@ PATCHES = [
 
 
 def install() -> None:
-    """Check data in a program that does not load the plug-in."""
+    """Check data in a program that does not load the plug-in, too."""
     patch.install(PATCHES)

@@ -1,7 +1,7 @@
-"""What goes wrong with a checkpoint."""
+"""Define the error that a checkpoint raises when it cannot be used."""
 
 from fairseq_posattn.errors import InputError
 
 
 class CheckpointError(InputError):
-    """A checkpoint that cannot be loaded, or must not be written."""
+    """This error says that a checkpoint cannot be loaded or must not be written."""

@@ -1,7 +1,7 @@
-"""A training that has reached one of its limits is not trained on when it is started again.
+"""Leave a training unchanged that is started again after it has reached one of its limits.
 
 fairseq looks at its limits after an update, so a finished training that is started again makes one
-more update, or one more epoch after early stopping, and writes it over its checkpoints.
+more update, or one more epoch after early stopping, and overwrites its checkpoints.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fairseq_posattn.glue.patches import patience
 
 logger = logging.getLogger(__name__)
 
-NO_EPOCH = -1  # as --max-epoch: fairseq takes 0 for no limit
+NO_EPOCH = -1  # as --max-epoch it allows no epoch, while 0 means no limit
 
 
 def stays_finished(load):
-    """checkpoint_utils.load_checkpoint: leave nothing to do if the training ended before."""
+    """Wrap checkpoint_utils.load_checkpoint to leave nothing to do if the training ended before."""
 
     @functools.wraps(load)
     def load_checkpoint(cfg, trainer, *args, **kwargs):
@@ -31,7 +31,7 @@ def stays_finished(load):
             if reached is not None:
                 logger.info(
                     f"This training is finished: {reached}. Nothing was changed; raise that limit "
-                    "to train on"
+                    "to train longer"
                 )
                 trainer.cfg.optimization.max_epoch = NO_EPOCH
         trainer.within_epoch = epoch_itr.iterations_in_epoch > 0
@@ -41,7 +41,7 @@ def stays_finished(load):
 
 
 def goes_on(cfg, trainer) -> bool:
-    """Return whether the training goes on from its own last checkpoint, and is not reset."""
+    """Return whether the training goes on from its own last checkpoint without a reset."""
     last = own_last(cfg, trainer)
     named = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     from_last = cfg.restore_file == "checkpoint_last.pt" or same_file(named, last)
@@ -49,15 +49,20 @@ def goes_on(cfg, trainer) -> bool:
 
 
 def own_last(cfg, trainer) -> str:
+    """Return the path of the last checkpoint of this training."""
     return os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
 
 
 def same_file(left: str, right: str) -> bool:
+    """Return whether two paths name the same file."""
     return os.path.realpath(left) == os.path.realpath(right)
 
 
 def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
-    """The limit that ended the training, in words. Every process reads it from the same file."""
+    """Return a description of the limit that ended the training, or None.
+
+    Every process reads the figures from the same checkpoint, so all find the same answer.
+    """
     limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
     if limits.max_update and updates >= limits.max_update:
         return f"it has made {updates} updates (--max-update {limits.max_update})"
@@ -76,8 +81,12 @@ def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
 
 
 def between_epochs(get_lr):
-    """Trainer.get_lr: fairseq asks it once after loading, and compares it with --stop-min-lr. An
-    unbroken training does so between epochs only, so within one the answer is beyond any limit."""
+    """Wrap Trainer.get_lr, which fairseq calls after loading to compare the rate with
+    --stop-min-lr.
+
+    An unbroken training compares it between epochs only. So the answer within an epoch is infinite,
+    which is above any limit.
+    """
 
     @functools.wraps(get_lr)
     def get_lr_of_start(trainer):

@@ -1,4 +1,4 @@
-"""Inputs that fairseq's programs answer with a traceback or an assertion: here with one line."""
+"""Answer wrong inputs with one line where fairseq's programs show a traceback or an assertion."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import os
 import re
 
+from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.lists import refuse_split_path
 
@@ -13,7 +14,7 @@ TOO_LONG = re.compile(r"Size of sample #(\d+) is invalid \(=(.*)\) since max_pos
 
 
 def whole_paths(split_paths):
-    """utils.split_paths, of --path and of folders of data."""
+    """Wrap utils.split_paths, which splits --path and folders of data at colons."""
 
     @functools.wraps(split_paths)
     def split_or_refuse(paths, separator=os.pathsep):
@@ -25,7 +26,7 @@ def whole_paths(split_paths):
 
 
 def fits_batches(batch_by_size):
-    """data_utils.batch_by_size, which asserts that --max-tokens is at least the longest length."""
+    """Wrap data_utils.batch_by_size, which asserts that no sentence is longer than --max-tokens."""
 
     @functools.wraps(batch_by_size)
     def batches(indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, *args, **kwargs):
@@ -46,7 +47,7 @@ def fits_batches(batch_by_size):
 
 
 def fits_model(filter_indices):
-    """FairseqTask.filter_indices_by_size, which refuses a sentence that is too long."""
+    """Wrap FairseqTask.filter_indices_by_size, which refuses a sentence that is too long."""
 
     @functools.wraps(filter_indices)
     def check(task, *args, **kwargs):
@@ -58,29 +59,46 @@ def fits_model(filter_indices):
                 raise
         number, size, longest = found.groups()
         raise InputError(
-            f"{place(task, int(number))}: {pieces(size)}, but at most {pieces(longest)} "
-            "are taken; shorten it, or leave such sentences out with "
+            f"{place(task, int(number))}: it has {pieces(size)}, but the model takes at most "
+            f"{pieces(longest)}; shorten it, or leave such sentences out with "
             "--skip-invalid-size-inputs-valid-test"
         )
 
     return check
 
 
+def user_dir_named(load_ensemble):
+    """Wrap fairseq's loading of checkpoints to say that one of them needs --user-dir."""
+
+    @functools.wraps(load_ensemble)
+    def load(filenames, *args, **kwargs):
+        try:
+            return load_ensemble(filenames, *args, **kwargs)
+        except UnknownNameError as error:
+            raise InputError(
+                f"{', '.join(filenames)}: the model has the {error.kind} '{error.name}', which is "
+                "not one of this package; name the folder that registers it with --user-dir"
+            ) from error
+
+    return load
+
+
 def place(task, number: int) -> str:
-    """Where the user finds a sentence: in the lines of new text, or in the data."""
+    """Return where the user finds a sentence: in the lines of new text, or in the data."""
     if hasattr(task, "lines_before"):
         return f"line {task.lines_before + number + 1} of the input"
     return f"sentence {number} of the data (counted from 0)"
 
 
 def pieces(size: str) -> str:
-    """Numbers as fairseq prints them: `7`, `(np.int64(7), 0)`; 0 says that there is no target."""
+    """Return sizes that fairseq prints, such as `7` or `(np.int64(7), 0)`, in words; 0 means that
+    there is no target."""
     source, *target = re.findall(r"\b\d+\b", size)
     return f"{source} pieces" if target in ([], ["0"]) else f"{source} and {target[0]} pieces"
 
 
 def lines_counted(get_tokens):
-    """FairseqTask.get_interactive_tokens_and_lengths: note how many lines came before these."""
+    """Wrap FairseqTask.get_interactive_tokens_and_lengths to count the lines that came before."""
 
     @functools.wraps(get_tokens)
     def counted(task, lines, encode_fn):

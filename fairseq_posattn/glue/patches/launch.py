@@ -1,7 +1,8 @@
-"""Several processes train as one, or not into one folder."""
+"""Let several processes train as one, or refuse to let them train separately in one folder."""
 
 from __future__ import annotations
 
+import atexit
 import functools
 import logging
 import os
@@ -21,28 +22,38 @@ logger = logging.getLogger(__name__)
 LOCK = ".training.lock"
 
 AS_ONE = (
-    "If they were meant to train as one, give each of them --distributed-world-size {n}, and on "
+    "If they are to train as one, give each of them --distributed-world-size {n}, and on "
     "the CPU also --distributed-backend gloo --ddp-backend legacy_ddp"
 )
 
 
 def started_once(load_checkpoint):
-    """Begin a training alone in its folder, with the traces of a kill removed."""
+    """Wrap checkpoint_utils.load_checkpoint so that a training starts alone in its folder, without
+    the traces of a kill."""
 
     @functools.wraps(load_checkpoint)
     def start(cfg, trainer, **kwargs):
+        if trainer.data_parallel_world_size > 1:
+            atexit.register(leave_the_others)
         together(trainer, lambda: prepare(cfg, trainer))
         if trainer.data_parallel_world_size > 1:
-            # each process reads the file: what fairseq would send around holds more classes than
-            # may be loaded
+            # Each process reads the file itself, because a checkpoint that fairseq sends to
+            # the others has classes that may not be loaded.
             cfg.load_checkpoint_on_all_dp_ranks = True
         return load_checkpoint(cfg, trainer, **kwargs)
 
     return start
 
 
+def leave_the_others() -> None:
+    """Leave a group of processes on the CPU in order; torch at times aborts one that does not."""
+    group = torch.distributed
+    if group.is_initialized() and group.get_backend() == "gloo":
+        group.destroy_process_group()
+
+
 def together(trainer, action) -> None:
-    """The first process acts, the others wait for it; if it fails, all of them end."""
+    """Let the first process act while the others wait; if it fails, all of them end."""
     error = None
     if trainer.is_data_parallel_master:
         try:
@@ -53,12 +64,13 @@ def together(trainer, action) -> None:
         failed = torch.tensor([float(error is not None)], device=trainer.device)
         distributed_utils.all_reduce(failed, group=trainer.data_parallel_process_group)
         if failed.item() and error is None:
-            raise CheckpointError("the first process cannot start: see its message")
+            raise CheckpointError("the first process cannot start; its own message says why")
     if error is not None:
         raise error
 
 
 def prepare(cfg, trainer) -> None:
+    """Take the lock of the training's folder and mend what a kill left there."""
     refuse_strangers(trainer.cfg.distributed_training.distributed_world_size)
     if not writes_here(cfg):
         return
@@ -71,7 +83,7 @@ def prepare(cfg, trainer) -> None:
 
 
 def refuse_strangers(world_size: int) -> None:
-    """torchrun started several processes, but fairseq takes each for the only one."""
+    """Refuse processes that torchrun started together, but that fairseq would train separately."""
     started = int(os.environ.get("WORLD_SIZE") or 1)
     if started > 1 and world_size == 1:
         raise CheckpointError(
@@ -86,17 +98,18 @@ def take_lock(save_dir: str) -> None:
     try:
         holder = hold_until_the_end(path, f"process {os.getpid()} on {socket.gethostname()}")
     except NoLocks as error:
-        logger.warning("no lock on %s (%s): let no other training write there", path, error)
+        logger.warning("%s cannot be locked (%s): let no other training write there", path, error)
         return
     if holder is not None:
         raise CheckpointError(
             f"another training ({holder}) is writing to {save_dir}, and two would overwrite each "
-            f"other's checkpoints: choose another --save-dir. {AS_ONE.format(n='N')}"
+            f"other's checkpoints; choose another --save-dir. {AS_ONE.format(n='N')}"
         )
 
 
 def without_gpus(infer):
-    """Take rank and size from torchrun on the CPU too, where fairseq divides by the GPUs."""
+    """Wrap fairseq's reading of torchrun's rank and size, which divides by the number of GPUs, to
+    work on the CPU."""
 
     @functools.wraps(infer)
     def infer_launch(cfg) -> None:

@@ -1,6 +1,7 @@
-"""numpy 2 has no `numpy.compat`, whose `long` two of fairseq's datasets still ask for.
+"""Give two of fairseq's datasets numpy.compat, which numpy 2 lacks but whose `long` they still use.
 
-`--sample-break-mode eos` fails without it. Only those two modules get it, not numpy itself.
+`--sample-break-mode eos` fails without it. Only those two modules get it; numpy itself does not
+change.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy
 
 
 class NumpyWithCompat(ModuleType):
-    """numpy, and what it lacks."""
+    """Behaves as numpy, with the part that numpy 2 lacks."""
 
     compat = SimpleNamespace(long=int)
 
@@ -20,5 +21,5 @@ class NumpyWithCompat(ModuleType):
 
 
 def with_compat(module: ModuleType) -> ModuleType:
-    """Return numpy itself where it has `compat`, else numpy and what it lacks."""
+    """Return numpy itself where it has `compat`, else a stand-in that has it."""
     return module if hasattr(module, "compat") else NumpyWithCompat("numpy")

@@ -1,4 +1,4 @@
-"""Checkpoints of version 0.1.0: options and parameters that have been renamed since.
+"""Rename options and parameters of checkpoints of version 0.1.0 that have other names now.
 
 | in 0.1.0                                    | now                              |
 |---------------------------------------------|----------------------------------|
@@ -25,14 +25,15 @@ PARAMETERS = {
 
 
 def renamed(load: Callable[..., dict]) -> Callable[..., dict]:
-    """checkpoint_utils.load_checkpoint_to_cpu: give what it loads the names of this version."""
+    """Wrap checkpoint_utils.load_checkpoint_to_cpu to give what it loads the names of this
+    version."""
 
     @functools.wraps(load)
     def load_renamed(*args, **kwargs) -> dict:
         state = load(*args, **kwargs)
         for options in options_of_model(state):
             rename_options(options)
-        averages = (state.get("extra_state") or {}).get("ema")  # of --store-ema
+        averages = (state.get("extra_state") or {}).get("ema")  # stored by --store-ema
         for parameters in (state.get("model"), averages):
             if isinstance(parameters, dict):
                 rename_parameters(parameters)
@@ -42,7 +43,8 @@ def renamed(load: Callable[..., dict]) -> Callable[..., dict]:
 
 
 def options_of_model(state: dict) -> Iterator[object]:
-    """The options of the model: under `cfg`, or in the namespace of a checkpoint of long ago."""
+    """Yield the options of the model, which stand under `cfg`, or under `args` in very old
+    checkpoints."""
     if state.get("cfg") is not None and state["cfg"].get("model") is not None:
         yield state["cfg"]["model"]
     if state.get("args") is not None:
@@ -50,7 +52,10 @@ def options_of_model(state: dict) -> Iterator[object]:
 
 
 def rename_options(options) -> None:
-    """Rename in each specification of attention, in place; options: a namespace or a DictConfig."""
+    """Rename options inside each specification of attention, in place.
+
+    `options` is a namespace or a DictConfig.
+    """
     for name in SPECIFICATIONS:
         value = getattr(options, name, None)
         if isinstance(value, str) and new_specification(value) != value:
@@ -65,7 +70,7 @@ def new_specification(text: str) -> str:
 
 
 def rename_parameters(model: dict) -> None:
-    """Rename parameters in place, and keep their order."""
+    """Rename parameters in place without changing their order."""
     for name in list(model):
         model[new_parameter(name)] = model.pop(name)
 

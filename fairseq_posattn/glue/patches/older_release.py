@@ -1,7 +1,7 @@
-"""What fairseq 0.12.2 does and its successor has given up.
+"""Undo three things that fairseq 0.12.2 does but its successor does not.
 
-Both are seen by what the objects have, not by the number of the release: fairseq's own main branch
-calls itself 0.12.2, too.
+The objects show whether a patch is needed. The number of the release does not, because fairseq's
+own main branch calls itself 0.12.2, too.
 """
 
 from __future__ import annotations
@@ -9,13 +9,18 @@ from __future__ import annotations
 import functools
 
 import torch
+from fairseq.modules import SinusoidalPositionalEmbedding
+from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 
-GIVEN_UP = ("_float_tensor", "weights")  # the successor drops these keys, too
+from fairseq_posattn.glue.patches.patch import Patch
+
+RELEASE = "0.12.2", "fairseq 0.12.2 is no longer used"  # which one, and until when
+GIVEN_UP = ("_float_tensor", "weights")  # fairseq-fixed ignores these keys, too
 
 
 def without_fast_path(init):
-    """TransformerEncoderLayerBase.__init__: let the layer compute as it
-    does in training."""
+    """Wrap TransformerEncoderLayerBase.__init__ so that the layer always computes as in
+    training."""
 
     @functools.wraps(init)
     def init_plain(layer, *args, **kwargs):
@@ -27,8 +32,8 @@ def without_fast_path(init):
 
 
 def nothing_to_store(init):
-    """SinusoidalPositionalEmbedding.__init__: a number that only tells device and type stays out
-    of checkpoints."""
+    """Wrap SinusoidalPositionalEmbedding.__init__ to keep a number out of checkpoints that only
+    tells device and type."""
 
     @functools.wraps(init)
     def init_unstored(embedding, *args, **kwargs):
@@ -40,7 +45,8 @@ def nothing_to_store(init):
 
 
 def nothing_to_load(load_from_state_dict):
-    """SinusoidalPositionalEmbedding._load_from_state_dict: whether or not the number is there."""
+    """Wrap SinusoidalPositionalEmbedding._load_from_state_dict to load checkpoints with or without
+    that number."""
 
     @functools.wraps(load_from_state_dict)
     def load_rest(embedding, state_dict, prefix, *args, **kwargs):
@@ -49,3 +55,29 @@ def nothing_to_load(load_from_state_dict):
         load_from_state_dict(embedding, state_dict, prefix, *args, **kwargs)
 
     return load_rest
+
+
+PATCHES = [
+    Patch(
+        TransformerEncoderLayerBase,
+        "__init__",
+        without_fast_path,
+        "Stock encoders end in 'Mask Type should be defined', as torch 2 calls its fast path "
+        "otherwise, and do not show their attention.",
+        *RELEASE,
+    ),
+    Patch(
+        SinusoidalPositionalEmbedding,
+        "__init__",
+        nothing_to_store,
+        "Checkpoints hold a number of uninitialised memory, so equal trainings differ.",
+        *RELEASE,
+    ),
+    Patch(
+        SinusoidalPositionalEmbedding,
+        "_load_from_state_dict",
+        nothing_to_load,
+        "A checkpoint of the successor, which lacks that number, cannot be loaded.",
+        *RELEASE,
+    ),
+]

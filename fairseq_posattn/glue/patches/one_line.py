@@ -1,6 +1,7 @@
-"""fairseq's own programs end with one line for an error that the user can mend.
+"""Let fairseq's own programs end with one line when the user can mend the error.
 
-The line is printed where Python would print the traceback, which fairseq's errors keep.
+The line is printed where Python would print the traceback. The errors that fairseq raises stay as
+they are.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def let_hydra_raise() -> None:
 
 
 def with_one_line(hook):
-    """sys.excepthook: a line in the place of the traceback, if that would be of no use."""
+    """Wrap sys.excepthook to print one line instead of a traceback that would not help the user."""
 
     @functools.wraps(hook)
     def show(kind, error, trace):
@@ -37,7 +38,8 @@ def with_one_line(hook):
 
 
 def of_fairseq(trace: TracebackType | None) -> bool:
-    """Whether a program of fairseq raised it, not one of the user's that imports this package."""
+    """Return whether one of fairseq's programs raised the error, and not a user's program that
+    imports this package."""
     while trace is not None:
         if "fairseq_cli" in trace.tb_frame.f_code.co_filename:
             return True
@@ -46,7 +48,10 @@ def of_fairseq(trace: TracebackType | None) -> bool:
 
 
 def is_of_input(error: BaseException) -> bool:
-    """Errors of files belong to the user; those of networks and processes keep their traceback."""
+    """Return whether the user can mend the error.
+
+    Errors of files belong to the user, but those of networks and processes keep their traceback.
+    """
     if not isinstance(error, OSError):
         return isinstance(error, Exception)
     return error.errno in OF_FILES or error.strerror is None

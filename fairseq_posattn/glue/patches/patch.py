@@ -1,4 +1,4 @@
-"""One patch: a function of fairseq, what stands in its place, and the reason."""
+"""Describe one patch: a function of fairseq, what takes its place, and the reason."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 
 class Patch(NamedTuple):
-    """Wraps the function (or class, or module) that a place of fairseq has under a name.
+    """Wraps the function, class or module that a place of fairseq has under a name.
 
-    why: what goes wrong without the patch. releases: those of fairseq that were seen to need it.
-    until: what would make it superfluous.
+    `why` says what goes wrong without the patch, `releases` which releases of fairseq were seen to
+    need it, and `until` what would make it superfluous.
     """
 
     place: object
@@ -23,7 +23,7 @@ class Patch(NamedTuple):
 
     @property
     def function(self) -> str:
-        """The full name of what is wrapped."""
+        """Return the full name of what is wrapped."""
         place = self.place
         where = getattr(place, "__qualname__", "")
         module = getattr(place, "__module__", None) or getattr(place, "__name__", "")

@@ -1,6 +1,8 @@
-"""What validations have shown outlives an interruption: fairseq forgets for how long nothing has
-improved, so that a resumed training would stop later than an unbroken one (--patience), and lower
-its learning rate later (reduce_lr_on_plateau)."""
+"""Let early stopping and reduce_lr_on_plateau count on after an interruption.
+
+fairseq forgets for how many validations nothing has improved. A resumed training would thus stop
+later than an unbroken one (--patience), and lower its learning rate later.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 KEY = "early_stopping"
 EXTRA = "extra_validation"
 BAD_EPOCHS = "num_bad_epochs"
-before: dict = {}  # what counted before the last validation
+before: dict = {}  # the counts before the last validation
 
 
 def noted(begin_valid_epoch):
-    """Trainer.begin_valid_epoch: keep what counted before this validation."""
+    """Wrap Trainer.begin_valid_epoch to keep the counts before this validation."""
 
     @functools.wraps(begin_valid_epoch)
     def begin(trainer, epoch):
@@ -29,10 +31,10 @@ def noted(begin_valid_epoch):
 
 
 def stored(save):
-    """Trainer.save_checkpoint: with what early stopping counts.
+    """Wrap Trainer.save_checkpoint to store the counts of early stopping, too.
 
-    A training that ends within an epoch by --max-update validates once more than one that goes on.
-    If it is to go on later, that validation must not count.
+    A training that --max-update ends within an epoch validates once more than a longer training. If
+    it goes on later, that validation must not count.
     """
 
     @functools.wraps(save)
@@ -51,25 +53,26 @@ def stored(save):
 
 
 def is_due(cfg, updates: int, progress: dict) -> bool:
-    """Whether fairseq validates here in a training that does not end here."""
+    """Return whether fairseq would validate here in a longer training."""
     if is_multiple(updates, cfg.dataset.validate_interval_updates):
         return True
-    if progress["iterations_in_epoch"] == 0:  # the epoch that begins
+    if progress["iterations_in_epoch"] == 0:  # then `epoch` is the next one
         return is_multiple(progress["epoch"] - 1, cfg.dataset.validate_interval)
     return is_multiple(updates, cfg.checkpoint.save_interval_updates)
 
 
 def is_multiple(number: int, interval: int) -> bool:
+    """Return whether the number is a multiple of an interval above 0."""
     return interval > 0 and number % interval == 0
 
 
 def remembered(load):
-    """checkpoint_utils.load_checkpoint: the count goes on, unless the meters start anew."""
+    """Wrap checkpoint_utils.load_checkpoint to restore the counts, unless the meters are reset."""
 
     @functools.wraps(load)
     def load_checkpoint(cfg, trainer, *args, **kwargs):
         extra_state, *rest = load(cfg, trainer, *args, **kwargs)
-        goes_on = trainer.get_num_updates() > 0  # not fine-tuning
+        goes_on = trainer.get_num_updates() > 0  # it is 0 in fine-tuning
         if extra_state and goes_on and not cfg.reset_meters:
             counters().update(extra_state.get(KEY, {}))
             heed_last_validation(cfg, trainer, extra_state)
@@ -79,7 +82,8 @@ def remembered(load):
 
 
 def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
-    """A checkpoint is written before its epoch's result has reached the scheduler."""
+    """Tell the scheduler the result of the last epoch, which the checkpoint was written too early
+    to contain."""
     ended = extra_state["train_iterator"].get("iterations_in_epoch") == 0
     on_plateau = isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule)
     if ended and on_plateau and not cfg.reset_lr_scheduler:
@@ -88,13 +92,13 @@ def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
 
 
 def is_lost(cfg) -> bool:
-    """Whether early stopping has ended the training."""
+    """Return whether early stopping has ended the training."""
     allowed = cfg.checkpoint.patience
     return 0 < allowed <= counters().get("num_runs", 0) and not cfg.dataset.disable_validation
 
 
 def with_bad_epochs(state_dict):
-    """ReduceLROnPlateauLRSchedule.state_dict, with the count that it leaves out."""
+    """Wrap ReduceLROnPlateauLRSchedule.state_dict to add the count that it leaves out."""
 
     @functools.wraps(state_dict)
     def whole_state(scheduler):
@@ -104,7 +108,7 @@ def with_bad_epochs(state_dict):
 
 
 def and_bad_epochs(load_state_dict):
-    """ReduceLROnPlateauLRSchedule.load_state_dict, of other checkpoints, too."""
+    """Wrap ReduceLROnPlateauLRSchedule.load_state_dict to restore that count where there is one."""
 
     @functools.wraps(load_state_dict)
     def load_whole(scheduler, state):
@@ -115,7 +119,8 @@ def and_bad_epochs(load_state_dict):
 
 
 def counters() -> dict:
-    """Attributes of fairseq's function, in the program that runs: best, num_runs."""
+    """Return the attributes of fairseq's function `should_stop_early`, in which the running program
+    counts."""
     for module in ("__main__", "fairseq_cli.train"):
         function = getattr(sys.modules.get(module), "should_stop_early", None)
         if function is not None:

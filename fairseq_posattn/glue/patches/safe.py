@@ -1,9 +1,10 @@
-"""Loading plain data and a few harmless classes only; all else is refused, with the reason.
+"""Load only plain data and a few harmless classes from checkpoints.
 
-fairseq's checkpoints hold, beside tensors and plain data, the namespace of a model without options
-class (the stock `transformer`), and after `--eval-bleu` numpy arrays of counts. numpy's own
-classes are not harmless: the state of a dtype can make raw bytes pass for pointers to objects. So
-their names stand for the classes of numbers below.
+Beside tensors and plain data, fairseq's checkpoints hold the namespace of a model without a class
+of options (the stock `transformer`), and after `--eval-bleu` numpy arrays of counts. numpy's own
+classes are not harmless, because the state of a dtype can make raw bytes pass for pointers to
+objects. So the classes of numbers below are loaded in their place. All else is refused with the
+reason.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fairseq_posattn.glue.patches.errors import CheckpointError
 
 
 class NumberType:
-    """Read where a numpy dtype was stored: a number type and its byte order, nothing else."""
+    """Takes the place of a numpy dtype; it can only be a number type and its byte order."""
 
     def __init__(self, name: str, *_):
         if not re.fullmatch(r"[iufc]\d+|b1", str(name)):
@@ -36,7 +37,7 @@ class NumberType:
 
 
 class Numbers(np.ndarray):
-    """Read where a numpy array was stored; an array of numbers in all else."""
+    """Takes the place of a numpy array in the file; in all else it is an array of numbers."""
 
     def __new__(cls, *_):
         return super().__new__(cls, (0,))
@@ -46,21 +47,23 @@ class Numbers(np.ndarray):
         super().__setstate__((1, shape, checked(number_type).dtype, fortran, data))
 
     def __reduce__(self):
-        return np.asarray(self).__reduce__()  # stored as numpy's own again
+        return np.asarray(self).__reduce__()  # a new checkpoint stores numpy's own class
 
 
 def number(number_type: NumberType, data: bytes) -> np.generic:
-    """Read where a numpy scalar was stored."""
+    """Take the place of a numpy scalar in the file."""
     return np.frombuffer(data, checked(number_type).dtype)[0]
 
 
 def checked(number_type) -> NumberType:
+    """Return the type of an array's numbers, or refuse a type of anything else."""
     if not isinstance(number_type, NumberType):
         raise pickle.UnpicklingError("an array whose type is not one of numbers")
     return number_type
 
 
 def new_numbers(*_) -> Numbers:
+    """Return an empty array of numbers, which its state then fills."""
     return Numbers()
 
 
@@ -74,7 +77,8 @@ SAFE_CLASSES: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
 
 
 def register_classes() -> None:
-    """torch.load from 2.6 on refuses all classes but these; older torch runs any code."""
+    """Allow the classes above in torch.load, which refuses all others from 2.6 on; older torch runs
+    any code."""
     if loads_weights_only():
         torch.serialization.add_safe_globals(SAFE_CLASSES)
         return
@@ -86,19 +90,20 @@ def register_classes() -> None:
 
 
 def loads_weights_only() -> bool:
-    """Whether torch.load checks classes unless told otherwise: from 2.6 on."""
+    """Return whether torch.load checks classes by default, as it does from 2.6 on."""
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 6)
 
 
 def explained(load):
-    """Load; say in one line what is wrong with a torn, a damaged or an unsafe file."""
+    """Wrap a function that loads a file to say in one line that the file is incomplete, damaged or
+    unsafe."""
 
     @functools.wraps(load)
     def load_explained(path, *args, **kwargs):
         if is_torn(path):
             raise CheckpointError(
-                f"{path} is torn: the end is missing, its writing was broken off. Take another "
-                "checkpoint, or copy the file again"
+                f"{path} is incomplete: its end is missing, because its writing was interrupted. "
+                "Take another checkpoint, or copy the file again"
             )
         try:
             return load(path, *args, **kwargs)
@@ -109,7 +114,7 @@ def explained(load):
         except Exception as error:
             raise CheckpointError(
                 f"{path} cannot be read as a checkpoint of fairseq ({reason(error)}): it is "
-                "damaged, or something else; take another one"
+                "damaged, or not a checkpoint; take another one"
             ) from error
 
     return load_explained
@@ -117,8 +122,10 @@ def explained(load):
 
 @explained
 def load_plain(path) -> dict:
-    """The content of a checkpoint's file as it is: its configuration is plain text and numbers, in
-    which nothing has been looked up."""
+    """Return the content of a checkpoint's file as it is stored.
+
+    Its configuration stays plain text and numbers, because no class is looked up for it.
+    """
     state = torch.load(path, map_location="cpu")
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not all(map(torch.is_tensor, model.values())):
@@ -127,23 +134,25 @@ def load_plain(path) -> dict:
 
 
 def reason(error: Exception) -> str:
-    """The first line of an error, of some words."""
+    """Return the beginning of the first line of an error."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:80]
 
 
 def is_torn(path) -> bool:
-    """A checkpoint is a zip file, whose directory stands at its end."""
+    """Return whether a file ends too early to be a checkpoint, which is a zip file with its
+    directory at the end."""
     try:
         with open(path, "rb") as file:
             start = file.read(4)
         return len(start) < 4 or (start == b"PK\x03\x04" and not zipfile.is_zipfile(path))
-    except OSError:  # not there, or not on this machine: fairseq's business
+    except OSError:  # fairseq deals with files that are missing or on other machines
         return False
     except zipfile.BadZipFile:
         return True
 
 
 def refusal(path, error: Exception) -> str:
+    """Return the message that refuses a file, with what it holds and what the user can do."""
     found = re.search(r"GLOBAL (\S+)|(an array [^\n]*)", str(error))
     what = (found[1] or found[2]) if found else "an object that is not plain data"
     return (

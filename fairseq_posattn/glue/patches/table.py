@@ -1,4 +1,4 @@
-"""All patches of fairseq in one table: which function, why, for which releases, until when.
+"""List all patches of fairseq in one table: which function, why, for which releases, until when.
 
 The order counts where one function is wrapped several times: the last wrapper runs first.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 import sys
 
 from fairseq import checkpoint_utils, utils
-from fairseq.data import data_utils, language_pair_dataset, token_block_dataset
+from fairseq.data import data_utils, iterators, language_pair_dataset, token_block_dataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
-from fairseq.modules import SinusoidalPositionalEmbedding
-from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
@@ -23,6 +21,7 @@ from fairseq_posattn.glue.patches import (
     finished,
     input_errors,
     launch,
+    loading,
     numpy_compat,
     old_names,
     older_release,
@@ -50,7 +49,7 @@ CHECKPOINTS = [
         checkpoint_utils,
         "load_checkpoint_to_cpu",
         safe.explained,
-        "A torn, damaged or unsafe checkpoint ends in a traceback that does not name it.",
+        "An incomplete, damaged or unsafe checkpoint ends in a traceback that does not name it.",
         ALL,
         NEVER,
     ),
@@ -82,7 +81,7 @@ CHECKPOINTS = [
         checkpoint_utils,
         "save_checkpoint",
         atomic.marked,
-        "A save that is broken off leaves checkpoint_last.pt behind the others, and nobody knows.",
+        "After an interrupted save checkpoint_last.pt is older than the others, and nobody knows.",
         ALL,
         NEVER,
     ),
@@ -90,7 +89,7 @@ CHECKPOINTS = [
         checkpoint_utils,
         "torch_persistent_save",
         writing.whole_save,
-        "A kill leaves a torn checkpoint under its final name; a full disk is retried in vain.",
+        "A kill leaves an incomplete checkpoint under its name; a full disk is retried in vain.",
         ALL,
         "fairseq writes beside the target and renames",
     ),
@@ -98,7 +97,7 @@ CHECKPOINTS = [
         PathManager,
         "copy",
         writing.whole_copy,
-        "A kill while a checkpoint is copied leaves a torn file under its final name.",
+        "A kill while a checkpoint is copied leaves an incomplete file under its final name.",
         ALL,
         "fairseq writes beside the target and renames",
     ),
@@ -161,6 +160,22 @@ CHECKPOINTS = [
 ]
 INPUT = [
     Patch(
+        iterators.BackgroundConsumer,
+        "run",
+        loading.ending_workers,
+        "The processes that loaded an epoch stay, and their end stops a tagger for five seconds.",
+        ALL,
+        "fairseq keeps no workers beyond an epoch",
+    ),
+    Patch(
+        checkpoint_utils,
+        "load_model_ensemble_and_task",
+        input_errors.user_dir_named,
+        "A checkpoint with a class of one's own does not say that it needs --user-dir.",
+        ALL,
+        "nobody has classes of their own",
+    ),
+    Patch(
         utils,
         "split_paths",
         input_errors.whole_paths,
@@ -208,42 +223,15 @@ NUMPY = [
         numpy_compat.with_compat,
         "--sample-break-mode eos asks for numpy.compat, which numpy 2 does not have.",
         ALL,
-        "fairseq stops to use numpy.compat",
+        "fairseq no longer uses numpy.compat",
     )
     for module in (language_pair_dataset, token_block_dataset)
 ]
-OLDER_RELEASE = [
-    Patch(
-        TransformerEncoderLayerBase,
-        "__init__",
-        older_release.without_fast_path,
-        "Stock encoders end in 'Mask Type should be defined', as torch 2 calls its fast path "
-        "otherwise, and do not show their attention.",
-        "0.12.2",
-        "fairseq 0.12.2 is no longer used",
-    ),
-    Patch(
-        SinusoidalPositionalEmbedding,
-        "__init__",
-        older_release.nothing_to_store,
-        "Checkpoints hold a number of uninitialised memory, so equal trainings differ.",
-        "0.12.2",
-        "fairseq 0.12.2 is no longer used",
-    ),
-    Patch(
-        SinusoidalPositionalEmbedding,
-        "_load_from_state_dict",
-        older_release.nothing_to_load,
-        "A checkpoint of the successor, which lacks that number, cannot be loaded.",
-        "0.12.2",
-        "fairseq 0.12.2 is no longer used",
-    ),
-]
-PATCHES = [*CHECKPOINTS, *checked_data.PATCHES, *INPUT, *NUMPY, *OLDER_RELEASE]
+PATCHES = [*CHECKPOINTS, *checked_data.PATCHES, *INPUT, *NUMPY, *older_release.PATCHES]
 
 
 def install() -> None:
-    """Install all patches, once."""
+    """Install all patches, unless they are installed already."""
     if PATCHES[0] not in patching.installed:
         safe.register_classes()
         one_line.let_hydra_raise()

@@ -1,4 +1,4 @@
-"""Checkpoints appear under their names only when they are complete."""
+"""Write checkpoints so that they appear under their names only when they are complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_posattn.io.atomic import replaced_whole
 
 
 def whole_save(save):
-    """checkpoint_utils.torch_persistent_save: the file takes its name when it is complete."""
+    """Wrap checkpoint_utils.torch_persistent_save: the file gets its name when it is complete."""
 
     @functools.wraps(save)
     def save_whole(obj, filename, async_write=False):
@@ -26,8 +26,10 @@ def whole_save(save):
 
 
 def write(obj, path: str | Path) -> None:
-    """torch.save to a file that appears when it is complete; an error of the disk is raised as
-    such, where torch hides it behind one of its own."""
+    """Save an object with torch to a file that appears when it is complete.
+
+    torch hides an error of the disk behind one of its own; here the error of the disk is raised.
+    """
     with replaced_whole(os.fspath(path)) as partial:
         try:
             with open(partial, "wb") as file:
@@ -40,14 +42,14 @@ def write(obj, path: str | Path) -> None:
 
 
 def error_of_disk(error: BaseException | None) -> OSError | None:
-    """The error of the disk that was raised before this one, if there was one."""
+    """Return the error of the disk that was raised before this one, or None."""
     while error is not None and not (isinstance(error, OSError) and error.errno):
         error = error.__context__
     return error
 
 
 def whole_copy(copy):
-    """PathManager.copy: a kill in between leaves the old file as it was."""
+    """Wrap PathManager.copy: if it is killed, the old file stays as it was."""
 
     @functools.wraps(copy)
     def copy_whole(src_path: str, dst_path: str, overwrite: bool = False):

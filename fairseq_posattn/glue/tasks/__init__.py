@@ -1,1 +1,1 @@
-"""fairseq tasks."""
+"""This package holds the tasks that the plug-in registers with fairseq."""

@@ -1,8 +1,8 @@
-"""language_modeling_in_order: fairseq's language modeling, its batches in the order of the corpus.
+"""Register language_modeling_in_order, whose batches come in the order of the corpus.
 
 fairseq's own task sorts the sentences by length before it makes batches; the program that trained
-the published models does not. Then fairseq shuffles the batches of an epoch, as they are; in the
-first N epochs of `--curriculum N` it does not.
+the published models does not. fairseq then shuffles the batches of an epoch as wholes, except in
+the first N epochs of `--curriculum N`.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -17,12 +17,16 @@ from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageMode
 
 @dataclass
 class LanguageModelingInOrderConfig(LanguageModelingConfig):
-    """The options are those of language_modeling."""
+    """These are the options of the task, which are those of language_modeling."""
 
 
 @register_task("language_modeling_in_order", dataclass=LanguageModelingInOrderConfig)
 class LanguageModelingInOrderTask(LanguageModelingTask):
+    """Models language as fairseq does, but puts neighbouring sentences of the corpus into one
+    batch."""
+
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs):
+        """Load a split, and keep its sentences in the order of the corpus."""
         super().load_dataset(split, epoch=epoch, combine=combine, **kwargs)
         dataset = self.datasets[split]
         self.datasets[split] = SortDataset(dataset, sort_order=[np.arange(len(dataset))])

@@ -1,6 +1,6 @@
-"""structured_translation: fairseq's translation task with a dependency tree for each source.
+"""Register structured_translation, fairseq's translation task with a tree for each source sentence.
 
-Binarised data have their trees beside them; new text gets them from a tree provider.
+Binarised data have their trees beside them; new text gets its trees from a tree provider.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -25,7 +25,7 @@ from fairseq_posattn.glue.models.stock_models import ignore_trees
 from fairseq_posattn.live.codec import PipelineCodec
 from fairseq_posattn.live.new_text import NewText, flat
 from fairseq_posattn.live.pending import NewTrees, PendingTrees
-from fairseq_posattn.live.providers import PROVIDERS, provider_name
+from fairseq_posattn.live.providers import provider_class
 from fairseq_posattn.live.spelled_source import SpelledSource
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
@@ -40,62 +40,74 @@ BATCHES_AHEAD = 4
 
 @dataclass
 class StructuredTranslationConfig(TranslationConfig):
-    tree_provider: Optional[ChoiceEnum(list(PROVIDERS))] = field(  # type: ignore[valid-type]  # fairseq calls it
+    """These are the options of the task structured_translation."""
+
+    tree_provider: Optional[str] = field(
         default=None,
         metadata={
-            "help": "where the trees of new text come from (interactive, hub); "
-            "default: conllu with --tree-file, else none"
+            "help": "choose where the trees of new text come from: conllu, stanza, none, or a "
+            "provider of your own; the default is conllu with --tree-file, else stanza if "
+            "posattn-prepare parsed the data with it, else none"
         },
     )
     tree_file: Optional[str] = field(
         default=None,
-        metadata={"help": "CoNLL-U file: the k-th line of new text takes its k-th tree"},
+        metadata={
+            "help": "read trees from this CoNLL-U file: the k-th line of new text gets tree k"
+        },
     )
     missing_tree: ChoiceEnum(["error", "flat"]) = field(  # type: ignore[valid-type]  # fairseq calls it
         default="error",
         metadata={
-            "help": "what to do with a sentence that has no tree: stop, or translate it with a "
-            "flat one (each word a child of the first)"
+            "help": "stop at a sentence without a tree (error), or translate it with a tree in "
+            "which each word is a child of the first one (flat)"
         },
     )
     several_roots: ChoiceEnum(list(SEVERAL_ROOTS)) = field(  # type: ignore[valid-type]  # fairseq calls it
         default="error",
         metadata={
-            "help": "what to do with a tree of several roots in new text: stop, or keep the first, "
-            "with the others as its children"
+            "help": "stop at a tree of new text with several roots (error), or make the other "
+            "roots children of the first (first)"
         },
     )
     piece_separator: str = field(
         default=SEPARATOR,
         metadata={
-            "help": "ends a piece that its word goes on after; \u2581: pieces of sentencepiece"
+            "help": "name the mark at the end of each piece that is not the last of its word; "
+            "\u2581 means that the pieces are those of sentencepiece"
         },
     )
     parser_lang: Optional[str] = field(
         default=None,
         metadata={
-            "help": "with --tree-provider stanza: language (default: as the data, or source)"
+            "help": "parse new text as this language with stanza; the default is the language that "
+            "the data were parsed as, or the source language"
         },
     )
     parser_dir: Optional[str] = field(
         default=None,
         metadata={
-            "help": "with --tree-provider stanza: folder of its models (default: as the data)"
+            "help": "read stanza's models from this folder; the default is the one of the data"
         },
     )
     parser_tokenized: bool = field(
         default=False,
-        metadata={"help": "with --tree-provider stanza: words of new text are separated by spaces"},
+        metadata={
+            "help": "take the words of new text between spaces; do not let stanza tokenise it"
+        },
     )
     print_tree: bool = field(
         default=False,
-        metadata={"help": "print the tree of each translated sentence: T-number, depth, word"},
+        metadata={
+            "help": "print the tree of each translated sentence, a line for each word: "
+            "TREE-NUMBER, depth, word"
+        },
     )
 
 
 @register_task("structured_translation", dataclass=StructuredTranslationConfig)
 class StructuredTranslationTask(TranslationTask):
-    """Trees are loaded only where a model reads them, so that others pay nothing."""
+    """Translates sentences that have trees; the trees are loaded only if a model reads them."""
 
     provides_trees = True
 
@@ -103,25 +115,21 @@ class StructuredTranslationTask(TranslationTask):
         if cfg.upsample_primary < 1:  # fairseq's default of -1 breaks its own concatenation
             cfg.upsample_primary = 1
         super().__init__(cfg, src_dict, tgt_dict)
-        self.needs_trees: Optional[bool] = None  # not known before a model is built
+        provider_class(cfg, None)  # this refuses an unknown name
+        self.needs_trees: Optional[bool] = None  # a model must be built before this is known
         self.own_bpe = False
         self.pending = PendingTrees()
 
-    # models
-
     def build_model(self, cfg, from_checkpoint=False):
-        """fairseq's model; from now on the task knows whether any model reads trees."""
+        """Build fairseq's model, and note whether any model reads trees."""
         store_canonical(cfg)
         model = super().build_model(cfg, from_checkpoint)
         encoder = getattr(model, "encoder", None)
         self.needs_trees = bool(self.needs_trees) or getattr(encoder, "needs_tree", False)
         return model
 
-    # binarised data
-
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
-        """fairseq's dataset, with trees if a model reads them; before a model is built, with trees
-        if they are there."""
+        """Load a set with trees if a model reads them or, without a model yet, if there are any."""
         super().load_dataset(split, epoch, combine, **kwargs)
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
         if self.needs_trees is None and not all(map(exists, prefixes)):
@@ -132,21 +140,21 @@ class StructuredTranslationTask(TranslationTask):
             self.datasets[split] = TreeDataset(dataset, trees)
 
     def get_batch_iterator(self, dataset, *args, **options):
-        """Outside of training every sentence counts: fairseq after 0.12.2 drops the last ones, and
-        those are the longest, if they do not fill --required-batch-size-multiple."""
+        """Return batches of all sentences outside of training: fairseq after 0.12.2 drops the last
+        and longest ones if they do not fill --required-batch-size-multiple."""
         if dataset is not self.datasets.get(self.cfg.train_subset):
             options["required_batch_size_multiple"] = 1
         if isinstance(getattr(dataset, "trees", None), NewTrees):
-            options["data_buffer_size"] = BATCHES_AHEAD  # parsed while others are translated
+            options["data_buffer_size"] = BATCHES_AHEAD  # they are parsed during translation
         return super().get_batch_iterator(dataset, *args, **options)
 
     def load_trees(self, prefixes: list[str], source) -> Trees:
-        """The trees beside the data, or those that a parser or --missing-tree gives instead."""
+        """Return the trees beside the data, or those of a parser or of --missing-tree."""
         if not any(map(exists, prefixes)) and self.parses_data():
-            logger.info("%s has no trees: it is parsed as it is read", prefixes[0])
+            logger.info("%s has no trees, so its sentences are parsed now", prefixes[0])
             return self.spelled_source(source, self.new_text.parse)
         if self.cfg.missing_tree == "flat" and not any(map(exists, prefixes)):
-            logger.warning("%s has no trees: all its sentences get flat ones", prefixes[0])
+            logger.warning("%s has no trees, so all its sentences get flat ones", prefixes[0])
             return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
         parts = [load_tree_file(prefix) for prefix in prefixes]
         for prefix, part in zip(prefixes, parts, strict=True):
@@ -154,21 +162,19 @@ class StructuredTranslationTask(TranslationTask):
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
 
     def parses_data(self) -> bool:
-        """Whether sentences of binarised data that have no trees are parsed."""
-        return provider_name(self.cfg, self.pipeline()) == "stanza"
+        """Return whether sentences of binarised data without trees are parsed."""
+        return provider_class(self.cfg, self.pipeline()).lazy
 
     def spelled_source(self, source, find) -> SpelledSource:
-        """Trees that `find` makes from what the pieces of the data spell."""
+        """Return the trees that `find` makes from the words that the pieces of the data spell."""
         return SpelledSource(source, self.src_dict, self.separator(), find)
-
-    # new text
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
         segmented = self.new_sentences(self.new_text.without_mark(lines), encode_fn)
         return super().get_interactive_tokens_and_lengths(segmented, lambda line: line)
 
     def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
-        """The pieces of new lines; their trees are given, or come from the provider later."""
+        """Return the pieces of new lines; their trees are given, or are found later."""
         wanted = bool(self.needs_trees) and given is None
         segmented = self.new_text.lines(lines, encode_fn, wanted)
         if self.needs_trees:
@@ -177,21 +183,21 @@ class StructuredTranslationTask(TranslationTask):
 
     @cached_property
     def new_text(self) -> NewText:
-        """What finds the pieces and trees of new lines; made when the first ones come in."""
+        """Return what finds the pieces and trees of new lines, made when the first ones come in."""
         return NewText(self.cfg, self.pipeline())
 
     def pipeline(self) -> TextPipeline | None:
-        """How the data were prepared; not if --bpe says how new text is to be segmented."""
+        """Return how the data were prepared, unless --bpe says how to segment new text."""
         folder = utils.split_paths(self.cfg.data)[0] if self.cfg.data else ""
         if self.own_bpe or not folder or not text_pipeline.exists(folder):
             return None
         return TextPipeline.load(folder)
 
     def build_bpe(self, args):
-        """Without --bpe, new text is segmented, and its translation joined, as the data were."""
+        """Return --bpe or, without it, what segmented the data; it also joins the translation."""
         bpe = super().build_bpe(args)
         self.own_bpe = bpe is not None
-        if bpe is not None or self.datasets:  # fairseq-generate scores the pieces as they are
+        if bpe is not None or self.datasets:  # fairseq-generate scores pieces, not words
             return bpe
         pipeline = self.pipeline()
         return pipeline and PipelineCodec(pipeline)
@@ -218,7 +224,7 @@ class StructuredTranslationTask(TranslationTask):
         return super().inference_step(generator, models, sample, prefix_tokens, constraints)
 
     def add_pending_trees(self, sample) -> None:
-        """fairseq-interactive makes a new sample of each batch's pieces; its trees are put back."""
+        """Add the trees to a sample that fairseq-interactive made from pieces alone."""
         tokens = sample["net_input"]["src_tokens"]
         batch = self.pending.for_batch(tokens)
         if self.cfg.print_tree:
@@ -226,17 +232,18 @@ class StructuredTranslationTask(TranslationTask):
         sample["net_input"]["source_tree"] = batch.source_tree.to(tokens.device)
 
     def separator(self) -> str:
-        """What tells the pieces of a word together: see --piece-separator."""
+        """Return the mark that --piece-separator names, or the one of the prepared data."""
         pipeline = self.pipeline()
         return self.cfg.piece_separator if pipeline is None else pipeline.separator
 
 
 def store_canonical(cfg) -> None:
-    """The checkpoint's configuration describes the model in full, whatever the defaults become."""
+    """Write out all specifications in full, as their defaults may change one day."""
     for option, specification in (
         ("encoder_attention", AttentionSpecification),
         ("decoder_attention", AttentionSpecification),
         ("encoder_positions", PositionSpecification),
+        ("decoder_positions", PositionSpecification),
     ):
         text = getattr(cfg, option, None)
         if text is not None:

@@ -1,4 +1,4 @@
-"""tagging: one tag for each word, for san_tagger."""
+"""Register tagging, the task of san_tagger, which gives each word one tag."""
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
@@ -26,34 +26,42 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TaggingConfig(FairseqDataclass):
-    data: str = field(default=MISSING, metadata={"help": "folder made by posattn-binarize-tagging"})
+    """These are the options of the task tagging."""
+
+    data: str = field(
+        default=MISSING, metadata={"help": "read the folder that posattn-binarize-tagging made"}
+    )
     word_vectors: Optional[str] = field(
         default=None,
         metadata={
-            "help": "text file of pretrained vectors (fastText, word2vec), which words start from"
+            "help": "start the words from the pretrained vectors in this text file (fastText, "
+            "word2vec)"
         },
     )
     fixed_word_vectors: bool = field(
-        default=False, metadata={"help": "do not train the embedding of the words"}
+        default=False, metadata={"help": "keep the word embeddings as they are in training"}
     )
     batches: ChoiceEnum(["by_length", "shuffled"]) = field(  # type: ignore[valid-type]  # fairseq calls it
         default="by_length",
         metadata={
-            "help": "sentences that meet in a batch: those of about the same length, which is "
-            "faster, or any, as in the authors' program"
+            "help": "batch sentences of about the same length, which is faster (by_length), or any "
+            "sentences, as the authors' program does (shuffled)"
         },
     )
     curve: Optional[str] = field(
         default=None,
-        metadata={"help": "file for points of the learning curve, measured on the set `valid`"},
+        metadata={"help": "write the learning curve on the set `valid` to this file"},
     )
     curve_interval: int = field(
-        default=100, metadata={"help": "batches between points of the learning curve"}
+        default=100,
+        metadata={"help": "set the number of batches between two points of the learning curve"},
     )
 
 
 @register_task("tagging", dataclass=TaggingConfig)
 class TaggingTask(FairseqTask):
+    """Trains and evaluates a tagger on data of posattn-binarize-tagging."""
+
     def __init__(self, cfg: TaggingConfig, vocabulary: Vocabulary):
         super().__init__(cfg)
         self.vocabulary = vocabulary
@@ -62,6 +70,7 @@ class TaggingTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: TaggingConfig, **kwargs):
+        """Return the task with the vocabulary of the data."""
         vocabulary = Vocabulary.load(cfg.data)
         logger.info(
             "words: %d, characters: %d, labels: %d (padding and unknown counted)",
@@ -70,6 +79,7 @@ class TaggingTask(FairseqTask):
         return cls(cfg, vocabulary)
 
     def load_dataset(self, split: str, **kwargs):
+        """Load and check one set of the data."""
         prefix = Path(self.cfg.data, split)
         vocabulary = (self.vocabulary.words, self.vocabulary.chars, self.vocabulary.tags)
         words, chars, tags = parts = [
@@ -86,41 +96,47 @@ class TaggingTask(FairseqTask):
         self.datasets[split] = TaggingDataset(words, chars, tags, by_length=by_length)
 
     def get_batch_iterator(self, dataset, *args, **options):
-        """All sentences: fairseq leaves some out where they do not fill a multiple of 8."""
+        """Return batches of all sentences, where fairseq would drop those that do not fill a
+        multiple of 8."""
         options["required_batch_size_multiple"] = 1
-        if fairseq.__version__ == "0.12.2":  # which forgets the epoch, its successor does not
+        if fairseq.__version__ == "0.12.2":  # it ignores the epoch; its successor does not
             options["seed"] = options.get("seed", 1) + options.get("epoch", 1)
         return super().get_batch_iterator(dataset, *args, **options)
 
     def build_model(self, cfg, from_checkpoint=False):
+        """Return the model with its word vectors, if they are named."""
         cfg.encoder_attention = str(AttentionSpecification(cfg.encoder_attention))
         self.check_length(cfg)
         model = super().build_model(cfg, from_checkpoint)
         words = model.tagger.words.weight
         if self.cfg.fixed_word_vectors and not (self.cfg.word_vectors or from_checkpoint):
-            raise InputError("--fixed-word-vectors takes --word-vectors FILE")
+            raise InputError("--fixed-word-vectors needs the vectors; add --word-vectors FILE")
         if self.cfg.word_vectors and not from_checkpoint:
             load_vectors(self.cfg.word_vectors, self.vocabulary.words, words)
         words.requires_grad = not self.cfg.fixed_word_vectors
         return model
 
     def check_length(self, cfg) -> None:
+        """Refuse a model that is too short for the longest sentence of the data."""
         longest = self.vocabulary.settings.max_words
         if longest > cfg.max_source_positions:
             raise InputError(
-                f"{self.cfg.data}: sentences have up to {longest} words, the model takes "
-                f"{cfg.max_source_positions}: give --max-source-positions {longest}"
+                f"{self.cfg.data}: sentences have up to {longest} words, but the model takes only "
+                f"{cfg.max_source_positions}; give --max-source-positions {longest}"
             )
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
+        """Add a point to the learning curve where it is due, then train on a batch."""
         if self.curve is not None and self.curve.is_due(update_num):
             self.curve.add_point(self, model, criterion, update_num)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     @property
     def source_dictionary(self):
+        """Return the dictionary of the words."""
         return self.vocabulary.words
 
     @property
     def target_dictionary(self):
+        """Return the dictionary of the tags."""
         return self.vocabulary.tags

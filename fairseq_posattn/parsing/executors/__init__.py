@@ -1,4 +1,4 @@
-"""datatrove's executors: shards on this machine, in a Slurm array, or on a Ray cluster."""
+"""Run the shards with datatrove: on this machine, in a Slurm array, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ except ImportError as error:
         f"datatrove is missing ({error}): pip install 'fairseq_posattn[parse]'"
     ) from None
 
-for name in ("asyncio", "fsspec"):  # an import of fairseq turns on all that any library may tell
+for name in ("asyncio", "fsspec"):  # fairseq's import turns on the debug messages of all libraries
     logging.getLogger(name).setLevel(logging.INFO)
 
 
 def run(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
-    """Work on all shards that are not done; False: it goes on elsewhere, after this program."""
+    """Parse all shards that are not done, and return True, or False if Slurm does it later."""
     sync_completions(work, work.logs)
     if cluster.executor == "slurm":
         from fairseq_posattn.parsing.executors.slurm import submit
@@ -38,7 +38,7 @@ def run(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) ->
 
 
 def sync_completions(work: ShardedParse, logs: Path) -> None:
-    """datatrove's list of finished tasks follows the files that are there."""
+    """Make datatrove's list of finished tasks agree with the shards that are done."""
     completions = logs / "completions"
     completions.mkdir(parents=True, exist_ok=True)
     for k in range(len(work.shards)):

@@ -1,4 +1,4 @@
-"""Shards on this machine, each in a process of a pool."""
+"""Parse the shards on this machine, by a pool of processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
 from datatrove.executor import LocalPipelineExecutor
@@ -21,11 +21,12 @@ from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.parsing.executors.steps import ParseShard
 from fairseq_posattn.parsing.sharded_parse import ShardedParse
 
-DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+DEATH_SIGNAL = 1  # Linux calls this PR_SET_PDEATHSIG
 QUIET = 1  # datatrove prints what the process with the local rank 0 does
 
 
 def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+    """Parse all shards that are not done, and call `on_done` after each."""
     LocalExecutor(
         [ParseShard(work)],
         tasks=len(work.shards),
@@ -36,14 +37,17 @@ def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None
 
 
 class LocalExecutor(LocalPipelineExecutor):
-    """datatrove's, with a pool that tells a killed worker from a busy one: datatrove's own would
-    wait for it for ever."""
+    """This executor of datatrove has a pool that notices a killed worker.
+
+    datatrove's own pool would wait for such a worker for ever.
+    """
 
     def __init__(self, *args, on_done: Callable[[int], None] = lambda rank: None, **kwargs):
         super().__init__(*args, **kwargs)
         self.on_done: Callable[[int], None] | None = on_done
 
     def run(self) -> None:
+        """Parse the shards, again if workers were killed, but not for ever."""
         deaths = 0
         while ranks := self.get_incomplete_ranks():
             try:
@@ -52,24 +56,25 @@ class LocalExecutor(LocalPipelineExecutor):
                 deaths = 0 if len(self.get_incomplete_ranks()) < len(ranks) else deaths + 1
                 if deaths == 3:
                     raise InputError(
-                        "workers were killed three times in a row before they finished anything "
-                        "(out of memory?); with fewer --workers or a smaller --max-words the same "
-                        "command goes on from here"
+                        "workers were killed three times in a row before they finished anything, "
+                        "perhaps for lack of memory; run the same command with fewer --workers or "
+                        "a smaller --max-words, and it goes on from here"
                     ) from None
-                logging.warning("a worker was killed; going on with the rest")
+                logging.warning("a worker was killed; the others go on")
 
     def run_ranks(self, ranks: list[int]) -> None:
+        """Parse the shards of these numbers with a new pool."""
         context = multiprocessing.get_context("spawn")
         numbers = context.SimpleQueue()
         workers = min(self.workers, len(ranks))
         for number in range(workers):
             numbers.put(number)
-        on_done, self.on_done = self.on_done, None  # not for the workers
-        assert on_done is not None  # this is no worker
+        on_done, self.on_done = self.on_done, None  # the workers must not get it
+        assert on_done is not None  # this process is no worker
         pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers))
         try:
-            with interrupts_blocked():  # workers inherit that; they start with the first task
-                tasks = {pool.submit(self._run_for_rank, rank, QUIET): rank for rank in ranks}
+            with interrupts_blocked():  # the workers inherit that, and start with the first task
+                tasks = {submit(pool, self._run_for_rank, rank, QUIET): rank for rank in ranks}
             for task in as_completed(tasks):
                 task.result()
                 on_done(tasks[task])
@@ -82,8 +87,19 @@ class LocalExecutor(LocalPipelineExecutor):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def submit(pool: ProcessPoolExecutor, *task) -> Future:
+    """Give a task to the pool; a pool that breaks meanwhile may only say `handle is closed`."""
+    try:
+        return pool.submit(*task)
+    except OSError as error:
+        if error.errno is not None:  # of the system, which cannot start another process
+            raise
+        raise BrokenProcessPool("a worker was killed while tasks were handed out") from error
+
+
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
+    """Keep interrupts of the keyboard from the processes that start in this block."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -92,18 +108,19 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def be_worker(parent: int, numbers) -> None:
-    """Die with the parent, whatever kills it; take a GPU of one's own."""
+    """Prepare a worker: it dies with its parent, whatever kills that, and has its own GPU."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    logger.disable("datatrove")  # an error reaches the user once, from the parent
+    logger.disable("datatrove")  # the parent reports an error, so that the user sees it once
     if gpus := visible_gpus():
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[numbers.get() % len(gpus)]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def visible_gpus() -> list[str]:
+    """Return the names of the GPUs that this program may use."""
     import torch
 
     if named := os.environ.get("CUDA_VISIBLE_DEVICES"):

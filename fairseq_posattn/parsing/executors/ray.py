@@ -1,4 +1,4 @@
-"""Shards on a Ray cluster, each in a task of its own."""
+"""Parse the shards on a Ray cluster, each in a task of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairseq_posattn.parsing.sharded_parse import ShardedParse
 if TYPE_CHECKING:
     from ray import ObjectRef
 
-RETRIES = 3  # of a shard whose process or machine died
+RETRIES = 3  # a shard is tried again this often if its process or machine died
 SECONDS_TO_WAIT_FOR_A_NODE = 300
 SECONDS_BETWEEN_LOOKS = 10
 SECONDS_TO_CONNECT = 30
@@ -28,7 +28,7 @@ QUIETLY = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> None:
-    """Work on all shards that are not done, and wait for them."""
+    """Parse all shards that are not done, and wait for them."""
     try:
         import ray
     except ImportError as error:
@@ -42,13 +42,16 @@ def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None
         k, failure = next(iter(run.failures.items()))
         raise InputError(
             f"{len(run.failures)} of {len(work.shards)} shards failed on Ray, among them {k}: "
-            f"{reason(failure)}; see {work.logs}/logs; the same command goes on with them"
+            f"{reason(failure)}; see {work.logs}/logs, and run the same command again, which goes "
+            "on with them"
         )
 
 
 def connect(ray) -> None:
-    """Use the cluster that RAY_ADDRESS names, or one that this machine is part of; where there is
-    none, start one of this machine alone, which nothing outside can reach."""
+    """Connect to the cluster that RAY_ADDRESS names, or to the one that this machine is part of.
+
+    Where there is none, start Ray on this machine alone, so that nothing outside can reach it.
+    """
     if ray.is_initialized():
         return
     address = os.environ.get("RAY_ADDRESS")
@@ -58,21 +61,24 @@ def connect(ray) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         if address:
             said = " ".join(str(error).split())[:150]
-            raise InputError(f"RAY_ADDRESS={address}: no Ray cluster there ({said})") from error
+            raise InputError(
+                f"RAY_ADDRESS={address}: no Ray cluster answers there ({said}); start it, or name "
+                "another address"
+            ) from error
         own = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        own["_system_config"] = {"task_oom_retries": RETRIES}  # Ray's default: for ever
+        own["_system_config"] = {"task_oom_retries": RETRIES}  # Ray would try for ever by default
         ray.init(address="local", **QUIETLY, **own)
 
 
 def knock_at(address: str) -> None:
-    """Raise an OSError if nothing listens at an address HOST:PORT: Ray would try for ever."""
+    """Raise an OSError if nothing listens at an address HOST:PORT, where Ray would try for ever."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
 
 
 class RayRun:
-    """The tasks of one run."""
+    """A RayRun holds the tasks of one run, and starts, ends and counts them."""
 
     def __init__(self, work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]):
         import ray
@@ -96,6 +102,7 @@ class RayRun:
         )(run_one)
 
     def finish(self) -> None:
+        """Start all tasks, as many at a time as are admitted, and wait for them."""
         while self.waiting or self.at_work:
             while self.waiting and len(self.at_work) < self.at_once:
                 k = self.waiting.pop(0)
@@ -106,6 +113,7 @@ class RayRun:
             self.refuse_what_no_node_can_do()
 
     def take(self, task: ObjectRef) -> None:
+        """Record that a task has ended, well or with an error."""
         k = self.at_work.pop(task)
         try:
             self.ray.get(task)
@@ -114,7 +122,7 @@ class RayRun:
             self.failures[k] = error
 
     def refuse_what_no_node_can_do(self) -> None:
-        """Ray itself would wait for ever for a machine that is large enough."""
+        """Raise an error if no machine is large enough, where Ray itself would wait for ever."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         if any(self.fits(resources) for resources in nodes):
             self.without_node_since = None
@@ -124,20 +132,21 @@ class RayRun:
         if now - self.without_node_since >= SECONDS_TO_WAIT_FOR_A_NODE:
             raise InputError(
                 f"no node of the Ray cluster has {self.needs['memory'] >> 30} GB of memory and "
-                f"{self.needs['GPU']} GPUs for one worker, and none came in "
+                f"{self.needs['GPU']} GPUs for one worker, and none joined it in "
                 f"{SECONDS_TO_WAIT_FOR_A_NODE} seconds; ask for less with --memory-gb and --gpus"
             )
 
     def fits(self, resources: dict[str, float]) -> bool:
+        """Return whether a node has what a task needs."""
         return all(resources.get(name, 0) >= needed for name, needed in self.needs.items())
 
 
 def run_one(executor: LocalPipelineExecutor, k: int) -> None:
-    """Work on one shard, within the process of the Ray task."""
+    """Parse one shard, within the process of the Ray task."""
     executor._run_for_rank(k, QUIET)
 
 
 def reason(error: Exception) -> str:
-    """Why a shard failed: what was raised there, or what befell its process."""
+    """Return why a shard failed: the error that was raised, or what happened to its process."""
     cause = getattr(error, "cause", None) or error
     return " ".join(str(cause).split())[:150]

@@ -1,4 +1,4 @@
-"""A Slurm array over the shards, and a job that joins them after it."""
+"""Submit to Slurm a job array that parses the shards, and a job that joins them after it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from fairseq_posattn.parsing.sharded_parse import ShardedParse
 from fairseq_posattn.parsing.slurm_jobs import LOGS, Jobs, Submitted
 from fairseq_posattn.text.parser_settings import PARSER_THREADS
 
-LONGEST_ARRAY = 1000  # Slurm's usual limit; of several arrays the joining job would wait for one
-# Of the variables that start like Slurm's own, these are the user's; the others describe a job.
+# This is Slurm's usual limit; with several arrays, the joining job would wait for one of them only.
+LONGEST_ARRAY = 1000
+# The user sets these variables; all others that start like Slurm's own describe a job.
 USERS_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_TIME_FORMAT")
-# srun does not take the number of CPUs from the job.
+# srun does not take the number of CPUs from the job, so it is told here.
 CPUS = " ".join(
     f"{name}=${{SLURM_CPUS_PER_TASK:-1}}"
     for name in ("OMP_NUM_THREADS", "SRUN_CPUS_PER_TASK", PARSER_THREADS)
 )
-# Pre-emption with a time of grace sends SIGTERM first, and what ends of that counts as failed. The
+# Pre-emption with a grace time sends SIGTERM first, and a job that ends by it counts as failed. The
 # last task of an array has the number of the whole array as SLURM_JOB_ID.
 REQUEUE_IF_PREEMPTED = (
     "|| { { code=$?; set +x; } 2>/dev/null; "
@@ -44,14 +45,16 @@ REQUEUE_IF_PREEMPTED = (
     'scontrol requeue "$task"; exit $code; }'
 )
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-# What the parsing of a shard may need, and joining the shards does not.
+# Parsing a shard may need these options, but joining the shards does not.
 OF_PARSING_ALONE = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "exclusive", "cpus-per-task")
 SUBMITTED_JOB = re.compile(r"Submitted batch job (\d+)")
 
 
 class SlurmExecutor(SlurmPipelineExecutor):
-    """datatrove's, without its jobs that sum up statistics, and on the default partition too.
-    Memory is that of a whole worker, and paths may have spaces."""
+    """This executor of datatrove submits no job for statistics, and can use the default partition.
+
+    Memory is that of a whole worker, and paths may have spaces.
+    """
 
     def get_sbatch_args(self, *args, **kwargs) -> dict:
         options = super().get_sbatch_args(*args, **kwargs)
@@ -75,9 +78,9 @@ class SlurmExecutor(SlurmPipelineExecutor):
 
 
 def submit(work: ShardedParse, cluster: Cluster) -> None:
-    """Give Slurm all shards that are not done, and the job that joins them."""
+    """Submit all shards that are not done, and the job that joins them."""
     if not shutil.which("sbatch"):
-        raise InputError("sbatch not found: is this a machine of a Slurm cluster?")
+        raise InputError("sbatch was not found; start this on a machine of a Slurm cluster")
     pending = work.pending()
     options = {
         "time": cluster.time,
@@ -119,30 +122,32 @@ def submit(work: ShardedParse, cluster: Cluster) -> None:
     except CalledProcessError as error:
         refused = joining if array.job_id else array
         script = refused.logging_dir.resolve_paths("launch_script.slurm")
-        queued = f"; the shards are job {array.job_id}, which goes on" if array.job_id else ""
+        queued = f"; job {array.job_id}, which parses the shards, goes on" if array.job_id else ""
         raise InputError(
-            f"sbatch ended with exit code {error.returncode} (its message is above); "
-            f"it was given {script}{queued}"
+            f"sbatch refused {script} with exit code {error.returncode}; its message above says "
+            f"what to change{queued}"
         ) from error
 
 
 def job_id(said: str) -> str:
-    """The number of the job in what sbatch says, with the cluster's name behind it or without."""
+    """Return the number of the job from what sbatch says, even if a cluster's name follows it."""
     found = SUBMITTED_JOB.search(said)
     if found is None:
-        raise InputError(f"sbatch: no number of a job in '{said.strip()[:150]}'")
+        raise InputError(
+            f"sbatch named no job in '{said.strip()[:150]}'; look for the job with squeue"
+        )
     return found[1]
 
 
 def launch(script: str, *arguments: str) -> str:
-    """Submit a job, where datatrove would take any last word of sbatch for its number."""
+    """Submit a job and return its number, for which datatrove would take any last word."""
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(script)
         file.flush()
         return job_id(check_output(["sbatch", *arguments, file.name], text=True))
 
 
-# datatrove 0.3, the last one for numpy 1, does not.
+# datatrove 0.3, the last release for numpy 1, does not ask.
 ASKS_FOR_NUMBER = "job_id_retriever" in inspect.signature(SlurmPipelineExecutor).parameters
 if not ASKS_FOR_NUMBER:
     datatrove.executor.slurm.launch_slurm_job = launch
@@ -150,8 +155,10 @@ if not ASKS_FOR_NUMBER:
 
 @contextlib.contextmanager
 def without_variables_of_a_job() -> Iterator[None]:
-    """Hide the job that this program runs in, if any, from the jobs that it submits: they would
-    inherit its memory, its nodes and its place in an array."""
+    """Hide the job that this program runs in, if any, from the jobs that it submits.
+
+    They would inherit its memory, its nodes and its place in an array.
+    """
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if is_of_a_job(name)}
     try:
         yield
@@ -160,12 +167,13 @@ def without_variables_of_a_job() -> Iterator[None]:
 
 
 def is_of_a_job(name: str) -> bool:
+    """Return whether an environment variable describes a job of Slurm."""
     return name.startswith(("SLURM_", "SLURMD_", "SRUN_")) and name not in USERS_VARIABLES
 
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """Keep what datatrove says about every step of a submission from the terminal."""
+    """Keep the messages of datatrove about each step of a submission from the terminal."""
     logger.disable("datatrove")
     try:
         yield
@@ -174,6 +182,7 @@ def silent() -> Iterator[None]:
 
 
 def activate_this_environment() -> str:
+    """Return the shell command that activates the environment of this program."""
     script = Path(sys.prefix) / "bin" / "activate"
     return (
         f"source {shlex.quote(str(script))}"

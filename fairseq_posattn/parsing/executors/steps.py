@@ -1,4 +1,4 @@
-"""What datatrove's executors do for a parse."""
+"""These are the steps that datatrove's executors run for a parse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_posattn.parsing.worker import do_shard
 
 
 class ParseShard(PipelineStep):
-    """The k-th task does the k-th shard."""
+    """This step parses the k-th shard in the k-th task."""
 
     name = "parse"
     type = "parse"
@@ -27,7 +27,7 @@ class ParseShard(PipelineStep):
 
 
 class Join(PipelineStep):
-    """After all shards."""
+    """This step joins the shards after all of them were parsed."""
 
     name = "join"
     type = "parse"
@@ -43,5 +43,5 @@ class Join(PipelineStep):
 
 
 def is_joined(work: ShardedParse) -> bool:
-    """Whether another run has written the result, and removed the shards, before this job began."""
+    """Return whether another run wrote the result and removed the shards before this job began."""
     return not (work.folder / PLAN).exists() and Path(work.out).exists()

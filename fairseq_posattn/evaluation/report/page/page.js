@@ -1,4 +1,4 @@
-// The examples of the report: what the lists choose is shown, and its attention drawn.
+// Shows the example that the lists of the report choose, and draws its attention.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -49,7 +49,7 @@ function showExamples(examples) {
   systemChanged();
 }
 
-/** Puts pairs of value and text into a list; keeps a choice that is still there. */
+/** Puts pairs of value and text into a list, and keeps the choice if it is still there. */
 function fill(list, pairs, choice = null) {
   list.replaceChildren(...pairs.map(([value, text]) => new Option(text, value)));
   if (pairs.some(([value]) => String(value) === String(choice))) {
@@ -65,7 +65,7 @@ function shortened(text) {
   return text.length > 44 ? `${text.slice(0, 42)} …` : text;
 }
 
-/** The attention of one example: bytes, layers x heads x queries x keys. */
+/** Holds the attention of one example as bytes: layers x heads x queries x keys. */
 class Weights {
   constructor(example) {
     Object.assign(this, example.attention);
@@ -74,7 +74,7 @@ class Weights {
     this.bytes = Uint8Array.from(atob(this.weights), (letter) => letter.charCodeAt(0));
   }
 
-  /** Of one head, or the mean of all: queries x keys, row after row. */
+  /** Returns the weights of one head, or the mean of all: queries x keys, row after row. */
   of(layer, head) {
     const size = this.queries * this.keys;
     const heads = head === MEAN ? counted(this.heads).map(([k]) => k) : [Number(head)];
@@ -113,7 +113,7 @@ class AttentionMap {
     this.svg.setAttribute("aria-label", this.caption.textContent);
   }
 
-  /** Sizes: the cells fill about 600 pixels, labels take what they need. */
+  /** Sets the sizes: the cells fill about 600 pixels, and labels take what they need. */
   layOut(pieces) {
     const cell = Math.max(11, Math.min(34, Math.round(620 / pieces.length)));
     const font = Math.min(13, cell * 0.9);
@@ -172,7 +172,7 @@ class AttentionMap {
     }
   }
 
-  /** All heads of the layer in small, to choose from. */
+  /** Draws all heads of the layer in small, so that the reader can choose one. */
   drawHeads(layer, chosen) {
     const all = [MEAN, ...counted(this.weights.heads).map(([k]) => String(k))];
     this.heads.replaceChildren(...all.map((head) => this.button(layer, head, head === chosen)));
@@ -230,7 +230,7 @@ function colour(share) {
   return `rgb(${mixed(share).map(Math.round).join(" ")})`;
 }
 
-/** Between white and dark blue, ever darker: 0 to 1. */
+/** Returns a colour between white and dark blue, which gets darker from 0 to 1. */
 function mixed(share) {
   const place = share * (SCALE.length - 1);
   const k = Math.min(Math.floor(place), SCALE.length - 2);

@@ -1,0 +1,30 @@
+"""Draw the pictures of docs/mechanisms.md again, with the commands that stand below them there.
+
+python docs/pictures.py
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from unittest import mock
+
+from fairseq_posattn.cli import show
+from fairseq_posattn.io.command_line import run
+
+DOCS = Path(__file__).resolve().parent
+COMMAND = re.compile(r"^posattn-show (.* --out docs/pictures/\w+\.png)$", re.MULTILINE)
+
+
+def main() -> None:
+    text = (DOCS / "mechanisms.md").read_text(encoding="utf-8")
+    for command in COMMAND.findall(text):
+        *arguments, out = shlex.split(command)
+        with mock.patch.object(sys, "argv", ["posattn-show", *arguments, str(DOCS.parent / out)]):
+            show.main()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,83 @@
+"""Check mechanisms of attention of your own against the contract that all mechanisms keep.
+
+    posattn-check-mechanism mine.py
+    posattn-check-mechanism my_mechanisms/ --specification 'mine(size=3)'
+
+MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module. Each
+mechanism that it registers is checked with the options that its class lists in `examples`, or with
+the given specifications. A line for each check says ok, FAILED with what was expected, what was
+found and where to look, or -- with the reason why the check does not apply. No fairseq is needed.
+"""
+
+import argparse
+
+from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.command_line import run
+from fairseq_posattn.testing import Outcome, examples_of, outcomes
+from fairseq_posattn.testing.own_modules import registered_by
+
+
+def parse_options() -> argparse.Namespace:
+    """Return what the command line says."""
+    parser = command_parser("posattn-check-mechanism", __doc__)
+    parser.add_argument(
+        "module",
+        nargs="?",
+        metavar="MODULE",
+        help="read the mechanisms from this file, folder or module",
+    )
+    parser.add_argument(
+        "--specification",
+        action="append",
+        metavar="TEXT",
+        help="check this, as --encoder-attention takes it, and not the `examples`; can be repeated",
+    )
+    options = parser.parse_args()
+    if not options.module and not options.specification:
+        parser.error("give a MODULE, or a --specification of mechanisms that the package has")
+    return options
+
+
+def main() -> None:
+    """Print the outcome of each check, and raise an InputError if some have failed."""
+    options = parse_options()
+    mechanisms = registered_by(options.module) if options.module else []
+    examples = [example for mechanism in mechanisms for example in examples_of(mechanism)]
+    specifications = options.specification or examples
+    for specification in specifications:
+        AttentionSpecification(specification)  # an error in it is reported before any check
+    found = [outcome for specification in specifications for outcome in checked(specification)]
+    failed = sum(outcome.fault is not None for outcome in found)
+    if failed:
+        raise InputError(f"{failed} of {len(found)} checks failed: see the lines marked FAILED")
+    print(f"All of {len(found)} checks passed or do not apply.")
+
+
+def checked(specification: str) -> list[Outcome]:
+    """Run all checks over a specification and print each outcome as soon as it is there."""
+    print(specification)
+    found = []
+    for outcome in outcomes(specification):
+        print(f"  {line(outcome)}", flush=True)
+        found.append(outcome)
+    return found
+
+
+def line(outcome: Outcome) -> str:
+    """Return the line about a check."""
+    if outcome.fault:
+        return f"FAILED  {outcome.promise}: {outcome.fault}"
+    if outcome.not_applicable:
+        return f"--      {outcome.promise}: {outcome.not_applicable}"
+    return f"ok      {outcome.promise}"
+
+
+def command() -> None:
+    """Run the command and exit."""
+    run(main)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,33 @@
+"""This is the shortest way from a specification to a layer, for use in plain PyTorch."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from fairseq_posattn.core.attention.mechanism import AttentionShape
+from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
+from fairseq_posattn.core.attention.registry import AttentionSpecification
+
+
+def build_self_attention(
+    specification: str,
+    width: int,
+    heads: int,
+    *,
+    layer: int = 0,
+    layers: int = 1,
+    max_positions: int = 1024,
+    dropout: float = 0.0,
+) -> MultiheadSelfAttention:
+    """Return the self-attention of one layer of a model, with the mechanisms of a specification.
+
+    `layer` counts from 0 and matters for mechanisms that act in some layers only (`@0-2`). Raise a
+    SpecificationError, which says what would be right, if the specification cannot work.
+    """
+    read, shape = (
+        AttentionSpecification(specification),
+        AttentionShape(heads, width // heads, max_positions),
+    )
+    read.check(layers, shape)
+    rate = nn.Dropout(dropout) if dropout else None
+    return MultiheadSelfAttention(width, heads, read.build(layer, shape), rate)

@@ -1,0 +1,81 @@
+"""`help` prints about each class what it does, its paper, and its options with their meaning."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairseq_posattn.core.option_values import expected, kinds_of, write
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+WIDTH = 100  # columns of a terminal
+KIND_WIDTH = 12  # columns for the type of an option
+KINDS = {int: "whole number", float: "number", bool: "true/false", str: "word"}
+NOTHING_SAID = "Its class has no docstring that says what it does."
+Row = tuple[str, str, str]  # an option as written with its default, its type, what it means
+
+
+def help_text(
+    introduction: str,
+    classes: Mapping[str, type[Any]],
+    remarks: Mapping[str, str],
+    rows: Mapping[str, Sequence[Row]],
+) -> str:
+    """Return the whole text: an introduction, then what each class says about itself.
+
+    remarks are sentences that stand below what a class does; rows are options that its dataclass
+    does not have, such as heads.
+    """
+    parts = [
+        entry(name, cls, remarks.get(name, ""), rows.get(name, ())) for name, cls in classes.items()
+    ]
+    return "\n\n".join([introduction, *parts])
+
+
+def entry(name: str, cls: type[Any], remark: str, rows: Sequence[Row]) -> str:
+    """Return the lines about one class."""
+    about = [first_paragraph(cls) or NOTHING_SAID, cls.paper, remark]
+    indent = 4 * " "
+    lines = [
+        textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent=indent)
+        for line in about
+        if line
+    ]
+    options = [line for row in [*rows_of(cls.Options), *rows] for line in lines_of(*row)]
+    return "\n".join([name, *lines, *options])
+
+
+def first_paragraph(cls: type[Any]) -> str:
+    """Return the first paragraph of a class's own docstring as one line, or nothing."""
+    text = inspect.cleandoc(vars(cls).get("__doc__") or "")
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def rows_of(options: type[DataclassInstance]) -> list[Row]:
+    """Return a row for each option of a dataclass."""
+    defaults, fields = options(), options.__dataclass_fields__
+    return [
+        (
+            f"{name}={write(getattr(defaults, name), kind)}",
+            KINDS.get(kind) or expected(kind),
+            fields[name].metadata.get("help", "-"),
+        )
+        for name, kind in kinds_of(options).items()
+    ]
+
+
+def lines_of(default: str, kind: str, meaning: str) -> list[str]:
+    """Return an option in columns; the meaning begins on a line of its own below a long type."""
+    start = f"    {default:<18}  "
+    column = " " * (len(start) + KIND_WIDTH + 2)
+    if len(kind) > KIND_WIDTH or len(default) > 18:
+        first = textwrap.wrap(kind, WIDTH, initial_indent=start, subsequent_indent=" " * len(start))
+        return first + textwrap.wrap(
+            meaning, WIDTH, initial_indent=column, subsequent_indent=column
+        )
+    start = f"{start}{kind:<{KIND_WIDTH}}  "
+    return textwrap.wrap(meaning, WIDTH, initial_indent=start, subsequent_indent=column)

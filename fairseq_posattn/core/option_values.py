@@ -1,0 +1,143 @@
+"""The type of an option says how a specification writes its value.
+
+| type of the field            | written                                                |
+|------------------------------|--------------------------------------------------------|
+| `bool`                       | `true` or `false`                                      |
+| `int`, `float`, `str`        | `3`, `0.5`, `zeros`                                    |
+| an `enum.Enum`               | the name of a member in small letters                  |
+| `X | None`                   | `none`, or as X                                        |
+| `tuple[X, ...]`, `tuple[X, Y]` | values joined by a bar, `3|5|7`; without any: `|`    |
+
+`write` gives the canonical form, which `read` takes back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+BAR = "|"
+NONE = "none"
+
+
+def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:
+    """Return the type of each option, by its name."""
+    try:
+        hints = get_type_hints(options)
+    except NameError:  # the class was made in a function, where the names of its types are unknown
+        hints = {}
+    return {
+        field.name: hints.get(field.name, type(field.default))
+        for field in dataclasses.fields(options)
+    }
+
+
+def read(text: str, kind: Any) -> Any:
+    """Return the value that a text stands for; raise a ValueError if it stands for none."""
+    if (inner := without_none(kind)) is not None:
+        return None if text.lower() == NONE else read(text, inner)
+    if get_origin(kind) is tuple:
+        parts = [] if text == BAR else [part.strip() for part in text.split(BAR)]
+        return tuple(map(read, parts, kinds_of_parts(kind, len(parts))))
+    if is_enum(kind):
+        return chosen(text, members(kind))
+    if kind is bool:
+        return chosen(text, {"true": True, "false": False})
+    if not text:
+        raise ValueError("nothing is written")
+    return kind(text)
+
+
+def chosen(text: str, values: Mapping[str, Any]) -> Any:
+    """Return the value that a text names, whatever its capital letters."""
+    if text.lower() not in values:
+        raise ValueError(f"'{text}' is none of {', '.join(values)}")
+    return values[text.lower()]
+
+
+def write(value: Any, kind: Any) -> str:
+    """Return the canonical text of a value."""
+    if value is None:
+        return NONE
+    kind = without_none(kind) or kind
+    if get_origin(kind) is tuple:
+        parts = map(write, value, kinds_of_parts(kind, len(value)))
+        return BAR.join(parts) if value else BAR
+    if is_enum(kind):
+        return str(value.name).lower()
+    if kind is bool:
+        return str(value).lower()
+    return str(kind(value))
+
+
+def expected(kind: Any) -> str:
+    """Return what a text of this type must be, for an error."""
+    if (inner := without_none(kind)) is not None:
+        return f"{NONE}, or {expected(inner)}"
+    if get_origin(kind) is tuple:
+        *parts, last = get_args(kind)
+        if last is Ellipsis:
+            return f"values joined by '{BAR}', each {expected(parts[0])}"
+        return f"{len(parts) + 1} values joined by '{BAR}': " + ", ".join(
+            map(expected, get_args(kind))
+        )
+    if is_enum(kind):
+        return f"one of {', '.join(members(kind))}"
+    return PLAIN[kind]
+
+
+def fault_of(kind: Any) -> str | None:
+    """Return why a specification cannot write values of a type; None: it can."""
+    if (inner := without_none(kind)) is not None:
+        if is_enum(inner) and NONE in members(inner):
+            return f"'{NONE}' would be both None and a member of {inner.__name__}"
+        return fault_of(inner)
+    if get_origin(kind) is tuple and get_args(kind):
+        parts = [part for part in get_args(kind) if part is not Ellipsis]
+        if any(get_origin(part) is tuple for part in parts):
+            return "a tuple cannot hold tuples"
+        return next(filter(None, map(fault_of, parts)), None)
+    if is_enum(kind):
+        same = len(members(kind)) < len(kind.__members__)
+        return f"members of {kind.__name__} differ in capital letters only" if same else None
+    if kind in PLAIN:
+        return None
+    return (
+        f"{getattr(kind, '__name__', kind)} is none of bool, int, float, str, an enum.Enum, "
+        "tuple[X, ...], tuple[X, Y], X | None"
+    )
+
+
+def kinds_of_parts(kind: Any, count: int) -> tuple[Any, ...]:
+    """Return the type of each value of a tuple of some length, or raise a ValueError."""
+    kinds = get_args(kind)
+    if kinds[-1] is Ellipsis:
+        return kinds[:1] * count
+    if len(kinds) != count:
+        raise ValueError(f"{count} values in the place of {len(kinds)}")
+    return kinds
+
+
+def without_none(kind: Any) -> Any:
+    """Return X for the type `X | None`, and None for any other type."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return None
+    others = [part for part in get_args(kind) if part is not types.NoneType]
+    return others[0] if len(others) == 1 and len(get_args(kind)) == 2 else None
+
+
+def is_enum(kind: Any) -> bool:
+    """Return whether a type is an enumeration."""
+    return isinstance(kind, type) and issubclass(kind, enum.Enum)
+
+
+def members(kind: type[enum.Enum]) -> dict[str, enum.Enum]:
+    """Return the members of an enumeration by their names in small letters."""
+    return {name.lower(): member for name, member in kind.__members__.items()}

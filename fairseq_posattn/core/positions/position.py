@@ -1,0 +1,49 @@
+"""A position is a small module that gives each piece a vector before the first layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import NoOptions
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+@dataclass(frozen=True)
+class PositionShape:
+    """These are the sizes that a position may need to build its parameters."""
+
+    width: int  # the width of the vectors
+    max_positions: int = 1024  # the longest input that the model takes
+
+
+class Position(nn.Module):
+    """All positions derive from this class and describe themselves by its class attributes."""
+
+    name: ClassVar[str]  # what a specification calls it
+    Options: ClassVar[type[DataclassInstance]] = NoOptions
+    paper: ClassVar[str] = ""  # the citation that `help` prints
+    needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
+    causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
+
+    def __init__(self, options: Any, shape: PositionShape):
+        super().__init__()
+        self.options = options  # an instance of Options
+        self.shape = shape
+
+    @classmethod
+    def check(cls, options: Any, shape: PositionShape) -> None:
+        """Raise a ValueError that says why it cannot work in a model of this shape."""
+
+    def forward(self, ctx: AttentionContext) -> Tensor:
+        """Return the vectors that are added to the embeddings, B Q C or 1 Q C.
+
+        The queries are all pieces, or the last ones when a decoder works step by step. Take
+        positions from `ctx.positions`, which counts real pieces, and never count columns.
+        """
+        raise NotImplementedError

@@ -1,0 +1,163 @@
+"""Pieces have depths and relations in the tree of their sentence (Wang et al. 2019, Section 3.1).
+
+These are computed from two integer tensors of the batch, on its device, without a loop over words
+and without waiting for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.errors import InputError
+
+PADDING = -1
+NO_PARENT = -1
+
+
+@dataclass
+class SourceTree:
+    """This holds the dependency trees of a batch, and which word each piece belongs to.
+
+    words: B T, the number of the word of each piece, counted from 0. The end of sentence counts as
+    one more word after all others; padding is -1. parents: B W, the parent of each word of the
+    whole tree, where the root is its own parent.
+    """
+
+    words: Tensor
+    parents: Tensor
+    has_end: bool = True  # whether the last piece of each sentence is its end of sentence
+
+    @classmethod
+    def of_batch(cls, records: Tensor, real: Tensor) -> SourceTree:
+        """Return the trees of a batch of data, whose sentences end with the end of sentence.
+
+        records: 2 B W, the parent of each word (counted from 1, 0 = root) and its number of pieces,
+        with zeros after the last word. real: B T, True = a piece or the end of sentence. Of a
+        truncated sentence there are the first pieces and the whole tree.
+        """
+        parents, pieces = records.long()  # B W each
+        width = parents.size(1)
+        own = torch.arange(width, device=records.device)
+        position = real.long().cumsum(dim=1) - 1  # B T
+        words = torch.searchsorted(pieces.cumsum(dim=1), position, right=True)
+        end = position == position[:, -1:]
+        words = words.masked_fill(end, width).masked_fill(~real, PADDING)
+        return cls(words, torch.where(parents == 0, own, parents - 1))
+
+    @classmethod
+    def from_parents(
+        cls,
+        parents: Sequence[Sequence[int]],
+        padding: Tensor,
+        pieces: Sequence[Sequence[int]] | None = None,
+    ) -> SourceTree:
+        """Return the trees of sentences that are given as lists, without an end of sentence.
+
+        parents: for each sentence the parent of each word, counted from 1, and 0 for the root.
+        padding: bool, B T, True = padding. pieces: how many pieces each word has; one each, if left
+        out. Raise an InputError that names the first sentence which does not fit.
+        """
+        counts = pieces or [[1] * len(sentence) for sentence in parents]
+        check_sentences(parents, counts, (~padding).sum(dim=1).tolist())
+        words = torch.full_like(padding, PADDING, dtype=torch.long)
+        table = torch.arange(max(1, *map(len, parents))).repeat(len(parents), 1)
+        for row, (of_words, sizes) in enumerate(zip(parents, counts, strict=True)):
+            numbers = [word for word, size in enumerate(sizes) for _ in range(size)]
+            words[row, ~padding[row]] = torch.tensor(numbers, device=padding.device).long()
+            own = [parent - 1 if parent else word for word, parent in enumerate(of_words)]
+            table[row, : len(own)] = torch.tensor(own).long()
+        return cls(words, table.to(padding.device), has_end=False)
+
+    @cached_property
+    def is_word(self) -> Tensor:
+        """Tell which pieces belong to a word, B T: not the end of sentence, not padding."""
+        if not self.has_end:
+            return self.words != PADDING
+        last = self.words.max(dim=1, keepdim=True).values
+        return (self.words != PADDING) & (self.words < last)
+
+    @cached_property
+    def depths(self) -> Tensor:
+        """Return the number of edges up to the root, B T (Eq. 5).
+
+        The end of sentence gets 1 + the largest depth that is left in its sentence.
+        """
+        inside = self.words.clamp(0, self.parents.size(1) - 1)
+        depths = word_depths(self.parents).gather(1, inside)
+        depths = depths.masked_fill(~self.is_word, NO_PARENT)
+        end = depths.max(dim=1, keepdim=True).values + 1
+        return torch.where(self.is_word, depths, end).masked_fill(self.words == PADDING, 0)
+
+    @cached_property
+    def parent_words(self) -> Tensor:
+        """Return the parent of the word of each piece, B T; -1 for root, end and padding."""
+        inside = self.words.clamp(0, self.parents.size(1) - 1)
+        parents = self.parents.gather(1, inside)
+        return parents.masked_fill(~self.is_word | (parents == self.words), NO_PARENT)
+
+    @cached_property
+    def relations(self) -> Tensor:
+        """Return the relation of each two pieces, B Q K (Eq. 6).
+
+        It follows rule 1 where one word is the parent of the other, else rule 2. Pieces of one word
+        get 0: this is the equation's i - j, read as words.
+        """
+        query_word, key_word = self.words[:, :, None], self.words[:, None, :]
+        query_depth, key_depth = self.depths[:, :, None], self.depths[:, None, :]
+        edge = (self.parent_words[:, :, None] == key_word) & (key_word != PADDING)
+        edge = edge | edge.transpose(1, 2)
+        order = torch.sign(query_word - key_word)
+        return torch.where(edge, query_depth - key_depth, order * (query_depth + key_depth))
+
+
+def word_depths(parents: Tensor) -> Tensor:
+    """Return the depths of words, B W, from their parents, by pointer doubling in log2(W) steps."""
+    length = parents.size(1)
+    depths = (parents != torch.arange(length, device=parents.device)).long()
+    ancestors = parents
+    for _ in range(max(length - 1, 1).bit_length()):
+        depths = depths + depths.gather(1, ancestors)
+        ancestors = ancestors.gather(1, ancestors)
+    return depths
+
+
+def check_sentences(
+    parents: Sequence[Sequence[int]], pieces: Sequence[Sequence[int]], lengths: Sequence[int]
+) -> None:
+    """Refuse trees that do not fit the pieces of their sentences, or that are no trees."""
+    if not len(parents) == len(pieces) == len(lengths):
+        raise InputError(
+            f"{len(parents)} trees and {len(pieces)} lists of pieces for a batch of {len(lengths)} "
+            "sentences; give one of each for each sentence"
+        )
+    for row, (tree, sizes, length) in enumerate(zip(parents, pieces, lengths, strict=True)):
+        if len(sizes) != len(tree) or sum(sizes) != length:
+            raise InputError(
+                f"sentence {row} of the batch has {length} pieces that are no padding, but a tree "
+                f"of {len(tree)} words with {sum(sizes)} pieces; make the two agree"
+            )
+        if not is_tree(tree):
+            raise InputError(
+                f"sentence {row} of the batch: {list(tree)} is no tree; give the parent of each "
+                "word, counted from 1, and 0 for the one root"
+            )
+
+
+def is_tree(parents: Sequence[int]) -> bool:
+    """Tell whether there is one root, parent 0, to which the parents of every word lead."""
+    if any(not 0 <= parent <= len(parents) for parent in parents):
+        return False
+    return not parents or (parents.count(0) == 1 and all(leads_up(parents, w) for w in parents))
+
+
+def leads_up(parents: Sequence[int], word: int) -> bool:
+    """Tell whether the parents of a word, counted from 1, lead to the root without a circle."""
+    steps = 0
+    while word and steps <= len(parents):
+        word, steps = parents[word - 1], steps + 1
+    return not word

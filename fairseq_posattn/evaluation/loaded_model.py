@@ -1,0 +1,87 @@
+"""A trained model with its task, loaded as fairseq's programs load it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from fairseq_posattn.errors import InputError
+
+
+class Loaded(NamedTuple):
+    """A model ready to translate, its task, and the configuration that the checkpoint holds."""
+
+    model: Any
+    task: Any
+    cfg: Any
+
+    def to_device(self, sample: dict) -> dict:
+        """Return a batch on the device of the model."""
+        from fairseq.utils import move_to_cuda
+
+        device = next(self.model.parameters()).device
+        return move_to_cuda(sample, device) if device.type == "cuda" else sample
+
+
+def load(
+    checkpoint: Path,
+    data: str,
+    user_dir: str | None = None,
+    task: str | None = None,
+    cpu: bool = False,
+) -> Loaded:
+    """Return the model of a checkpoint, on a GPU if there is one; the data must be its own.
+
+    user_dir, task and cpu are fairseq's options; without `task` it is that of the training.
+    """
+    from fairseq_posattn import plugin  # noqa: F401
+    from fairseq_posattn.glue.user_dir import import_user_dir
+
+    if not Path(data).is_dir():
+        raise InputError(f"{data}: there is no such folder; name that of the binarised data")
+    if not checkpoint.is_file():
+        raise InputError(f"{checkpoint}: there is no such checkpoint; name the file (.pt)")
+    import_user_dir(user_dir)
+    try:
+        model, chosen, cfg = load_from(checkpoint, str(Path(data).resolve()), task)
+    except (RuntimeError, AssertionError) as error:
+        what = " ".join(str(error).split())
+        raise InputError(
+            f"{checkpoint}: the checkpoint cannot be loaded with {data} ({what[:200]}); "
+            "give the data that the model was trained with"
+        ) from error
+    if torch.cuda.is_available() and not cpu:
+        model = model.cuda()
+    model.eval()
+    model.prepare_for_inference_(cfg)
+    return Loaded(model, chosen, cfg)
+
+
+def load_from(checkpoint: Path, data: str, task: str | None) -> tuple[Any, Any, Any]:
+    """Return model, task and configuration, with the data in the place of the training's."""
+    from fairseq import checkpoint_utils
+
+    overrides = {"data": data}
+    (model,), cfg, chosen = checkpoint_utils.load_model_ensemble_and_task(
+        [str(checkpoint)], overrides, task and task_called(task, checkpoint, overrides)
+    )
+    return model, chosen, cfg
+
+
+def task_called(name: str, checkpoint: Path, overrides: dict[str, str]) -> Any:
+    """Return another task than that of the training, with the training's options as far as it has
+    the same."""
+    from fairseq import checkpoint_utils, tasks
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    if name not in tasks.TASK_REGISTRY:
+        known = ", ".join(sorted(tasks.TASK_REGISTRY))
+        raise InputError(f"--task {name}: there is no such task; there are: {known}")
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint), overrides)
+    args = state.get("args")
+    cfg = state["cfg"] if args is None else convert_namespace_to_omegaconf(args)
+    items = cfg.task.items() if hasattr(cfg.task, "items") else vars(cfg.task).items()
+    return tasks.setup_task(Namespace(**{**dict(items), "task": name}))

@@ -1,0 +1,1 @@
+"""Pictures of what a specification of attention does to one sentence."""

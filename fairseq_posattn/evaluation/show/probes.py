@@ -1,0 +1,68 @@
+"""What a stage does, found out from outside: by gradients, and by numbers put in on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.core.attention import AttentionContext, KeyExpansion, ValueTerm
+
+
+@torch.enable_grad()
+def receptive_field(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return how strongly each output depends on each input, as shares of a row: T T.
+
+    That is the norm of the gradient of output i by input j, and rows sum to 1. x: T 1 C.
+    """
+    x = x.detach().requires_grad_()
+    rows = [gradient_norms(out[0], x) for out in function(x)]
+    field = torch.stack(rows)
+    return field / field.sum(dim=-1, keepdim=True)
+
+
+def gradient_norms(out: Tensor, x: Tensor) -> Tensor:
+    """Return the norm of the gradients of one output, C numbers, by each input: T."""
+    directions = torch.eye(len(out), dtype=out.dtype)
+    (gradients,) = torch.autograd.grad(  # C T 1 C
+        out, x, directions, retain_graph=True, is_grads_batched=True
+    )
+    return gradients.square().sum(dim=(0, 2, 3)).sqrt()
+
+
+def factor(change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
+    """Return what a change multiplies each number by; None if it does anything else."""
+    found = change(torch.ones_like(x))
+    others = (x, x.flip(-1), 2 * x)
+    return found if all(torch.allclose(change(other), found * other) for other in others) else None
+
+
+def value_sizes(term: ValueTerm, weights: Tensor, ctx: AttentionContext) -> Tensor:
+    """Return the norm of what a term adds to the output if all weight lies on one key, for each
+    key: H Q K, like the weights."""
+    columns = []
+    for key in range(weights.size(-1)):
+        alone = torch.zeros_like(weights)
+        alone[..., key] = 1
+        columns.append(term.value_term(alone[None], ctx)[0].norm(dim=-1))  # H Q
+    return torch.stack(columns, dim=-1)
+
+
+def copy_labels(expansion: KeyExpansion, k: Tensor) -> list[list[str]]:
+    """Return a name for each copy of the keys, for each head: the head it belongs to if there is
+    one. Keys that are the number of their own head show it."""
+    numbers = torch.arange(k.size(1), dtype=k.dtype)[:, None, None].expand_as(k)
+    keys, _, exists = expansion.expand(numbers, numbers)
+    of_copy = keys[0, :, :, 0].unflatten(-1, (expansion.copies, -1))[..., 0]  # H copies
+    there = exists.expand(-1, k.size(1), -1, -1)[0, :, 0].unflatten(-1, (expansion.copies, -1))
+    return [
+        [copy_label(n, *pair) for n, pair in enumerate(zip(*rows, strict=True), start=1)]
+        for rows in zip(of_copy.tolist(), there.any(dim=-1).tolist(), strict=True)
+    ]
+
+
+def copy_label(copy: int, head: float, exists: bool) -> str:
+    if not exists:
+        return "none"
+    return f"head {int(head)}" if head == int(head) else f"copy {copy}"

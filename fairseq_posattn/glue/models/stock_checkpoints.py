@@ -1,0 +1,35 @@
+"""Load checkpoints of stock models into models with mechanisms, for --finetune-from-model."""
+
+from __future__ import annotations
+
+import logging
+
+from torch import nn
+
+logger = logging.getLogger(__name__)
+
+DUPLICATES = {
+    f"{part}_{kind}"
+    for part in ("in_proj", "out_proj", "fc1", "fc2")
+    for kind in ("weight", "bias")
+}
+ADDED = ("fuser.", "added_positions.", "embed_positions.added.")
+
+
+def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
+    """Add the parameters of mechanisms and positions to a checkpoint that has none of them."""
+    added = {
+        f"{name}.{key}": value
+        for key, value in module.state_dict().items()
+        if key.startswith(ADDED) or ".self_attn.mechanisms." in key
+    }
+    if added and not added.keys() & state_dict.keys():
+        logger.warning("the checkpoint lacks these, so they start anew: %s", sorted(added))
+        state_dict.update(added)
+
+
+def is_superfluous(key: str, encoder: str) -> bool:
+    """Return whether this encoder has no place for a parameter of fairseq 0.12.2, which stores its
+    layers' matrices a second time for a fast path, and a number with its positions."""
+    duplicate = key.startswith(f"{encoder}.layers.") and key.rsplit(".", 1)[-1] in DUPLICATES
+    return duplicate or key == f"{encoder}.embed_positions._float_tensor"

@@ -1,0 +1,226 @@
+"""These checks see that a sentence gets the same result whatever stands beside it."""
+
+from __future__ import annotations
+
+import torch
+
+from fairseq_posattn.core.attention import AttentionContext
+from fairseq_posattn.core.attention.sample_batch import (
+    TREES,
+    WIDTH,
+    context,
+    inputs,
+    random_tree,
+    real_pieces,
+)
+from fairseq_posattn.testing.broken import (
+    BrokenPromise,
+    is_close,
+    largest_difference,
+    shape_of,
+)
+from fairseq_posattn.testing.layer import (
+    HEADS,
+    Attention,
+    attention,
+    has_replacement,
+    mechanisms_of,
+)
+
+ON_POSITIONS = (
+    "before",
+    "transform",
+    "bias",
+    "change_scores",
+    "allowed",
+    "change_weights",
+    "value_term",
+    "replace",
+)  # methods that see positions and padding
+ON_WEIGHTS = ("change_weights", "change_scores", "allowed")
+
+
+def shapes_and_gradients_are_right(specification: str) -> None:
+    """Check that output and weights have their shapes, and every gradient is finite."""
+    ctx = context(TREES)
+    module = attention(specification).train()
+    out, weights = module.with_weights(inputs(TREES, ctx), ctx)
+    wanted = {
+        "output": (out, (ctx.length, len(TREES), WIDTH)),
+        "weights": (weights, (len(TREES), HEADS, ctx.length, ctx.length)),
+    }
+    for what, (tensor, shape) in wanted.items():
+        if tensor.shape != shape:
+            size = " x ".join(map(str, shape))
+            raise BrokenPromise(
+                f"{what} of {size}",
+                shape_of(tensor),
+                "see the shapes in mechanism.py",
+                ON_POSITIONS,
+            )
+    out.square().sum().backward()
+    for name, parameter in module.named_parameters():
+        if parameter.grad is None or not torch.isfinite(parameter.grad).all():
+            found = "none" if parameter.grad is None else "nan or infinity"
+            raise BrokenPromise(
+                f"a finite gradient of {name}",
+                found,
+                "use it in a stage, or leave it out",
+                ON_POSITIONS,
+            )
+
+
+def every_parameter_matters(specification: str) -> None:
+    """Check that every parameter has an effect (its gradient is not zero throughout)."""
+    ctx = context(TREES)
+    module = attention(specification).train()
+    module.output(inputs(TREES, ctx), ctx).square().sum().backward()
+    # A softmax does not see what is added to all scores of a row alike.
+    unseen = ("k_proj.bias", *(name for m in mechanisms_of(specification) for name in m.unseen))
+    for name, parameter in module.named_parameters():
+        if name.endswith(unseen):
+            continue
+        if parameter.grad is None or parameter.grad.abs().sum() <= 1e-12:
+            raise BrokenPromise(
+                f"that {name} changes the output",
+                "a gradient of zero everywhere",
+                "use it in a stage; if it only shifts all scores of a row, list it in `unseen`",
+                ON_POSITIONS,
+            )
+
+
+def a_sentence_is_the_same_in_a_batch(specification: str) -> None:
+    """Check that neither other sentences nor padding, on either side, change an output."""
+    module = attention(specification)
+    for left in (False, True):
+        ctx = context(TREES, length=13, left=left)
+        together = module.output(inputs(TREES, ctx, left), ctx)
+        for row, tree in enumerate(TREES):
+            real = real_pieces(ctx)[row]
+            alone = module.output(inputs(TREES, ctx, left)[:, row : row + 1][real], context([tree]))
+            if not is_close(together[:, row][real], alone[:, 0]):
+                raise unequal_in_batch(
+                    largest_difference(together[:, row][real], alone[:, 0]), left
+                )
+
+
+def unequal_in_batch(difference: float, left: bool) -> BrokenPromise:
+    """Return the error about a sentence that another batch changes."""
+    look = "it may read padding or other sentences: ctx.real has True for real pieces"
+    if left:
+        look = "it may count columns: take positions from ctx.positions or ctx.distances"
+    return BrokenPromise(
+        "the same output for a sentence alone and in a batch",
+        f"a difference of {difference:.2g} with padding {'before' if left else 'after'} it",
+        look,
+        ON_POSITIONS,
+    )
+
+
+def padding_gets_no_weight(specification: str) -> None:
+    """Check that the weight of a padding key is exactly zero."""
+    ctx = context(TREES, length=12)
+    _, weights = attention(specification).with_weights(inputs(TREES, ctx), ctx)
+    on_padding = weights[~real_pieces(ctx)[:, None, None, :].expand_as(weights)]
+    if (on_padding != 0).any():
+        raise BrokenPromise(
+            "a weight of 0 for each padding key",
+            f"{float(on_padding.abs().max()):.2g}",
+            "it may spread weights over keys after the softmax",
+            ON_WEIGHTS,
+        )
+
+
+def empty_rows_stay_finite(specification: str) -> None:
+    """Check that a sentence that is all padding has weights of zero and finite gradients."""
+    trees = [random_tree(4, 1), ([], [])]
+    ctx = context(trees)
+    module = attention(specification)
+    assert isinstance(module.out_proj, torch.nn.Linear)
+    torch.nn.init.zeros_(module.out_proj.bias)
+    x = inputs(trees, ctx).requires_grad_()
+    out, weights = module.with_weights(x, ctx)
+    look = "divide by nothing that may be 0, and take no maximum over an empty sentence"
+    if (weights[1] != 0).any():
+        raise BrokenPromise(
+            "weights of 0 where nothing may be attended to",
+            f"{float(weights[1].abs().max()):.2g}",
+            look,
+            ON_WEIGHTS,
+        )
+    # A replacement may let the input through.
+    if not has_replacement(module) and (out[:, 1] != 0).any():
+        raise BrokenPromise(
+            "an output of 0 for a sentence of padding only",
+            f"{float(out[:, 1].detach().abs().max()):.2g}",
+            look,
+            ("value_term", "change_weights"),
+        )
+    if not is_close(module.output(x, ctx), out):
+        difference = largest_difference(module.output(x, ctx), out)
+        raise BrokenPromise(
+            "the same output with and without weights, beside an empty sentence",
+            f"a difference of {difference:.2g}",
+            look,
+            ON_POSITIONS,
+        )
+    out.square().sum().backward()
+    gradients = {"the input": x.grad} | {n: p.grad for n, p in module.named_parameters()}
+    for name, gradient in gradients.items():
+        if gradient is not None and not torch.isfinite(gradient).all():
+            raise BrokenPromise(
+                f"a finite gradient of {name} beside an empty sentence",
+                "nan or infinity",
+                look,
+                ON_POSITIONS,
+            )
+
+
+def rows_of_padding_stay_finite(specification: str) -> None:
+    """Check that large scores in half precision leave the rows of padding finite."""
+    ctx = context(TREES, length=14)
+    for dtype in (torch.bfloat16, torch.float32):
+        module = attention(specification).to(dtype)
+        with torch.no_grad():
+            module.q_proj.weight.mul_(20)
+            module.k_proj.weight.mul_(20)
+        if not torch.isfinite(module.output(inputs(TREES, ctx, dtype=dtype), ctx)).all():
+            raise BrokenPromise(
+                f"finite numbers with large scores in {dtype}",
+                "nan or infinity",
+                "take exponents in float32: at_least_float32(x)",
+                ON_POSITIONS,
+            )
+
+
+def trees_are_read_if_needed(specification: str) -> None:
+    """Check that it reads trees if it says needs_tree = True, and works without them if not."""
+    needed = any(m.needs_tree for m in mechanisms_of(specification))
+    ctx = context(TREES)
+    module = attention(specification)
+    if not needed:
+        works_without_trees(module, ctx)
+        return
+    other = context([random_tree(len(words) - 1, 9 + n) for n, (words, _) in enumerate(TREES)])
+    x = inputs(TREES, ctx)
+    if largest_difference(module.output(x, ctx), module.output(x, other)) < 1e-9:
+        raise BrokenPromise(
+            "another output for other trees",
+            "the same, though needs_tree = True",
+            "read ctx.tree, or leave needs_tree out",
+            ON_POSITIONS,
+        )
+
+
+def works_without_trees(module: Attention, ctx: AttentionContext) -> None:
+    """Raise a BrokenPromise if a layer reads a tree that it is not given."""
+    without = AttentionContext(ctx.length, ctx.device, ctx.real)
+    try:
+        module.output(inputs(TREES, ctx), without)
+    except Exception as error:
+        raise BrokenPromise(
+            "that it works without trees",
+            f"{type(error).__name__}: {error}",
+            "if it reads ctx.tree, write needs_tree = True",
+            ON_POSITIONS,
+        ) from error

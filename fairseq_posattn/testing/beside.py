@@ -1,0 +1,58 @@
+"""This check sees that a mechanism works beside others in one layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.testing.batches import (
+    a_sentence_is_the_same_in_a_batch,
+    shapes_and_gradients_are_right,
+)
+from fairseq_posattn.testing.broken import BrokenPromise, NotApplicable
+from fairseq_posattn.testing.layer import SHAPE, mechanisms_of
+from fairseq_posattn.testing.paths import the_fused_way_is_the_explicit_way
+
+OTHERS = (  # together they take part in every stage
+    "tree_relative(max=2) + temperature",
+    "window(size=3, across=3) + gaussian",
+    "local_hard(reach=3) + parent_scaled",
+    "cnn(kernel=3) + convolved_2d",
+    "block(size=3)",
+)
+CHECKS = (
+    shapes_and_gradients_are_right,
+    a_sentence_is_the_same_in_a_batch,
+    the_fused_way_is_the_explicit_way,
+)
+
+
+def it_works_beside_others(specification: str) -> None:
+    """Check that beside other mechanisms in its layer it keeps the contract, or it refuses them."""
+    if "@" in specification:
+        raise NotApplicable("this is checked for mechanisms that act in all layers")
+    names = {mechanism.name for mechanism in mechanisms_of(specification)}
+    for others in OTHERS:
+        together = f"{specification} + {others}"
+        if names.isdisjoint(m.name for m in mechanisms_of(others)) and is_allowed(together):
+            for check in CHECKS:
+                check_beside(others, check, together)
+
+
+def check_beside(others: str, check: Callable[[str], None], together: str) -> None:
+    """Run a check, whose error then names the mechanisms that stand beside."""
+    try:
+        check(together)
+    except BrokenPromise as broken:
+        expected = f"{broken.expected} beside {others}"
+        raise BrokenPromise(expected, broken.found, broken.look, broken.methods) from None
+
+
+def is_allowed(specification: str) -> bool:
+    """Tell whether the mechanisms of a specification do not refuse each other."""
+    try:
+        AttentionSpecification(specification).check(1, SHAPE)
+    except SpecificationError:
+        return False
+    return True

@@ -1,0 +1,44 @@
+"""A broken promise says what was expected, what was found, and where in the class to look."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class ContractError(AssertionError):
+    """A mechanism breaks the contract; the message lists all promises that it breaks."""
+
+
+class BrokenPromise(ContractError):
+    """A check has found that a mechanism breaks a promise of the contract."""
+
+    def __init__(self, expected: str, found: str, look: str = "", methods: tuple[str, ...] = ()):
+        """Keep the parts of the message; methods are those that usually have the fault."""
+        super().__init__(f"expected {expected}, found {found}" + (f"; {look}" if look else ""))
+        self.expected, self.found, self.look, self.methods = expected, found, look, methods
+
+
+class NotApplicable(Exception):
+    """A check has nothing to check in this mechanism; the message says why."""
+
+
+def largest_difference(one: Tensor, other: Tensor) -> float:
+    """Return the largest absolute difference, which is nan where a number is nan in one only."""
+    if one.shape != other.shape or one.numel() == 0:
+        return 0.0 if one.shape == other.shape else float("inf")
+    return float((one.detach().double() - other.detach().double()).abs().max())
+
+
+def is_close(one: Tensor, other: Tensor) -> bool:
+    """Tell whether two tensors are equal up to rounding in their precision."""
+    try:
+        torch.testing.assert_close(one, other)
+    except AssertionError:
+        return False
+    return True
+
+
+def shape_of(x: Tensor) -> str:
+    """Return the sizes of a tensor as a text: 3 x 4."""
+    return " x ".join(map(str, x.shape))

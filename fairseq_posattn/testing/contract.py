@@ -1,0 +1,93 @@
+"""The contract is a list of checks, which `check` runs over a mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fairseq_posattn.core.attention import (
+    MECHANISMS,
+    AttentionSpecification,
+    Mechanism,
+    register,
+)
+from fairseq_posattn.testing import batches, paths, settings
+from fairseq_posattn.testing.beside import it_works_beside_others
+from fairseq_posattn.testing.broken import ContractError
+from fairseq_posattn.testing.layer import written
+from fairseq_posattn.testing.outcomes import Check, Outcome, outcome_of
+
+CONTRACT: tuple[Check, ...] = (
+    settings.it_can_be_built,
+    batches.shapes_and_gradients_are_right,
+    batches.every_parameter_matters,
+    batches.a_sentence_is_the_same_in_a_batch,
+    batches.padding_gets_no_weight,
+    batches.empty_rows_stay_finite,
+    batches.rows_of_padding_stay_finite,
+    batches.trees_are_read_if_needed,
+    paths.the_fused_way_is_the_explicit_way,
+    paths.the_fused_kernel_serves_it,
+    paths.dropout_acts_once,
+    paths.autocast_is_close,
+    paths.half_precision_is_close,
+    paths.steps_are_the_whole,
+    settings.it_changes_the_output,
+    settings.only_its_heads_change,
+    settings.layers_do_not_mix_their_options,
+    settings.neutral_settings_are_plain_attention,
+    settings.a_checkpoint_keeps_it,
+    it_works_beside_others,
+)
+
+
+def check(mechanism: type[Mechanism] | str) -> None:
+    """Raise a ContractError that lists every promise which a mechanism breaks.
+
+    mechanism: a class, registered or not, which is checked with each of its `examples`; or a
+    specification, as --encoder-attention takes it, such as "mine(size=3)".
+    """
+    with specifications_of(mechanism) as specifications:
+        faults = [
+            f"{specification}: {outcome.promise}: {outcome.fault}"
+            for specification in specifications
+            for outcome in outcomes(specification)
+            if outcome.fault
+        ]
+    if faults:
+        raise ContractError("\n".join(faults))
+
+
+def outcomes(specification: str) -> Iterator[Outcome]:
+    """Yield the outcome of each check; if the first cannot run the layer, there are no others."""
+    for number, check in enumerate(CONTRACT):
+        outcome = outcome_of(check, specification)
+        yield outcome
+        if outcome.fault and number == 0:
+            return
+
+
+def check_mechanism(specification: str) -> None:
+    """Raise a ContractError if the mechanisms of a specification break the contract."""
+    check(specification)
+
+
+@contextmanager
+def specifications_of(mechanism: type[Mechanism] | str) -> Iterator[list[str]]:
+    """Return the specifications to check; a class is registered for as long as this lasts."""
+    if isinstance(mechanism, str):
+        AttentionSpecification(mechanism)  # an error in the specification is none of the contract
+        yield [mechanism]
+        return
+    known = dict(MECHANISMS)
+    try:
+        register(mechanism)
+        yield examples_of(mechanism)
+    finally:
+        MECHANISMS.clear()
+        MECHANISMS.update(known)
+
+
+def examples_of(mechanism: type[Mechanism]) -> list[str]:
+    """Return the specifications under which a mechanism is checked."""
+    return [written(mechanism.name, options) for options in mechanism.examples]

@@ -1,0 +1,99 @@
+"""The checks work on a small layer of self-attention with random parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fairseq_posattn.core.attention import (
+    MECHANISMS,
+    AttentionContext,
+    AttentionShape,
+    AttentionSpecification,
+    Mechanism,
+    MultiheadSelfAttention,
+    PostAttention,
+)
+from fairseq_posattn.core.attention.pipeline import of_stage
+from fairseq_posattn.core.attention.sample_batch import WIDTH
+from fairseq_posattn.core.specification import parse
+
+HEADS = 4
+SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16)
+
+
+class Attention(MultiheadSelfAttention):
+    """This is self-attention together with what stands before it in its layer."""
+
+    def forward(
+        self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return output and weights as the base class does, of the input after `before`."""
+        return super().forward(self.before(x, ctx), ctx, need_weights)
+
+    def with_weights(self, x: Tensor, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
+        """Return the output and the weights."""
+        out, weights = self(x, ctx, need_weights=True)
+        return out, weights
+
+    def output(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the output without asking for weights, which may take the fused kernel."""
+        out: Tensor = self(x, ctx)[0]
+        return out
+
+
+def attention(specification: str, seed: int = 0) -> Attention:
+    """Return a layer in double precision whose mechanisms have random parameters."""
+    module = fresh(specification, seed)
+    for parameter in module.mechanisms.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return module.double().eval()
+
+
+def fresh(specification: str, seed: int = 0) -> Attention:
+    """Return a layer whose mechanisms have the parameters that they start with."""
+    torch.manual_seed(seed)
+    return Attention(WIDTH, HEADS, AttentionSpecification(specification).build(0, SHAPE))
+
+
+def written(name: str, options: str) -> str:
+    """Return the specification of a mechanism with options: 'mine(size=3)'."""
+    return f"{name}({options})" if options else name
+
+
+def beside_plain(specification: str) -> tuple[Attention, Attention]:
+    """Return plain attention, and a layer with the mechanisms and the same projections."""
+    plain, other = attention(""), attention(specification)
+    other.load_state_dict(plain.state_dict(), strict=False)
+    return plain, other
+
+
+def mechanisms_of(specification: str) -> list[type[Mechanism]]:
+    """Return the classes of the mechanisms in a specification."""
+    return [MECHANISMS[term.name] for term in parse(specification)]
+
+
+def has_replacement(module: Attention) -> bool:
+    """Tell whether some mechanism puts something else in the place of the output."""
+    return bool(of_stage(module.mechanisms.values(), PostAttention))
+
+
+@contextmanager
+def kernel_calls() -> Iterator[list[dict[str, Any]]]:
+    """Collect the named arguments of each call of torch's fused kernel."""
+    calls: list[dict[str, Any]] = []
+    kernel = F.scaled_dot_product_attention
+
+    def noted(*args: Any, **options: Any) -> Tensor:
+        """Return what the kernel returns, and note its arguments."""
+        calls.append(options)
+        return kernel(*args, **options)
+
+    with mock.patch.object(F, "scaled_dot_product_attention", noted):
+        yield calls

@@ -1,0 +1,142 @@
+"""Mechanisms of one's own are found by importing a file, a folder or a module."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fairseq_posattn.core.attention import MECHANISMS, Mechanism
+from fairseq_posattn.errors import InputError
+
+PLUGIN = "fairseq_posattn.plugin"
+
+
+def registered_by(module: str) -> list[type[Mechanism]]:
+    """Import a .py file, a folder with __init__.py or a module, and return what it registers.
+
+    Raise an InputError if it cannot be imported or registers no mechanism.
+    """
+    before = set(MECHANISMS)
+    with plugin_if_possible():
+        imported = imported_from(module)
+    found = [mechanism for name, mechanism in MECHANISMS.items() if name not in before]
+    if not found:
+        raise InputError(f"{module}: {reason_for_none(imported)}")
+    return found
+
+
+def imported_from(module: str) -> ModuleType:
+    """Import what a command line names, and return the module."""
+    path = Path(module)
+    if path.is_dir():
+        if not (path / "__init__.py").is_file():
+            raise InputError(f"{module}: has no __init__.py; give a .py file, or add that file")
+        return imported(module, lambda: from_file(path.resolve().name, path / "__init__.py"))
+    if path.is_file():
+        if path.suffix != ".py":
+            raise InputError(f"{module}: is no Python file; give a file whose name ends in .py")
+        return imported(module, lambda: from_file(path.stem, path))
+    if path.suffix == ".py" or path.name != module:
+        raise InputError(f"{module}: no such file or folder")
+    if not is_module(module):
+        raise InputError(
+            f"{module}: there is no such file or folder here, and no module of that name; give a "
+            ".py file, a folder with __init__.py, or the name of a module"
+        )
+    return imported(module, lambda: importlib.import_module(module))
+
+
+def is_module(name: str) -> bool:
+    """Tell whether Python finds a module, also in the current folder."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def from_file(name: str, path: Path) -> ModuleType:
+    """Import a file, which may import others of its folder, under a name that is free."""
+    path = path.resolve()
+    folder = path.parent.parent if path.name == "__init__.py" else path.parent
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    if name in sys.modules:
+        name = f"{name}_to_check"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # for a .py file there is always one
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while it is being imported
+    spec.loader.exec_module(module)
+    return module
+
+
+def imported(module: str, load: Callable[[], ModuleType]) -> ModuleType:
+    """Return what `load` imports; whatever goes wrong becomes an error of one line."""
+    try:
+        return load()
+    except SystemExit:
+        raise InputError(
+            f"{module}: ends the program when it is imported; import it to see"
+        ) from None
+    except Exception as error:
+        raise InputError(
+            f"{place_of(error, module)}: cannot be imported: {named(error)}"
+        ) from error
+
+
+def named(error: Exception) -> str:
+    """Return the type of an error with its message, as Python prints it."""
+    return traceback.format_exception_only(error)[-1].strip()
+
+
+def place_of(error: Exception, module: str) -> str:
+    """Return file and line of an error in the imported code: 'mine.py:3'."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    passing = (str(Path(__file__).parents[1]), "<frozen importlib")
+    own = [frame for frame in frames if not frame.filename.startswith(passing)]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else module
+
+
+def reason_for_none(module: ModuleType) -> str:
+    """Return why no mechanism was found in a module, and what to do."""
+    classes = [c.__name__ for c in vars(module).values() if is_own_mechanism(c, module)]
+    advice = "write @register (from fairseq_posattn.attention) above"
+    if classes:
+        return f"{', '.join(classes)} is not registered; {advice} the class"
+    return f"registers no mechanism; {advice} each class that is one"
+
+
+def is_own_mechanism(thing: Any, module: ModuleType) -> bool:
+    """Tell whether a thing is a mechanism that the module defines itself."""
+    return (
+        isinstance(thing, type)
+        and issubclass(thing, Mechanism)
+        and thing.__module__ == module.__name__
+    )
+
+
+@contextmanager
+def plugin_if_possible() -> Iterator[None]:
+    """Let `from fairseq_posattn import plugin` do nothing where fairseq is not installed.
+
+    A folder for --user-dir imports the plug-in, but the checks of its mechanisms need no fairseq.
+    """
+    if PLUGIN in sys.modules or importlib.util.find_spec("fairseq") is not None:
+        yield
+        return
+    sys.modules[PLUGIN] = ModuleType(PLUGIN)
+    try:
+        yield
+    finally:
+        del sys.modules[PLUGIN]

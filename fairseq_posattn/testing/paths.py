@@ -1,0 +1,188 @@
+"""These checks see that kernel, single steps, precisions and a decoder's steps agree."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention import (
+    AttentionContext,
+    FastPath,
+    PostAttention,
+    PreAttention,
+    ScoreMask,
+)
+from fairseq_posattn.core.attention.pipeline import of_stage
+from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, moved, real_pieces
+from fairseq_posattn.testing.broken import (
+    BrokenPromise,
+    NotApplicable,
+    is_close,
+    largest_difference,
+)
+from fairseq_posattn.testing.layer import attention, has_replacement, kernel_calls, mechanisms_of
+
+ALL = ("bias", "allowed", "change_scores", "change_weights", "transform", "value_term", "replace")
+
+
+def the_fused_way_is_the_explicit_way(specification: str) -> None:
+    """Check that the output is the same with weights (single steps) and without (fused kernel)."""
+    ctx = context(TREES)
+    module = attention(specification)
+    x, real = inputs(TREES, ctx), real_pieces(ctx).T
+    explicit, _ = module.with_weights(x, ctx)
+    fused = module.output(x, ctx)
+    if not is_close(fused[real], explicit[real]):
+        raise BrokenPromise(
+            "the same output with and without weights",
+            f"a difference of {largest_difference(fused[real], explicit[real]):.2g}",
+            "the fused kernel and the single steps disagree; a mask that hides a piece from itself "
+            "needs keeps_self = False, and a fast_path must compute the same",
+            ("fast_path", "allowed", *ALL),
+        )
+
+
+def the_fused_kernel_serves_it(specification: str) -> None:
+    """Check that Torch's fused kernel serves it, unless its class says fused = False."""
+    module = attention(specification)
+    mechanisms = list(module.mechanisms.values())
+    if not all(m.fused for m in mechanisms):
+        raise NotApplicable("it needs scores or weights in single steps (fused = False)")
+    if not all(mask.keeps_self for mask in of_stage(mechanisms, ScoreMask)):
+        raise NotApplicable("its mask may hide a piece from itself (keeps_self = False)")
+    ctx = context(TREES)
+    with kernel_calls() as calls:
+        module.output(inputs(TREES, ctx), ctx)
+    if not calls and not of_stage(mechanisms, FastPath):
+        raise BrokenPromise("a call of torch's fused kernel", "none", "fused = False says so", ALL)
+
+
+class DropsEverything(nn.Module):
+    """This dropout leaves nothing, so that its place can be seen."""
+
+    p = 0.25
+    apply_during_inference = False
+
+    def forward(self, weights: Tensor) -> Tensor:
+        """Return zeros in the place of the weights."""
+        return weights * 0
+
+
+def dropout_acts_once(specification: str) -> None:
+    """Check that dropout acts once, on the weights of the values, not on the returned ones."""
+    ctx = context(TREES)
+    module = attention(specification).train()
+    x = inputs(TREES, ctx)
+    _, weights = module.with_weights(x, ctx)
+    module.dropout_module = DropsEverything()
+    out, same = module.with_weights(x, ctx)
+    if not torch.equal(weights, same):
+        raise BrokenPromise("weights from before the dropout", "others", "", ALL)
+    if has_replacement(module):
+        return  # its own attention may have no dropout, and it may let the input through
+    assert isinstance(module.out_proj, nn.Linear)
+    if not is_close(out, module.out_proj.bias.expand_as(out)):
+        raise BrokenPromise(
+            "nothing but the bias of the output when all is dropped",
+            "more",
+            "make a value term from the weights that it is given",
+            ("value_term",),
+        )
+    with kernel_calls() as calls:
+        module.output(x, ctx)
+        module.eval().output(x, ctx)
+    rates = [call["dropout_p"] for call in calls]
+    if rates not in ([], [0.25, 0.0]):
+        raise BrokenPromise(
+            "the rate of the dropout in training, and 0 in evaluation", str(rates), "", ALL
+        )
+
+
+def autocast_is_close(specification: str) -> None:
+    """Check that under autocast the output is close to float32, and gradients are finite."""
+    ctx = context(TREES)
+    module = attention(specification).float()
+    x = inputs(TREES, ctx, dtype=torch.float).requires_grad_()
+    expected = module.output(x, ctx)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = module.output(x, ctx)
+    out.float().square().sum().backward()
+    if x.grad is None or not torch.isfinite(x.grad).all():
+        raise BrokenPromise(
+            "finite gradients under autocast",
+            "nan or infinity",
+            "take exponents in float32: at_least_float32(x)",
+            ALL,
+        )
+    expect_near(out, expected, real_pieces(ctx).T, "autocast")
+
+
+def half_precision_is_close(
+    specification: str, dtype: torch.dtype = torch.bfloat16, device: str = "cpu"
+) -> None:
+    """Check that in half precision the output is close to float32."""
+    ctx = context(TREES)
+    module = attention(specification).float()
+    x = inputs(TREES, ctx, dtype=torch.float)
+    expected = module.output(x, ctx)
+    out = module.to(device, dtype).output(x.to(device, dtype), moved(ctx, device))
+    if out.dtype != dtype:
+        raise BrokenPromise(f"an output in {dtype}", str(out.dtype), "end with .type_as(q)", ALL)
+    expect_near(out.cpu(), expected, real_pieces(ctx).T, str(dtype))
+
+
+def expect_near(out: Tensor, expected: Tensor, real: Tensor, where: str) -> None:
+    """Refuse real pieces that differ by more than eight bits of a fraction can explain."""
+    near = 0.05 * max(1.0, float(expected[real].detach().abs().max()))
+    if not torch.allclose(out.float()[real], expected[real], rtol=0.05, atol=near):
+        difference = largest_difference(out.float()[real], expected[real])
+        raise BrokenPromise(
+            f"nearly the output of float32 in {where}",
+            f"a difference of {difference:.2g}",
+            "compute positions and exponents in float32: at_least_float32(x)",
+            ALL,
+        )
+
+
+def steps_are_the_whole(specification: str) -> None:
+    """Check that a decoder's steps give what one pass over the whole sentence gives."""
+    require_decoder(specification)
+    module = attention(specification)
+    look = "causal_safe = True promises that nothing depends on later pieces, nor on their number"
+    for left in (False, True):
+        whole = context(TREES, left=left)
+        whole = AttentionContext(whole.length, whole.device, whole.real, causal=True)
+        x = inputs(TREES, whole, left)
+        expected, weights = module.with_weights(x, whole)
+        if (weights.triu(1) != 0).any():
+            raise BrokenPromise("no weight on later pieces", "some", look, ALL)
+        for count in (1, 3):  # queries
+            for end in range(count, whole.length + 1):
+                real = real_pieces(whole)[:, :end]
+                ctx = AttentionContext(end, x.device, real, queries=count, causal=True)
+                q, k, v = module.project(x[:end])
+                out, _ = module.attend(x[end - count : end], q[:, :, -count:], k, v, ctx)
+                new = real[:, -count:].T
+                if not is_close(out[new], expected[end - count : end][new]):
+                    difference = largest_difference(out[new], expected[end - count : end][new])
+                    raise BrokenPromise(
+                        "the same output step by step and in one pass of a decoder",
+                        f"a difference of {difference:.2g}",
+                        look,
+                        ALL,
+                    )
+
+
+def require_decoder(specification: str) -> None:
+    """Raise NotApplicable unless all mechanisms may stand in a decoder."""
+    for mechanism in mechanisms_of(specification):
+        if not mechanism.causal_safe:
+            raise NotApplicable(f"{mechanism.name} is for encoders only (causal_safe = False)")
+        if issubclass(mechanism, (PreAttention, PostAttention)):
+            raise NotApplicable("--decoder-attention takes nothing before or after the attention")
+        if mechanism.needs_tree:
+            raise BrokenPromise(
+                "needs_tree = False beside causal_safe = True",
+                "needs_tree = True",
+                "a target sentence has no tree, so leave causal_safe out",
+            )

@@ -1,0 +1,178 @@
+"""These checks see that what a mechanism says about itself is true."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import torch
+
+from fairseq_posattn.core.attention import AttentionSpecification, Mechanism
+from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, real_pieces
+from fairseq_posattn.core.specification import parse
+from fairseq_posattn.testing.broken import (
+    BrokenPromise,
+    NotApplicable,
+    is_close,
+    largest_difference,
+)
+from fairseq_posattn.testing.layer import (
+    HEADS,
+    SHAPE,
+    attention,
+    beside_plain,
+    fresh,
+    mechanisms_of,
+    written,
+)
+
+ALL = (
+    "bias",
+    "allowed",
+    "change_scores",
+    "change_weights",
+    "transform",
+    "value_term",
+    "before",
+    "replace",
+)
+SOME_HEADS, OTHER_HEADS = "1|3", "0|2"
+
+
+def it_can_be_built(specification: str) -> None:
+    """Check that it can be built and runs, and is the same with all its options written out."""
+    AttentionSpecification(specification).check(1, SHAPE)
+    ctx = context(TREES)
+    attention(specification).output(inputs(TREES, ctx), ctx)
+    whole = str(AttentionSpecification(specification))
+    if str(AttentionSpecification(whole)) != whole:
+        raise BrokenPromise(
+            f"'{whole}' as it was written",
+            f"'{AttentionSpecification(whole)}'",
+            "look at the types and defaults of its Options",
+        )
+
+
+def it_changes_the_output(specification: str) -> None:
+    """Check that it changes the output of plain attention, in training and in evaluation."""
+    ctx = context(TREES)
+    plain, changed = beside_plain(specification)
+    x = inputs(TREES, ctx)
+    for mode in (True, False):
+        one, other = plain.train(mode).output(x, ctx), changed.train(mode).output(x, ctx)
+        if not largest_difference(one, other) > 1e-3:
+            raise BrokenPromise(
+                f"another output than plain attention in {'training' if mode else 'evaluation'}",
+                "the same",
+                "if its default options do nothing in sentences of ten pieces, list "
+                "others in `examples`",
+                ALL,
+            )
+
+
+def with_heads(specification: str, heads: str) -> str:
+    """Return a specification of one mechanism limited to some heads."""
+    match = re.fullmatch(r"(\w+)(?:\((.*)\))?", specification)
+    assert match is not None  # callers give one term without layers
+    options = f"{match[2]}, " if match[2] else ""
+    return f"{match[1]}({options}heads={heads})"
+
+
+def only_its_heads_change(specification: str) -> None:
+    """Check that with heads=... it changes those heads and no others."""
+    mechanism = single(specification)
+    if not mechanism.accepts_heads:
+        raise NotApplicable("it cannot be limited to some heads (accepts_heads = False)")
+    ctx = context(TREES)
+    plain, some = beside_plain(with_heads(specification, SOME_HEADS))
+    for module in (plain, some):
+        assert isinstance(module.out_proj, torch.nn.Linear)
+        torch.nn.init.eye_(module.out_proj.weight)
+    x = inputs(TREES, ctx)
+    out, weights = some.with_weights(x, ctx)
+    real = real_pieces(ctx)
+    if not is_close(some.output(x, ctx)[real.T], out[real.T]):
+        raise BrokenPromise(
+            "the same output with and without weights on some heads",
+            "another one",
+            "return tensors of the heads in self.heads",
+            ALL,
+        )
+    expected, expected_weights = plain.with_weights(x, ctx)
+    of_weights = (weights - expected_weights).abs().amax((0, 2, 3))
+    difference = (out - expected).view(ctx.length, len(TREES), HEADS, -1).abs()
+    of_output = difference.transpose(0, 1)[real].amax((0, 2))
+    if (of_weights[[0, 2]] >= 1e-12).any() or (of_output[[0, 2]] >= 1e-12).any():
+        raise BrokenPromise(f"heads 0 and 2 unchanged by heads={SOME_HEADS}", "a change", "", ALL)
+    if (of_output[[1, 3]] <= 1e-6).any():
+        raise BrokenPromise(f"a change in heads 1 and 3 by heads={SOME_HEADS}", "none", "", ALL)
+
+
+def layers_do_not_mix_their_options(specification: str) -> None:
+    """Check that layers with other options or heads do not share results in ctx.cached."""
+    mechanism = single(specification)
+    others = [written(mechanism.name, options) for options in mechanism.examples]
+    if mechanism.accepts_heads:
+        others += [with_heads(specification, OTHER_HEADS), with_heads(specification, SOME_HEADS)]
+    x = inputs(TREES, context(TREES))
+    for first in others:
+        for second in (specification, others[-1]):
+            ctx = context(TREES)
+            attention(first).output(x, ctx)
+            module = attention(second)
+            if not is_close(module.output(x, ctx), module.output(x, context(TREES))):
+                raise BrokenPromise(
+                    f"the same output of {second} after {first} in another layer",
+                    "another one",
+                    "name every option, and self.heads, in the key of ctx.cached",
+                    ALL,
+                )
+
+
+def neutral_settings_are_plain_attention(specification: str) -> None:
+    """Check that with its neutral options and set_neutral() it is plain attention."""
+    mechanism = single(specification)
+    if mechanism.neutral is None:
+        raise NotApplicable("its class names no neutral options (neutral = None)")
+    name = mechanism.name
+    plain, neutral = beside_plain(written(name, mechanism.neutral))
+    own = neutral.mechanisms[name]
+    assert isinstance(own, Mechanism)
+    own.set_neutral()
+    ctx = context(TREES)
+    x, real = inputs(TREES, ctx), real_pieces(ctx).T
+    one, other = neutral.output(x, ctx)[real], plain.output(x, ctx)[real]
+    if not is_close(one, other):
+        raise BrokenPromise(
+            "plain attention with neutral settings",
+            f"a difference of {largest_difference(one, other):.2g}",
+            "see its `neutral` and `set_neutral`",
+            ("set_neutral", *ALL),
+        )
+
+
+def a_checkpoint_keeps_it(specification: str) -> None:
+    """Check that a fresh layer that loads the parameters of another one computes the same."""
+    ctx = context(TREES)
+    x = inputs(TREES, ctx)
+    one, other = (
+        fresh(specification, seed=1).double().eval(),
+        fresh(specification, seed=2).double().eval(),
+    )
+    state = copy.deepcopy(one.state_dict())
+    other.load_state_dict(state)
+    if not is_close(one.output(x, ctx), other.output(x, ctx)):
+        raise BrokenPromise(
+            "the same output after loading a checkpoint",
+            "another one",
+            "keep what is random in a nn.Parameter or a buffer",
+            ("__init__",),
+        )
+
+
+def single(specification: str) -> type[Mechanism]:
+    """Return the only mechanism of a specification, or raise NotApplicable."""
+    terms = parse(specification)
+    if len(terms) != 1 or terms[0].layers is not None or "heads" in terms[0].options:
+        raise NotApplicable("it is checked for one mechanism at a time, in all layers and heads")
+    return mechanisms_of(specification)[0]

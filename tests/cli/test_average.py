@@ -1,0 +1,151 @@
+"""posattn-average: the mean of the last checkpoints."""
+
+import os
+import re
+import shutil
+import sys
+from unittest import mock
+
+import pytest
+import torch
+
+from fairseq_posattn.cli.average import average, command, newest
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.patches import safe
+from support.commands import FULL_TREE, ROOT, run
+from support.in_process import generate, train
+
+EACH_UPDATE = ("--save-interval-updates", "1", "--disable-validation", "--no-epoch-checkpoints")
+
+
+@pytest.fixture(scope="module")
+def trained(toy_data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    train(toy_data, folder, *FULL_TREE, *EACH_UPDATE, "--max-update", "5")
+    return folder
+
+
+def parameters(path) -> dict:
+    return torch.load(path, weights_only=False)["model"]
+
+
+def test_the_mean_of_the_last(trained, toy_data, tmp_path):
+
+    out = tmp_path / "averaged.pt"
+    script = (sys.executable, "-m", "fairseq_posattn.cli.average")
+    printed = run(*script, trained, "--last", 3, "--out", out).stdout
+    names = [path.name for path in newest(trained, 3)]
+    assert names == sorted(names, key=lambda name: int(re.findall(r"\d+", name)[-1]))
+    assert ", ".join(names) in printed
+    last = [parameters(trained / name) for name in names]
+    for name, parameter in parameters(out).items():
+        expected = sum(of_one[name].double() for of_one in last) / 3
+        torch.testing.assert_close(parameter, expected.to(parameter.dtype), rtol=0, atol=0)
+    assert "H-0" in generate(toy_data, out).output
+
+
+def test_of_itself(trained):
+    [path] = newest(trained, 1)
+    for name, parameter in average([path, path])["model"].items():
+        assert torch.equal(parameter, parameters(path)[name])
+
+
+def test_by_epoch_where_there_are_none_by_update(tmp_path):
+    for name in ("checkpoint9.pt", "checkpoint10.pt", "checkpoint_best.pt", "checkpoint_last.pt"):
+        (tmp_path / name).touch()
+    assert [path.name for path in newest(tmp_path, 2)] == ["checkpoint9.pt", "checkpoint10.pt"]
+    (tmp_path / "checkpoint_1_100.pt").touch()
+    assert [path.name for path in newest(tmp_path, 1)] == ["checkpoint_1_100.pt"]
+
+
+def test_too_few(tmp_path):
+    (tmp_path / "checkpoint1.pt").touch()
+    with pytest.raises(
+        InputError, match=r"there are 1 checkpoints, but 5 are to be averaged.*--last"
+    ):
+        newest(tmp_path, 5)
+
+
+@pytest.mark.parametrize("last", ["0", "-1", "five", "1.5"])
+def test_a_number_above_zero(last, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        averaged(tmp_path, "--last", last, "--out", tmp_path / "out.pt")
+    assert ended.value.code == 2
+    assert f"argument --last: expected a number above 0, found '{last}'" in capsys.readouterr().err
+
+
+def averaged(*arguments) -> None:
+    with mock.patch.object(sys, "argv", ["posattn-average", *map(str, arguments)]):
+        command()
+
+
+def refused(*arguments, capsys) -> str:
+    """The one line that says why; nothing is written."""
+    with pytest.raises(SystemExit) as ended:
+        averaged(*arguments)
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (1, "") and err.startswith("error: ") and err.count("\n") == 1
+    return err
+
+
+class Hidden:
+    def __reduce__(self):
+        return os.system, ("touch witness",)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda file: file.write_bytes(file.read_bytes()[:5000]), "is incomplete"),
+        (lambda file: file.write_bytes(b"no checkpoint at all"), "is refused"),
+        (lambda file: torch.save([1, 2], file), "it holds no parameters"),
+        (lambda file: torch.save({"model": {"weight": "text"}}, file), "it holds no parameters"),
+        pytest.param(
+            lambda file: torch.save({"model": {}, "x": Hidden()}, file),
+            "it holds posix.system",
+            marks=pytest.mark.skipif(
+                not safe.loads_weights_only(), reason="torch before 2.6 does not check classes"
+            ),
+        ),
+    ],
+    ids=["torn", "text", "list", "no-tensor", "code"],
+)
+def test_what_is_no_checkpoint(damage, message, trained, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, tmp_path / "run")
+    damage(newest(tmp_path / "run", 1)[0])
+    line = refused(tmp_path / "run", "--last", "2", "--out", tmp_path / "out.pt", capsys=capsys)
+    assert message in line and len(line) <= 301 and str(newest(tmp_path / "run", 1)[0]) in line
+    assert sorted(os.listdir(tmp_path)) == ["run"]
+
+
+def test_nothing_is_looked_up_in_the_configuration(trained, tmp_path, monkeypatch):
+    """The environment of whoever averages a foreign checkpoint is nobody else's business."""
+    monkeypatch.setenv("SECRET", "of this machine")
+    (tmp_path / "run").mkdir()
+    state = torch.load(newest(trained, 1)[0], weights_only=False)
+    state["cfg"]["common"]["wandb_project"] = "${oc.env:SECRET}"
+    torch.save(state, tmp_path / "run/checkpoint1.pt")
+    with pytest.raises(SystemExit) as ended:
+        averaged(tmp_path / "run", "--last", "1", "--out", tmp_path / "out.pt")
+    assert ended.value.code == 0
+    cfg = torch.load(tmp_path / "out.pt", weights_only=False)["cfg"]
+    assert type(cfg) is dict and cfg == state["cfg"]
+
+
+@pytest.mark.parametrize("change", ["shape", "names"])
+def test_another_architecture(trained, tmp_path, change):
+    [path] = newest(trained, 1)
+    other = torch.load(path, weights_only=False)
+    name = next(name for name in other["model"] if name.endswith("fc1.weight"))
+    parameter = other["model"].pop(name)
+    other["model"][name if change == "shape" else "other"] = parameter[:-1]
+    torch.save(other, tmp_path / "other.pt")
+    with pytest.raises(InputError, match="the architecture differs from that of"):
+        average([path, tmp_path / "other.pt"])
+
+
+def test_the_machine_that_a_checkpoint_was_trained_on(trained):
+    """By which the recipes tell whether the place in the epoch still counts."""
+    program = [sys.executable, ROOT / "recipes/machine_of.py", trained / "checkpoint_last.pt"]
+    assert run(*program).stdout.splitlines()[-1] == "1 processes, 1000 tokens, 1 batches"

@@ -1,0 +1,180 @@
+"""Whatever a command ends with: one line of at most 300 characters, exit code 1."""
+
+import errno
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
+from fairseq_posattn.trees.checks import TreeError
+from support.commands import ROOT, run
+
+
+def ended(capsys, error: BaseException) -> str:
+    """The line that a command prints when this error ends it."""
+
+    def main():
+        raise error
+
+    with pytest.raises(SystemExit) as end:
+        command_line.run(main)
+    assert end.value.code == 1
+    printed = capsys.readouterr()
+    assert not printed.out and printed.err.count("\n") == 1 and printed.err.endswith("\n")
+    assert len(printed.err) <= LONGEST + 1
+    return printed.err.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError("text:3: bad; mend it"),
+        TreeError("text:3: bad; mend it"),
+        SpecificationError("text:3: bad; mend it"),
+        CheckpointError("text:3: bad; mend it"),
+        OSError("text:3: bad; mend it"),
+    ],
+)
+def test_errors_of_ours_are_printed_as_they_are(capsys, error):
+    assert ended(capsys, error) == "error: text:3: bad; mend it"
+
+
+def test_a_line_break_or_control_character_does_not_break_the_line(capsys):
+    message = "a\nb:3: found '\x1b[2J\r\0\u2028\u202e\ud800\ufeff' ; \n mend it\n"
+    found = r"error: a b:3: found '\x1b[2J\r\x00\u2028\u202e\ud800\ufeff' ; mend it"
+    assert ended(capsys, InputError(message)) == found
+
+
+def test_a_long_line_keeps_the_file_name_and_the_remedy(capsys):
+    line = ended(capsys, InputError(f"{'d' * 90}/text:3: found '{'x' * 9999}'; mend it with tr"))
+    assert len(line) == LONGEST
+    assert line.startswith(f"error: {'d' * 90}/text:3: found 'xxx")
+    assert line.endswith("xxx'; mend it with tr") and "x...x" in line
+
+
+@pytest.mark.parametrize("length", [LONGEST - 1, LONGEST, LONGEST + 1, 5 * LONGEST])
+def test_a_line_is_as_long_as_it_may_be(length):
+    assert len(one_line("x" * length)) == min(length, LONGEST)
+    assert len(one_line("x" * length, "; remedy")) <= LONGEST
+    assert one_line("x" * length, "; remedy").endswith("; remedy")
+
+
+def test_what_nobody_foresaw_is_one_line_and_its_traceback_is_kept(capsys):
+    line = ended(capsys, KeyError("lost"))
+    assert line.startswith(f"error: {UNEXPECTED} (test_command_line.py:")
+    assert "KeyError: 'lost'" in line
+    file = Path(line.partition("; traceback: ")[2])
+    assert "Traceback" in file.read_text() and "KeyError: 'lost'" in file.read_text()
+    file.unlink()
+
+
+def test_where_no_traceback_can_be_kept_the_line_says_how_to_see_it(capsys, monkeypatch):
+    def refuse(*args, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", refuse)
+    assert ended(capsys, KeyError("lost")).endswith(f"; set {TRACEBACK}=1 to see the traceback")
+
+
+@pytest.mark.parametrize("error", [InputError("text:3: bad; mend it"), KeyError("lost")])
+def test_the_traceback_is_printed_on_request(capsys, monkeypatch, error):
+    monkeypatch.setenv(TRACEBACK, "1")
+
+    def main():
+        raise error
+
+    with pytest.raises(SystemExit):
+        command_line.run(main)
+    lines = capsys.readouterr().err.rstrip("\n").split("\n")
+    assert lines[0].startswith("Traceback")
+    assert lines[-1].startswith("error: ") and "traceback:" not in lines[-1]
+
+
+def test_memory(capsys):
+    assert ended(capsys, MemoryError()).startswith("error: there is not enough memory")
+
+
+class Torn(torch.utils.data.Dataset):
+    def __init__(self, error):
+        self.error = error
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, k):
+        raise pickle.loads(pickle.dumps(self.error))
+
+
+def error_of_a_worker(error) -> Exception:
+    loading = iter(torch.utils.data.DataLoader(Torn(error), num_workers=1))
+    with pytest.raises(type(error)) as raised:
+        next(loading)
+    loading._shutdown_workers()  # torch has no other way, and waits for five seconds by itself
+    return raised.value
+
+
+def test_an_error_of_a_process_that_loads_data_is_one_line(capsys):
+    error = error_of_a_worker(TreeError("text:3: bad; mend it"))
+    assert ended(capsys, error) == "error: text:3: bad; mend it"
+    line = ended(capsys, error_of_a_worker(AttributeError("lost")))
+    assert line.startswith(f"error: {UNEXPECTED}") and "AttributeError: lost" in line
+
+
+def fail(rank: int, error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.long
+def test_an_error_of_a_training_process_is_one_line(capsys):
+    """As fairseq starts one for each GPU."""
+    with pytest.raises(Exception, match="Traceback") as raised:
+        torch.multiprocessing.spawn(fail, (InputError("text:3: bad; mend it"),))
+    assert ended(capsys, raised.value) == "error: text:3: bad; mend it"
+
+
+PROGRAMS = [
+    *sorted(
+        p for p in (ROOT / "recipes").rglob("*.py") if 'if __name__ == "__main__"' in p.read_text()
+    ),
+]
+WITHOUT_PACKAGE = {"environment.py"}  # runs before the package is installed
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_program_ends_in_one_line(path):
+    if path.name not in WITHOUT_PACKAGE:
+        assert path.read_text().rstrip().endswith("command_line.run(main)")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "fairseq_posattn/cli").glob("*.py")), ids=str)
+def test_every_command_ends_in_one_line(path):
+    """fairseq's programs are started by another function of command_line."""
+    if path.stem not in ("__init__", "fairseq_programs"):
+        command = 'def command() -> None:\n    """Run the command and exit."""\n    run(main)\n'
+        assert command in path.read_text()
+
+
+def test_steps_in_a_checkout():
+    """Each file of preprocess/ runs the command of its name."""
+    steps = {path.stem: path.read_text() for path in (ROOT / "preprocess").glob("*.py")}
+    assert len(steps) == 7
+    for name, text in steps.items():
+        assert f"from fairseq_posattn.cli.{name} import command" in text
+        assert 'if __name__ == "__main__":' in text  # worker processes import it
+
+
+@pytest.mark.long
+def test_fairseqs_programs_end_in_one_line(tmp_path):
+    program = Path(sys.executable).parent / "posattn-train"
+    result = run(program, tmp_path / "nosuch", "--task", "translation", check=False)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stdout
+    assert result.stdout.rstrip().rpartition("\n")[2].startswith("error: ")

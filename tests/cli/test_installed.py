@@ -1,0 +1,127 @@
+"""A wheel built from the checkout, installed into an environment of its own, runs every command."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from support.commands import ROOT
+
+pytestmark = pytest.mark.long
+STEPS = ["prepare", "parse", "extract", "segment", "project", "binarize", "binarize-tagging"]
+OTHERS = [
+    "average",
+    "check-mechanism",
+    "translations",
+    "sgm",
+    "score",
+    "examples",
+    "report",
+    "show",
+    "tag",
+]
+FAIRSEQS = ["train", "generate", "interactive", "validate"]
+
+
+def run(*command, cwd: Path) -> str:
+    """What a command prints; it must end well."""
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def bin_folder(tmp_path_factory) -> Path:
+    """The commands of an environment that has this package as a wheel; the other packages are
+    those of the tests, which are found through a .pth file."""
+    folder = tmp_path_factory.mktemp("installed")
+    source = folder / "source"
+    names = ["setup.py", "pyproject.toml", "README.md", "LICENSE"]
+    shutil.copytree(ROOT / "fairseq_posattn", source / "fairseq_posattn")
+    for name in names:
+        shutil.copy(ROOT / name, source)
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder, source]
+    run(sys.executable, "-m", "pip", *build, cwd=folder)
+    venv.create(folder / "environment", with_pip=True)
+    python = folder / "environment/bin/python"
+    [wheel] = folder.glob("*.whl")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel, cwd=folder)
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder)
+    # The name begins with `z`, so that this package is found before the one of the tests.
+    Path(site.strip(), "z.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python.parent
+
+
+@pytest.mark.parametrize("command", [STEPS[0], OTHERS[0], FAIRSEQS[0]])
+def test_help_names_the_installed_command(bin_folder, tmp_path, command):
+    printed = run(bin_folder / f"posattn-{command}", "--help", cwd=tmp_path)
+    assert f"usage: posattn-{command}" in printed
+    assert "preprocess/" not in printed
+
+
+LOAD = """from importlib.metadata import EntryPoint
+import sys
+for program in sys.argv[1:]:
+    EntryPoint("", program, "").load()
+"""
+
+
+def test_every_command_is_tried(bin_folder):
+    points = ConfigParser()
+    [path] = bin_folder.parent.glob("lib/*/site-packages/fairseq_posattn-*/entry_points.txt")
+    points.read(path)
+    programs = dict(points["console_scripts"])
+    assert {name.removeprefix("posattn-") for name in programs} == {*STEPS, *OTHERS, *FAIRSEQS}
+    run(bin_folder / "python", "-c", LOAD, *programs.values(), cwd=bin_folder)
+
+
+def test_from_text_to_a_report(bin_folder, tmp_path):
+    """The commands of the installed package work together, far from any checkout."""
+
+    def posattn(command: str, *arguments) -> str:
+        return run(bin_folder / f"posattn-{command}", *arguments, cwd=tmp_path)
+
+    run(sys.executable, ROOT / "recipes/toy/treebank.py", tmp_path / "raw", cwd=tmp_path)
+    names = {"train": 60, "dev": 10}
+    for split, lines in names.items():
+        text = (tmp_path / f"raw/{split}.src.conllu").read_text().split("\n\n")[:lines]
+        (tmp_path / f"{split}.conllu").write_text("\n\n".join(text) + "\n\n")
+        posattn("extract", f"{split}.conllu", "--out", split)
+        target = (tmp_path / f"raw/{split}.tgt").read_text().splitlines()[:lines]
+        (tmp_path / f"{split}.target").write_text("".join(line + "\n" for line in target))
+    codes = ("--codes", "codes")
+    posattn("segment", "learn", "train.words", "train.target", *codes, "--symbols", 50)
+    for split in names:
+        posattn("segment", "apply", f"{split}.words", *codes, "--out", f"{split}.src")
+        posattn("segment", "apply", f"{split}.target", *codes, "--out", f"{split}.tgt")
+        parts = ("--words", f"{split}.words", "--parents", f"{split}.parents")
+        posattn("project", *parts, "--pieces", f"{split}.src")
+    languages = ("--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary")
+    prefixes = ("--trainpref", "train", "--validpref", "dev", "--testpref", "dev")
+    posattn("binarize", *languages, *prefixes, "--destdir", "data")
+    task = ("data", "--task", "structured_translation", "--cpu", "--num-workers", 0)
+    sizes = ("--encoder-layers", 1, "--decoder-layers", 1, "--encoder-embed-dim", 16)
+    training = ("--arch", "posattn_structural", *sizes, "--decoder-embed-dim", 16)
+    training += ("--encoder-attention-heads", 2, "--decoder-attention-heads", 2)
+    training += ("--optimizer", "adam", "--max-tokens", 500, "--max-update", 4)
+    posattn("train", *task, *training, "--save-interval-updates", 2, "--save-dir", "run")
+    posattn("average", "run", "--last", 1, "--out", "run/averaged.pt")
+    log = posattn("generate", *task, "--path", "run/averaged.pt", "--max-len-b", 5)
+    (tmp_path / "generate.log").write_text(log)
+    posattn("translations", "data", "generate.log", "--out", "translations")
+    posattn("examples", "data", "--path", "run/averaged.pt", "--sentences", 0, 1)
+    scoring = ("--references", "dev.target", "--target-lang", "en", "--json", "score.json")
+    posattn("score", "translations", *scoring, "--name", "toy", "--test", "dev")
+    posattn("report", "score.json", "--out", "report.html")
+    assert "<html" in (tmp_path / "report.html").read_text()

@@ -1,0 +1,394 @@
+"""posattn-check-mechanism: what it says about right mechanisms, wrong ones, and its input."""
+
+import contextlib
+import io
+import re
+import sys
+from typing import NamedTuple
+from unittest import mock
+
+import pytest
+
+from fairseq_posattn.cli import check_mechanism
+from fairseq_posattn.core.attention import MECHANISMS, ScoreBias, WeightChange
+from fairseq_posattn.io import command_line
+from fairseq_posattn.testing import CONTRACT, ContractError, check
+from fairseq_posattn.testing import check_mechanism as check_specification
+from support.commands import ROOT, run
+
+OWN = ROOT / "tests/own_mechanisms"
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """Forget the mechanisms and modules that a test brings in."""
+    known, modules, path = dict(MECHANISMS), set(sys.modules), list(sys.path)
+    yield
+    MECHANISMS.clear()
+    MECHANISMS.update(known)
+    for name in set(sys.modules) - modules:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if "/pytest-" in file or str(OWN) in file:
+            del sys.modules[name]
+    sys.path[:] = path
+
+
+class Ended(NamedTuple):
+    """This class holds what the command printed, the error that it ended with, and its code."""
+
+    output: str
+    error: str
+    code: int
+
+    @property
+    def failed(self) -> list[str]:
+        return [line.strip() for line in self.output.splitlines() if "FAILED" in line]
+
+
+def command(*arguments) -> Ended:
+    output, error = io.StringIO(), io.StringIO()
+    argv = ["posattn-check-mechanism", *map(str, arguments)]
+    with (
+        mock.patch.object(sys, "argv", argv),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(error),
+        pytest.raises(SystemExit) as end,
+    ):
+        command_line.run(check_mechanism.main)
+    assert "Traceback" not in error.getvalue()
+    return Ended(output.getvalue(), error.getvalue().rstrip("\n"), end.value.code)
+
+
+@pytest.mark.parametrize("name", ["alibi", "t5_bias", "rope", "tree_window"])
+def test_right_mechanisms_of_ones_own_pass(name, tmp_path, monkeypatch):
+    """They are written outside of the package and checked far from the checkout."""
+    monkeypatch.chdir(tmp_path)
+    ended = command(OWN / f"{name}.py")
+    assert (ended.code, ended.failed, ended.error) == (0, [], "")
+    mechanism = MECHANISMS[f"my_{name}"]
+    lines = ended.output.splitlines()
+    assert len(lines) == len(mechanism.examples) * (1 + len(CONTRACT)) + 1
+    passed = [line for line in lines if line.startswith("  ok ")]
+    assert len(passed) >= len(mechanism.examples) * (len(CONTRACT) - 2)
+
+
+def test_an_example_is_checked_by_its_specification_only(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = command(OWN / "t5_bias.py", "--specification", "my_t5_bias(buckets=4, furthest=3)")
+    assert ended.code == 0
+    assert ended.output.startswith("my_t5_bias(buckets=4, furthest=3)\n  ok ")
+    assert ended.output.count("It can be built") == 1
+
+
+def test_mechanisms_of_the_package_can_be_checked_without_a_module():
+    ended = command("--specification", "relative(max=2) + temperature")
+    assert ended.code == 0 and ended.output.splitlines()[0] == "relative(max=2) + temperature"
+
+
+HEAD = """
+import torch
+from torch import nn
+from fairseq_posattn.attention import *
+
+@register
+"""
+BROKEN = {
+    "the mean of the keys takes padding along": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def bias(self, q, ctx):
+        return q.mean(dim=(2, 3), keepdim=True) * ctx.distances
+""",
+        "Neither other sentences nor padding",
+        r"with padding after it; look at Broken.bias \(mine.py:9\): it may read padding",
+    ),
+    "it counts columns": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def bias(self, q, ctx):
+        return torch.arange(ctx.length).sqrt().expand(1, 1, ctx.queries, -1)
+""",
+        "Neither other sentences nor padding",
+        r"with padding before it; look at Broken.bias \(mine.py:9\): it may count columns",
+    ),
+    "a parameter has no effect": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def __init__(self, options, shape, heads=None):
+        super().__init__(options, shape, heads)
+        self.used, self.idle = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    def bias(self, q, ctx):
+        return self.used * ctx.distances + self.idle
+""",
+        "Every parameter has an effect",
+        r"expected that mechanisms.broken.idle changes the output, .*look at Broken.bias",
+    ),
+    "a mask hides a piece from itself and does not say so": (
+        """class Broken(ScoreMask):
+    name = "broken"
+    def allowed(self, q, ctx):
+        return (ctx.distances != 0)[None, None]
+""",
+        "with weights (single steps)",
+        r"look at Broken.allowed \(mine.py:9\): .*keeps_self = False",
+    ),
+    "a fast way computes something else": (
+        """class Broken(ScoreBias, FastPath):
+    name = "broken"
+    def bias(self, q, ctx):
+        return -ctx.distances.abs()
+    def fast_path(self, q, k, v, ctx, dropout):
+        return attend(q, k, v, ctx)[0]
+""",
+        "with weights (single steps)",
+        r"look at Broken.fast_path \(mine.py:11\)",
+    ),
+    "the future changes what a decoder does": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    causal_safe = True
+    def bias(self, q, ctx):
+        return -ctx.distances.abs() / ctx.lengths[:, None, None, None]
+""",
+        "A decoder's steps",
+        r"look at Broken.bias \(mine.py:10\): causal_safe = True promises",
+    ),
+    "a decoder has no trees": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    causal_safe = needs_tree = True
+    def bias(self, q, ctx):
+        return ctx.tree.relations[:, None]
+""",
+        "A decoder's steps",
+        "leave causal_safe out",
+    ),
+    "weights are spread over padding": (
+        """class Broken(WeightChange):
+    name = "broken"
+    neutral = ""
+    def change_weights(self, weights, q, ctx):
+        return weights + 0.1 * weights.flip(0)
+""",
+        "plain attention",
+        r"see its `neutral` and `set_neutral`",
+    ),
+    "it does not say that it needs trees": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def bias(self, q, ctx):
+        return ctx.tree.relations[:, None]
+""",
+        "It reads trees if",
+        "write needs_tree = True",
+    ),
+    "it does nothing": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def bias(self, q, ctx):
+        return torch.zeros(1)
+""",
+        "It changes the output",
+        "list others in `examples`",
+    ),
+    "it forgets which heads it has": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    accepts_heads = True
+    def bias(self, q, ctx):
+        return torch.arange(4)[None, :, None, None] * ctx.distances
+""",
+        "With heads=",
+        r"expected no error, found RuntimeError: .*; look at Broken.bias \(mine.py:10\)",
+    ),
+    "layers share what depends on an option": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    examples = ("slope=1", "slope=3")
+    from dataclasses import make_dataclass
+    Options = make_dataclass("O", [("slope", int, 1)], frozen=True)
+    def bias(self, q, ctx):
+        return ctx.cached("broken", lambda: -self.options.slope * ctx.distances.abs())
+""",
+        "Layers with other options",
+        "name every option",
+    ),
+    "what is random is not in the checkpoint": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def __init__(self, options, shape, heads=None):
+        super().__init__(options, shape, heads)
+        self.slope = float(torch.rand(1))
+    def bias(self, q, ctx):
+        return -self.slope * ctx.distances.abs()
+""",
+        "loads the parameters of another",
+        r"look at Broken.__init__ \(mine.py:\d+\): keep what is random",
+    ),
+    "exponents of half precision overflow": (
+        """class Broken(ScoreChange):
+    name = "broken"
+    def change_scores(self, scores, q, ctx):
+        return (scores.to(torch.float16) * 10).exp().type_as(scores)
+""",
+        "finite",
+        "look at Broken.change_scores",
+    ),
+    "its code has a mistake": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def bias(self, q, ctx):
+        return ctx.distance
+""",
+        "It can be built and runs",
+        r"found AttributeError: .*no attribute 'distance'.*; look at mine.py:10",
+    ),
+    "it cannot be built": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def __init__(self, options):
+        super().__init__()
+""",
+        "It can be built",
+        r"found TypeError: .*; look at",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_mechanism_fails_with_a_line_that_helps(fault, tmp_path, monkeypatch):
+    code, promise, message = BROKEN[fault]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(HEAD + code)
+    ended = command("mine.py")
+    assert ended.code == 1
+    count = sum(line.startswith("  ") for line in ended.output.splitlines())
+    failed = f"{len(ended.failed)} of {count} checks failed"
+    assert ended.error == f"error: {failed}: see the lines marked FAILED"
+    lines = [line for line in ended.failed if promise in line.partition(": expected")[0]]
+    assert lines, ended.output
+    assert any(re.search(message, line) for line in lines), lines
+
+
+INPUTS = {  # what stands on the command line, and what the error says
+    "nosuch.py": "error: nosuch.py: no such file or folder",
+    "nosuch": "error: nosuch: there is no such file or folder here, and no module of that name",
+    "notes.txt": "error: notes.txt: is no Python file",
+    "bare": "error: bare: has no __init__.py",
+    "nothing.py": "error: nothing.py: registers no mechanism; write @register",
+    "lacks.py": "error: lacks.py: Mine is not registered; write @register",
+    "mistake.py": "/mistake.py:2: cannot be imported: ZeroDivisionError: division by zero",
+    "syntax.py": "syntax.py:1: cannot be imported: SyntaxError: ",
+    "imports.py": "/imports.py:1: cannot be imported: ModuleNotFoundError: No module",
+    "taken.py": "cannot be imported: ",
+    "ends.py": "error: ends.py: ends the program when it is imported",
+}
+FILES = {
+    "notes.txt": "words",
+    "nothing.py": "x = 1\n",
+    "lacks.py": HEAD.replace("@register", "") + 'class Mine(ScoreBias):\n    name = "mine"\n',
+    "mistake.py": "x = 1\ny = x / 0\n",
+    "syntax.py": "def def\n",
+    "imports.py": "import nosuch_module\n",
+    "taken.py": HEAD + 'class Mine(ScoreBias):\n    name = "relative"\n',
+    "ends.py": "import sys\nsys.exit(0)\n",
+}
+
+
+@pytest.mark.parametrize("argument", INPUTS)
+def test_input_that_cannot_be_checked_ends_in_one_line(argument, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "bare").mkdir()
+    ended = command(argument)
+    assert (ended.code, ended.output) == (1, "")
+    assert INPUTS[argument] in ended.error and "\n" not in ended.error
+
+
+def test_a_specification_that_cannot_be_read_ends_before_any_check():
+    ended = command("--specification", "relative(size=3)")
+    assert (ended.code, ended.output) == (1, "")
+    assert "'relative' has no option 'size'" in ended.error
+
+
+def test_without_arguments_the_command_says_what_it_needs():
+    ended = command()
+    assert ended.code == 2 and "give a MODULE, or a --specification" in ended.error
+
+
+PACKAGE = """
+from fairseq_posattn import plugin
+from . import mechanism
+"""
+
+
+def test_a_folder_for_user_dir(tmp_path, monkeypatch):
+    """Its mechanism lies in a module of the folder, and its __init__.py imports the plug-in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_folder").mkdir()
+    (tmp_path / "my_folder/__init__.py").write_text(PACKAGE)
+    alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_folder")
+    (tmp_path / "my_folder/mechanism.py").write_text(alibi)
+    ended = command("my_folder")
+    assert (ended.code, ended.output.splitlines()[0]) == (0, "in_a_folder")
+
+
+def test_a_module_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_module")
+    (tmp_path / "module_of_mine.py").write_text(alibi)
+    assert command("module_of_mine").output.splitlines()[0] == "in_a_module"
+
+
+@pytest.mark.long
+def test_the_command_from_outside_of_the_checkout(tmp_path):
+    """A process of its own, which exits with 0 or 1."""
+    for text, code in (
+        ((OWN / "alibi.py").read_text(), 0),
+        (HEAD + BROKEN["it does nothing"][0], 1),
+    ):
+        (tmp_path / "mine.py").write_text(text)
+        program = [sys.executable, "-m", "fairseq_posattn.cli.check_mechanism", "mine.py"]
+        assert run(*program, cwd=tmp_path, check=False).returncode == code
+
+
+# from Python
+
+
+class Halving(WeightChange):
+    """The weights of even distances are halved."""
+
+    name = "halving"
+
+    def change_weights(self, weights, q, ctx):
+        return weights * (1 - 0.5 * (ctx.distances % 2 == 0))
+
+
+class Idle(ScoreBias):
+    """It does nothing."""
+
+    name = "idle"
+
+    def bias(self, q, ctx):
+        return 0 * q[..., :1]
+
+
+def test_a_class_is_checked_without_being_registered():
+    check(Halving)
+    assert "halving" not in MECHANISMS
+
+
+def test_a_class_that_breaks_the_contract_raises_with_all_its_faults():
+    with pytest.raises(ContractError, match="idle: It changes the output") as raised:
+        check(Idle)
+    assert isinstance(raised.value, AssertionError)
+    assert "test_check_mechanism.py:" in str(raised.value)
+    assert "idle" not in MECHANISMS
+
+
+def test_a_specification_is_checked_as_in_earlier_versions():
+    check_specification("relative(max=2) + temperature")
+    MECHANISMS["idle"] = Idle
+    with pytest.raises(AssertionError):
+        check_specification("idle")

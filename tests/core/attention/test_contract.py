@@ -1,0 +1,211 @@
+"""Every mechanism of the package keeps the contract, by itself and in random combinations.
+
+The checks stand in fairseq_posattn.testing. The class of a mechanism says what is special to it.
+"""
+
+import random
+
+import pytest
+import torch
+
+from fairseq_posattn.core.attention import (
+    MECHANISMS,
+    AttentionSpecification,
+    ValueTerm,
+    heads,
+    pipeline,
+)
+from fairseq_posattn.core.attention.sample_batch import TREES, WIDTH, context, inputs
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.testing import CONTRACT, NotApplicable, examples_of
+from fairseq_posattn.testing.layer import (
+    HEADS,
+    SHAPE,
+    attention,
+    beside_plain,
+    fresh,
+    has_replacement,
+    kernel_calls,
+)
+from fairseq_posattn.testing.paths import (
+    DropsEverything,
+    half_precision_is_close,
+    steps_are_the_whole,
+)
+from fairseq_posattn.testing.settings import only_its_heads_change, with_heads
+
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+SINGLE = [spec for name in sorted(MECHANISMS) for spec in examples_of(MECHANISMS[name])]
+# Beside others a parameter may have no effect: before a ReLU, for instance.
+OF_ONE = {"every_parameter_matters", "it_works_beside_others", "a_checkpoint_keeps_it"}
+
+
+def combinations(count: int) -> list[str]:
+    """Return random specifications of two to five mechanisms that are not refused."""
+    rng, found = random.Random(1), []
+    while len(found) < count:
+        text = " + ".join(rng.sample(SINGLE, rng.randint(2, 5)))
+        try:
+            AttentionSpecification(text).check(1, SHAPE)
+        except SpecificationError:
+            continue
+        found.append(text)
+    return found
+
+
+TOGETHER = combinations(40)
+
+
+def keeps(specification: str, checks) -> None:
+    """Run checks, some of which may not apply."""
+    for check in checks:
+        try:
+            check(specification)
+        except NotApplicable:
+            continue
+
+
+@pytest.mark.parametrize("specification", SINGLE)
+@pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
+def test_contract(check, specification):
+    keeps(specification, [check])
+
+
+@pytest.mark.parametrize("specification", ["", *TOGETHER])
+def test_contract_together(specification):
+    changes_nothing = {"it_changes_the_output"} if not specification else set()
+    keeps(specification, [c for c in CONTRACT if c.__name__ not in OF_ONE | changes_nothing])
+
+
+def test_what_the_classes_say_about_themselves():
+    """The checks leave out what a class says that it does not promise, so this is counted."""
+    never_plain = {name for name, mechanism in MECHANISMS.items() if mechanism.neutral is None}
+    assert never_plain == {"block", "directional", "local_soft", "parent_scaled"}
+    in_steps = {name for name, mechanism in MECHANISMS.items() if not mechanism.fused}
+    assert in_steps == {
+        *("relative", "tree_relative", "parent_scaled"),
+        *("local_hard", "convolved_1d", "convolved_2d"),
+    }
+    whole = {name for name, mechanism in MECHANISMS.items() if not mechanism.accepts_heads}
+    assert whole == {"block", "cnn", "local_soft"}
+
+
+@pytest.mark.parametrize("specification", ["", *SINGLE, *TOGETHER])
+def test_a_bias_goes_through_the_fused_kernel(specification, monkeypatch):
+    """Also that of a mechanism whose value term would need the single steps."""
+    ctx = context(TREES)
+    module = attention(specification)
+    x, real = inputs(TREES, ctx), ctx.real.T
+    monkeypatch.setattr(pipeline, "ValueTerm", type("Nothing", (), {}))
+    monkeypatch.setattr(ValueTerm, "fused", True)
+    explicit, _ = module.with_weights(x, ctx)
+    torch.testing.assert_close(module.output(x, ctx)[real], explicit[real])
+
+
+@pytest.mark.parametrize("specification", ["window(size=1)", "local_hard(reach=1)"])
+def test_the_smallest_windows_change_their_heads_only(specification):
+    only_its_heads_change(specification)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, m in MECHANISMS.items() if not m.accepts_heads))
+def test_some_mechanisms_act_on_all_heads(name):
+    with pytest.raises(SpecificationError, match="cannot be limited to some heads"):
+        attention(with_heads(name, "1|3"))
+
+
+@pytest.mark.parametrize("specification", ["convolved_1d", "convolved_2d"])
+def test_a_convolution_may_start_as_plain_attention(specification):
+    ctx = context(TREES)
+    neutral, plain = fresh(f"{specification}(init=identity)").double(), attention("")
+    neutral.load_state_dict(plain.state_dict(), strict=False)
+    x, real = inputs(TREES, ctx), ctx.real.T
+    torch.testing.assert_close(neutral.output(x, ctx)[real], plain.output(x, ctx)[real])
+
+
+def skip_float16_on_an_old_torch(dtype, device="cpu"):
+    if (device, dtype) == ("cpu", torch.float16) and torch.__version__ < "2.2":
+        pytest.skip("this torch multiplies no float16 on the CPU")
+
+
+@pytest.mark.parametrize("specification", [*SINGLE, *TOGETHER])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("device", DEVICES)
+def test_half_precision_is_close_to_float32(specification, dtype, device):
+    skip_float16_on_an_old_torch(dtype, device)
+    half_precision_is_close(specification, dtype, device)
+
+
+def test_step_by_step_is_the_whole_beside_each_other():
+    safe = [name for name, mechanism in MECHANISMS.items() if mechanism.causal_safe]
+    assert len(safe) > 3
+    steps_are_the_whole(" + ".join(safe))
+
+
+@pytest.mark.parametrize("specification", SINGLE)
+def test_dropout_stays_on_in_evaluation_where_fairseq_says_so(specification):
+    ctx = context(TREES)
+    module = attention(specification)
+    module.dropout_module = DropsEverything().eval()
+    module.dropout_module.apply_during_inference = True
+    with kernel_calls() as calls:
+        module.output(inputs(TREES, ctx), ctx)
+    if not has_replacement(module):  # the attention over blocks has no dropout
+        assert all(call["dropout_p"] == 0.25 for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("relative", "tree_relative"), ("block(size=2)", "block(size=4)")]
+)
+def test_layers_share_a_batch_but_not_their_results(one, other):
+    ctx = context(TREES)
+    attention(one).output(inputs(TREES, ctx), ctx)
+    fresh_ctx = context(TREES)
+    module, x = attention(other), inputs(TREES, ctx)
+    torch.testing.assert_close(module.output(x, ctx), module.output(x, fresh_ctx))
+
+
+@pytest.mark.parametrize("name", ["convolved_1d", "convolved_2d"])
+def test_rows_of_padding_stay_zero_after_a_convolution(name):
+    ctx = context(TREES, length=12)
+    _, weights = attention(name).with_weights(inputs(TREES, ctx), ctx)
+    assert (weights.transpose(1, 2)[~ctx.real] == 0).all()
+
+
+@pytest.mark.parametrize("specification", SINGLE)
+def test_rows_of_padding_stay_finite_in_float16(specification):
+    """A row of padding may be forbidden everything; its scores are large here."""
+    skip_float16_on_an_old_torch(torch.float16)
+    ctx = context(TREES, length=14)
+    module = attention(specification).to(torch.float16)
+    if not all(mechanism.fused for mechanism in module.mechanisms.values()):
+        return  # scores that large leave float16 before any mechanism acts
+    x = inputs(TREES, ctx, dtype=torch.float16)
+    with torch.no_grad():
+        module.q_proj.weight.mul_(20)
+        module.k_proj.weight.mul_(20)
+    assert torch.isfinite(module.output(x, ctx)).all()
+
+
+def test_no_sum_of_biases_is_lower_than_what_is_forbidden():
+    """In float16 numbers end at 65504."""
+    skip_float16_on_an_old_torch(torch.float16)
+    q = torch.zeros(1, HEADS, 4, WIDTH // HEADS, dtype=torch.float16)
+    v = torch.tensor([1.0, 1.0, 1.0, 100.0], dtype=torch.float16)[:, None].expand_as(q)
+    low = torch.full((1, 1, 4, 4), 1.9 * pipeline.lowest(torch.float16), dtype=torch.float16)
+    mask = torch.tensor([True, True, True, False])[None, None, None]
+    assert (pipeline.fused_attention(q, q, v, low, mask, False, 0.0) == 1).all()
+
+
+def test_a_bias_may_be_the_same_for_all_keys_or_queries():
+    """It is broadcast, also beside copies of the keys and on some heads."""
+    bias = torch.randn(1, HEADS, 5, 1)
+    assert heads.repeat_keys(bias, 3) is bias
+    assert heads.spread(torch.ones(5, 5), (0, 2), HEADS).shape == (1, HEADS, 5, 5)
+
+
+def test_changes_are_large_enough_to_be_seen():
+    """The check that a mechanism changes the output would be empty beside tiny numbers."""
+    ctx = context(TREES)
+    plain, changed = beside_plain("gaussian")
+    x = inputs(TREES, ctx)
+    assert (plain.output(x, ctx) - changed.output(x, ctx)).abs().max() > 1e-2

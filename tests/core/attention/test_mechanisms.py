@@ -1,0 +1,372 @@
+"""All mechanisms, and some together, give what the equations' loops give (reference_mechanisms)."""
+
+import pytest
+import torch
+from test_relative import one_based
+
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
+from fairseq_posattn.core.attention.sample_batch import WIDTH, context, inputs, random_tree
+from fairseq_posattn.testing.layer import HEADS, attention
+from support import reference_mechanisms as slow
+from support.distributions import check_keras_normal, check_normal, check_uniform
+
+D = WIDTH // HEADS
+
+
+def of_all_heads(mechanism, parameter):
+    """Return a parameter with a row for every head, given one with a row for each acting head."""
+    if mechanism.heads is None:
+        return parameter
+    rows = torch.zeros(HEADS, *parameter.shape[1:], dtype=parameter.dtype)
+    return rows.index_copy(0, torch.tensor(mechanism.heads), parameter)
+
+
+def tables(m):
+    shared = m.options.shared_heads
+    pair = [x.expand(HEADS, -1, -1) if shared else of_all_heads(m, x) for x in (m.keys, m.values)]
+    return [*pair, m.options.max]
+
+
+def direct_relative(m, *_):
+    part = slow.DirectRelativeSymmetric if m.options.symmetric else slow.DirectRelative
+    return part(of_all_heads(m, m.scores), heads=m.heads)
+
+
+def convolved_1d(m, *_):
+    weight = m.weight.permute(0, 3, 2, 1)  # H j' j u
+    rows = (of_all_heads(m, weight), of_all_heads(m, m.bias))
+    return slow.Convolved1d(*rows, heads=m.heads)
+
+
+def convolved_2d(m, *_):
+    rows = (of_all_heads(m, m.weight[:, 0]), of_all_heads(m, m.bias))
+    return slow.Convolved2d(*rows, heads=m.heads)
+
+
+def local_hard(m, *_):
+    rows = (of_all_heads(m, m.hidden), of_all_heads(m, m.centre))
+    return slow.LocalHard(*rows, m.options.reach, heads=m.heads)
+
+
+PARTS = {  # mechanism, parents and pieces of the words -> the slow one
+    "window": lambda m, *_: slow.Window(m.options.size, m.options.across, heads=m.heads),
+    "directional": lambda m, *_: slow.Directional(m.options.strict, heads=m.heads),
+    "gaussian": lambda m, *_: slow.Gaussian(of_all_heads(m, m.log_sigma.exp()), heads=m.heads),
+    "local_hard": local_hard,
+    "local_soft": lambda m, *_: slow.LocalSoft(m.hidden.weight, m.centre, m.width),
+    "temperature": lambda m, *_: slow.Temperature(
+        *(of_all_heads(m, gamma) for gamma in m.gamma), heads=m.heads
+    ),
+    "direct_absolute": lambda m, *_: slow.DirectAbsolute(of_all_heads(m, m.scores), heads=m.heads),
+    "direct_relative": direct_relative,
+    "convolved_1d": convolved_1d,
+    "convolved_2d": convolved_2d,
+    "relative": lambda m, *_: slow.Relative(*tables(m), heads=m.heads),
+    "tree_relative": lambda m, *tree: slow.TreeRelative(*tables(m), *tree, heads=m.heads),
+    "parent_scaled": lambda m, *tree: slow.ParentScaled(*tree, heads=m.heads),
+}
+
+
+def projections(module):
+    names = ("q_proj", "k_proj", "v_proj", "out_proj")
+    return {name: (getattr(module, name).weight, getattr(module, name).bias) for name in names}
+
+
+def parts(module, tree):
+    return [PARTS[n](m, *one_based(tree)) for n, m in module.mechanisms.items() if n in PARTS]
+
+
+def compare(specification, pieces, seed=3):
+    """Output and weights, alone and in a padded batch."""
+    module = attention(specification, seed)
+    tree = random_tree(pieces, 5)
+    ctx = context([tree])
+    x = inputs([tree], ctx)
+    expected, expected_weights = slow.multi_head(
+        x[:, 0], projections(module), HEADS, parts(module, tree)
+    )
+    out, weights = module(x, ctx, need_weights=True)
+    torch.testing.assert_close(out[:, 0], expected)
+    torch.testing.assert_close(weights[0], expected_weights)
+    torch.testing.assert_close(module(x, ctx)[0][:, 0], expected)  # through the fused kernel
+    trees = [random_tree(pieces + 2, 1), tree]  # the second one with two columns of padding
+    ctx = context(trees, left=True)
+    in_batch = inputs(trees, ctx, left=True)
+    in_batch[2:, 1] = x[:, 0]
+    torch.testing.assert_close(module(in_batch, ctx)[0][2:, 1], expected)
+
+
+SPECIFICATIONS = [
+    "window(size=1)",
+    "window(size=3)",
+    "window(size=31)",  # wider than the sentence
+    "window(size=3, heads=0|3)",
+    "window(size=1, across=3)",
+    "window(size=3, across=3)",  # head 0 and the last one have one neighbour only
+    "window(size=31, across=3, heads=0|2)",
+    "directional",
+    "directional(strict=true)",
+    "directional(heads=1-3)",
+    "gaussian",
+    "gaussian(heads=2)",
+    "local_hard(reach=1)",
+    "local_hard(reach=2, heads=1|2)",
+    "local_soft",
+    "temperature",
+    "temperature(heads=0|1)",
+    "direct_absolute",
+    "direct_absolute(heads=3)",
+    "direct_relative",
+    "direct_relative(t=3)",  # clipped on both sides
+    "direct_relative(t=3, symmetric=true)",
+    "convolved_1d",
+    "convolved_1d(heads=1|2)",
+    "convolved_2d",
+    "convolved_2d(heads=0)",
+    "parent_scaled",
+    "parent_scaled(heads=1)",
+]
+TOGETHER = [
+    "window(size=3, across=3) + relative(max=2) + tree_relative(max=2, shared_heads=false)",
+    "window(size=3, across=3) + local_hard(reach=2) + parent_scaled + temperature",
+    "relative(max=1) + parent_scaled + gaussian",  # the order of bias and change
+    "parent_scaled + gaussian + relative(max=1)",
+    "window(size=5) + directional + convolved_2d + convolved_1d + direct_absolute",
+    "directional(strict=true) + local_hard(reach=1) + convolved_2d",
+    "temperature + local_soft + direct_relative(t=3) + relative(max=2, heads=1|2)",
+    "local_hard(reach=2) + convolved_1d + tree_relative",
+]
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 6])  # and end of sentence
+@pytest.mark.parametrize("specification", SPECIFICATIONS)
+def test_equals_the_loops(specification, pieces):
+    compare(specification, pieces)
+
+
+@pytest.mark.parametrize("specification", TOGETHER)
+def test_together_they_equal_the_loops(specification):
+    compare(specification, 6)
+
+
+@pytest.mark.parametrize(
+    "specification", ["window(size=3, across=3)", "convolved_1d", "local_soft"]
+)
+def test_gradients_equal_those_of_the_loops(specification):
+    module = attention(specification)
+    tree = random_tree(5, 2)
+    ctx = context([tree])
+    x = inputs([tree], ctx)
+    gradients = []
+    for out in (
+        module(x, ctx)[0][:, 0],
+        slow.multi_head(x[:, 0], projections(module), HEADS, parts(module, tree))[0],
+    ):
+        module.zero_grad()
+        out.square().sum().backward()
+        gradients.append([p.grad.clone() for p in module.parameters()])
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 6])
+@pytest.mark.parametrize("size", [1, 3, 9])
+@pytest.mark.parametrize("others", [[], ["relative(max=2)", "gaussian"]])
+def test_block_equals_the_loops(others, size, pieces):
+    module = attention(" + ".join([f"block(size={size})", *others]))
+    block = module.mechanisms["block"]
+    tree = random_tree(pieces, 5)
+    ctx = context([tree])
+    x = inputs([tree], ctx)
+    mine, own = projections(module), parts(module, tree)
+    w3, w4 = block.gate.weight.split(WIDTH, dim=1)
+    w5, w6 = block.fusion.weight.chunk(2)
+    b5, b6 = block.fusion.bias.chunk(2)
+    parameters = {
+        "w1": (block.hidden.weight, block.hidden.bias),
+        "w2": (block.pooling.weight, block.pooling.bias),
+        **{"w3": w3, "w4": w4, "b3": block.gate.bias, "w5": w5, "b5": b5, "w6": w6, "b6": b6},
+        "projections": projections(block.over_blocks),
+    }
+    expected = slow.block(
+        x[:, 0],
+        lambda x, blocks: slow.multi_head(x, mine, HEADS, [*own, *blocks])[0],
+        size,
+        parameters,
+        HEADS,
+    )
+    torch.testing.assert_close(module(x, ctx)[0][:, 0], expected)
+
+
+@pytest.mark.parametrize(
+    ("longest", "size"), [(1, 2), (4, 2), (5, 3), (13, 3), (14, 4), (60, 5), (108, 6)]
+)
+def test_size_of_a_block_by_default(longest, size):
+    """The cube root of twice the longest sentence, rounded up; padding is no piece."""
+    module = attention("block").mechanisms["block"]
+    tree = random_tree(longest - 1, 1)
+    for ctx in (context([tree]), context([tree, random_tree(0, 1)], length=longest + 20)):
+        assert module.size(ctx) == size
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 6])
+@pytest.mark.parametrize("options", ["kernel=3", "kernel=7, layers=1", "separable=false, kernel=5"])
+def test_cnn_equals_the_loops(options, pieces):
+    module = attention(f"cnn({options})")
+    cnn = module.mechanisms["cnn"]
+    tree = random_tree(pieces, 5)
+    ctx = context([tree])
+    x = inputs([tree], ctx)
+    layers = []
+    for norm, convolution in zip(cnn.norms, cnn.convolutions, strict=True):
+        layer = {"norm": (norm.weight, norm.bias)}
+        if cnn.options.separable:
+            depthwise, pointwise = convolution
+            layer["depthwise"] = (depthwise.weight[:, 0], depthwise.bias)
+            layer["pointwise"] = (pointwise.weight[..., 0], pointwise.bias)
+        else:
+            layer["plain"] = (convolution.weight, convolution.bias)
+        layers.append(layer)
+    torch.testing.assert_close(module.before(x, ctx)[:, 0], slow.cnn(x[:, 0], layers))
+
+
+# parameters
+
+
+def added(specification, shape, layers) -> int:
+    parsed = AttentionSpecification(specification)
+    parsed.check(layers, shape)
+    modules = [m for layer in range(layers) for m in parsed.build(layer, shape)]
+    return sum(p.numel() for m in modules for p in m.parameters())
+
+
+@pytest.mark.parametrize(
+    ("specification", "count"),
+    [
+        ("direct_absolute(t=60)", 14_400),
+        ("direct_relative(t=60)", 480),
+        ("direct_relative(t=60, symmetric=true)", 480),
+        ("temperature", 48),
+        ("convolved_1d(t=60)", 173_760),
+        ("convolved_2d", 160),
+    ],
+)
+def test_published_counts_of_convoluted_attention(specification, count):
+    """The counts are those of Table 1c of Dufter et al. 2020: t = 60, 4 heads, 4 layers."""
+    assert added(specification, AttentionShape(4, 91, 60), 4) == count
+    if "t=60" in specification:  # t is the longest input, unless given
+        shorter = specification.replace("t=60, ", "").replace("(t=60)", "")
+        assert added(shorter, AttentionShape(4, 91, 60), 4) == count
+
+
+@pytest.mark.parametrize(
+    ("specification", "count"),
+    [
+        ("window", 0),
+        ("window(across=3)", 0),
+        ("directional", 0),
+        ("parent_scaled", 0),
+        ("gaussian", 3 * 8),
+        ("relative(shared_heads=false)", 33 * 512 * 2 * 3),
+        ("local_hard", 3 * 8 * (64 * 64 + 64)),
+        ("local_soft", 3 * (512 * 512 + 2 * 512)),
+        ("block", 3 * (14 * 512 * 512 + 9 * 512)),
+        ("cnn", 3 * 2 * (512 * 512 + 7 * 512 + 4 * 512)),
+        ("cnn(separable=false)", 3 * 2 * (7 * 512 * 512 + 3 * 512)),
+    ],
+)
+def test_counts_at_base_width_in_three_layers(specification, count):
+    assert added(f"{specification}@0-2", AttentionShape(8, 64), 6) == count
+
+
+# what cannot be
+
+
+@pytest.mark.parametrize(
+    ("specification", "reason"),
+    [
+        ("window(size=4)", "take 3 or 5"),
+        ("window(across=2)", "take 1 or 3"),
+        ("window(across=9)", "the model has 8 attention heads"),
+        ("block + window", "'window' limits attention to a window.*different layers"),
+        ("local_hard + block@1", "layer 1.*'local_hard' limits attention"),
+        ("convolved_1d + window(across=3)", r"beside window\(across=3\).*leave out"),
+        ("window(across=3)@2 + convolved_2d", r"layer 2.*beside window\(across=3\)"),
+        ("convolved_1d(t=60)", "t=60 has no filter for later positions.*--max-source-positions 60"),
+        ("direct_absolute(t=1023)", "t=1023 has no score for later positions"),
+        ("direct_relative(init=ones)", "expected zeros or glorot"),
+        ("direct_relative(t=-1)", "cannot be negative"),
+        ("convolved_2d(init=ones)", "expected glorot, glorot_normal or identity"),
+        ("local_hard(reach=0)", "at least 1"),
+        ("convolved_1d(t=-5)", "cannot be negative"),
+        ("block(size=-1)", "at least one piece"),
+        ("cnn(kernel=4)", "must be odd"),
+        ("cnn(layers=0)", "at least 1"),
+        ("parent_scaled(heads=8)", "the model has 8 attention heads, 0 to 7"),
+    ],
+)
+def test_refused_with_the_reason(specification, reason):
+    with pytest.raises(ValueError, match=reason):
+        AttentionSpecification(specification).check(6, AttentionShape(8, 64, 1024))
+
+
+@pytest.mark.parametrize(
+    ("specification", "reason"),
+    [
+        ("window(across=3)", r"across=3: the model has 1 attention head;"),
+        ("window(across=3, heads=0)", r"across=3: the model has 1 attention head;"),
+        ("directional", "one attention head cannot look both ways"),
+    ],
+)
+def test_one_head_is_not_enough(specification, reason):
+    with pytest.raises(ValueError, match=reason):
+        AttentionSpecification(specification).check(6, AttentionShape(1, 64))
+
+
+@pytest.mark.parametrize("specification", ["block + window@1", "convolved_2d + window(across=3)@1"])
+def test_different_layers_do_not_contradict(specification):
+    name, _, other = specification.partition(" + ")
+    AttentionSpecification(f"{name}@0 + {other}").check(6, AttentionShape(8, 64))
+
+
+@pytest.mark.parametrize("specification", ["convolved_1d(t=5)", "direct_absolute(t=5)"])
+def test_a_sentence_longer_than_t(specification):
+    """Padding may go beyond t."""
+    module = attention(specification)
+    ctx = context([random_tree(4, 1)], length=9)
+    module(inputs([random_tree(4, 1)], ctx), ctx)
+    ctx = context([random_tree(5, 1)])
+    with pytest.raises(ValueError, match="a sentence of 6 pieces is longer than t=5"):
+        module(inputs([random_tree(5, 1)], ctx), ctx)
+
+
+@pytest.mark.parametrize(
+    ("specification", "parameter", "deviation", "check"),
+    [  # sqrt(2 / (fan in + fan out)); of the vector of R each fan is the root of its length
+        ("direct_absolute(t=60, init=glorot)", "scores", 0.12910, check_keras_normal),
+        ("direct_relative(t=60, init=glorot)", "scores", 0.30214, check_keras_normal),
+        (
+            "direct_relative(t=60, init=glorot, symmetric=true)",
+            "scores",
+            0.30214,
+            check_keras_normal,
+        ),
+        ("convolved_1d(t=60)", "weight", 0.07454, check_uniform),
+        ("convolved_1d(t=60, init=glorot_normal)", "weight", 0.07454, check_normal),
+        ("convolved_2d", "weight", 0.33333, check_uniform),
+        ("convolved_2d(init=glorot_normal)", "weight", 0.33333, check_normal),
+    ],
+)
+def test_glorot_start(specification, parameter, deviation, check):
+    torch.manual_seed(1)
+    (mechanism,) = AttentionSpecification(specification).build(0, AttentionShape(2000, 4, 60))
+    check(getattr(mechanism, parameter), deviation)
+
+
+def test_other_starts():
+    shape = AttentionShape(8, 64)
+    (gaussian,) = AttentionSpecification("gaussian").build(0, shape)
+    torch.testing.assert_close(gaussian.log_sigma.exp() ** 2, torch.full((8,), 100.0))
+    (temperature,) = AttentionSpecification("temperature").build(0, shape)
+    assert (temperature.gamma == 1).all()
+    direct = AttentionSpecification("direct_absolute + direct_relative").build(0, shape)
+    assert all((mechanism.scores == 0).all() for mechanism in direct)

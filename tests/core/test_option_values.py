@@ -1,0 +1,204 @@
+"""Values of options: what each type may be written as, and that the canonical form reads back."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_posattn.core.option_values import fault_of, read, write
+from fairseq_posattn.core.specification import (
+    SpecificationError,
+    format_options,
+    format_term,
+    make_options,
+    parse,
+)
+
+
+class Pool(enum.Enum):
+    MEAN = 1
+    LARGEST = 2
+    AVERAGE = 1  # another name of MEAN
+
+
+@dataclass(frozen=True)
+class Everything:
+    flag: bool = False
+    count: int = 3
+    share: float = 1  # an int where the type says float
+    word: str = "zeros"
+    pool: Pool = Pool.MEAN
+    limit: int | None = None
+    maybe_share: float | None = 0.5
+    maybe_flag: bool | None = None
+    maybe_word: str | None = None
+    maybe_pool: Pool | None = Pool.LARGEST
+    sizes: tuple[int, ...] = (3, 5, 7)
+    nothing: tuple[float, ...] = ()
+    ends: tuple[float, float] = (0.1, 0.9)
+    mixed: tuple[int, Pool] = (1, Pool.MEAN)
+    gaps: tuple[int | None, ...] = (3, None)
+    maybe_sizes: tuple[int, ...] | None = None
+    later: tuple[str, ...] = field(default_factory=lambda: ("a", "b"))
+
+
+CANONICAL = (
+    "every(flag=false, count=3, share=1.0, word=zeros, pool=mean, limit=none, maybe_share=0.5, "
+    "maybe_flag=none, maybe_word=none, maybe_pool=largest, sizes=3|5|7, nothing=|, ends=0.1|0.9, "
+    "mixed=1|mean, gaps=3|none, maybe_sizes=none, later=a|b)"
+)
+
+
+def canonical(options) -> str:
+    return format_term("every", format_options(options))
+
+
+def options_of(text: str) -> Everything:
+    (term,) = parse(text)
+    return make_options(term, Everything)
+
+
+def test_the_canonical_form_of_every_type():
+    assert canonical(Everything()) == CANONICAL
+    assert options_of(CANONICAL) == Everything()
+
+
+numbers = st.floats(allow_nan=False)
+words = st.text("abcxyz_-.0123456789", min_size=1).filter(lambda text: text.lower() != "none")
+values = st.builds(
+    Everything,
+    flag=st.booleans(),
+    count=st.integers(),
+    share=numbers,
+    word=words,
+    pool=st.sampled_from(Pool),
+    limit=st.none() | st.integers(),
+    maybe_share=st.none() | numbers,
+    maybe_flag=st.none() | st.booleans(),
+    maybe_word=st.none() | words,
+    maybe_pool=st.none() | st.sampled_from(Pool),
+    sizes=st.lists(st.integers()).map(tuple),
+    nothing=st.lists(numbers).map(tuple),
+    ends=st.tuples(numbers, numbers),
+    mixed=st.tuples(st.integers(), st.sampled_from(Pool)),
+    gaps=st.lists(st.none() | st.integers()).map(tuple),
+    maybe_sizes=st.none() | st.lists(st.integers()).map(tuple),
+    later=st.lists(words).map(tuple),
+)
+
+
+@given(values)
+def test_the_canonical_form_reads_back(options):
+    text = canonical(options)
+    assert options_of(text) == options
+    assert canonical(options_of(text)) == text
+    assert len(parse(f"{text} + other(a=b)@0|2 + {text}")) == 3  # also among other terms
+
+
+@given(values)
+def test_the_canonical_form_reads_back_with_spaces(options):
+    text = canonical(options).replace("=", " = ").replace("|", " | ").replace(",", " ,")
+    assert options_of(text) == options
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("flag=TRUE", "flag", True),
+        ("pool=Largest", "pool", Pool.LARGEST),
+        ("pool=average", "pool", Pool.MEAN),
+        ("limit=None", "limit", None),
+        ("limit=-4", "limit", -4),
+        ("share=1e-5", "share", 1e-5),
+        ("sizes=7|5|5", "sizes", (7, 5, 5)),  # in this order, and a value may stand twice
+        ("sizes=4", "sizes", (4,)),
+        ("sizes=|", "sizes", ()),
+        ("word=a=b", "word", "a=b"),
+    ],
+)
+def test_what_else_is_read(text, name, value):
+    assert getattr(options_of(f"every({text})"), name) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("flag=1", "true or false"),
+        ("count=x", "a whole number"),
+        ("count=1.5", "a whole number"),
+        ("count=none", "a whole number"),
+        ("share=much", "a number"),
+        ("pool=sum", "one of mean, largest, average"),
+        ("limit=x", "none, or a whole number"),
+        ("maybe_pool=x", "none, or one of mean, largest, average"),
+        ("sizes=3|x", "values joined by '|', each a whole number"),
+        ("sizes=3-5", "values joined by '|', each a whole number"),
+        ("sizes=3||5", "values joined by '|', each a whole number"),
+        ("ends=1", "2 values joined by '|': a number, a number"),
+        ("ends=1|2|3", "2 values joined by '|': a number, a number"),
+        ("ends=|", "2 values joined by '|': a number, a number"),
+        ("gaps=3|x", "values joined by '|', each none, or a whole number"),
+        ("later=a||b", "values joined by '|', each text"),
+    ],
+)
+def test_an_error_names_option_value_and_what_is_allowed(text, expected):
+    with pytest.raises(SpecificationError) as error:
+        options_of(f"every({text})")
+    assert str(error.value) == f"every({text}): expected {expected}"
+
+
+def test_an_option_of_a_class_made_in_a_function():
+    """Its annotations are texts whose names nobody can look up; its defaults have types."""
+
+    class Mode(enum.Enum):
+        ONE = "one"
+
+    @dataclass(frozen=True)
+    class Local:
+        mode: Mode = Mode.ONE
+        size: int = 3
+
+    (term,) = parse("mine(mode=one, size=4)")
+    options = make_options(term, Local)
+    assert options == Local(Mode.ONE, 4)
+    assert format_options(options) == ["mode=one", "size=4"]
+
+
+class Twins(enum.Enum):
+    A = 1
+    a = 2
+
+
+class Nothing(enum.Enum):
+    NONE = 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        (dict, "dict is none of bool, int, float, str, an enum.Enum"),
+        (dict[str, int], "is none of bool, int, float"),
+        (int | str, "is none of bool, int, float"),
+        (int | str | None, "is none of bool, int, float"),
+        (tuple, "is none of bool, int, float"),
+        (tuple[tuple[int, ...], ...], "a tuple cannot hold tuples"),
+        (tuple[list, ...], "list is none of bool"),
+        (Twins, "members of Twins differ in capital letters only"),
+        (Nothing | None, "'none' would be both None and a member of Nothing"),
+        (Nothing, None),
+        (tuple[Pool | None, ...] | None, None),
+    ],
+)
+def test_types_that_a_specification_cannot_write(kind, fault):
+    found = fault_of(kind)
+    assert (found is None) if fault is None else (fault in found)
+
+
+def test_numbers_of_every_kind_survive():
+    for number in (math.inf, -math.inf, 0.1, 1e300, 5e-324):
+        assert read(write(number, float), float) == number

@@ -1,0 +1,173 @@
+"""docs/plain_pytorch.md runs without fairseq, and beside a fairseq that nobody imports.
+
+The environment without fairseq is a folder: the package as pip installs it, and links to torch,
+numpy and what these two need. A Python without site-packages looks there and nowhere else.
+"""
+
+import re
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+
+from fairseq_posattn.attention import AttentionContext, SourceTree, build_self_attention
+from fairseq_posattn.errors import InputError
+from support.commands import ROOT, run
+
+DOCUMENT = ROOT / "docs/plain_pytorch.md"
+SNIPPETS = "\n".join(re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S))
+SHAPES = "torch.Size([4, 2, 64]) torch.Size([2, 4, 4, 4])"
+ABSENT = ["fairseq", "omegaconf", "hydra", "yaml", "sacrebleu", "stanza", "datatrove", "pytest"]
+NOTHING_BUT_TORCH = f"""
+import importlib
+for name in {ABSENT}:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        continue
+    raise SystemExit(f"{{name}} can be imported here")
+"""
+FAIRSEQ_NOT_IMPORTED = """
+import sys
+assert "fairseq" not in sys.modules and "fairseq_posattn.plugin" not in sys.modules
+"""
+
+
+def with_requirements(*names: str) -> set[str]:
+    """Return packages with all that they need and that is installed, by their names."""
+    found, to_do = set(), list(names)
+    while to_do:
+        name = to_do.pop()
+        try:
+            requires = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        if name not in found:
+            found.add(name)
+            to_do += [r.name for r in map(Requirement, requires) if applies(r)]
+    return found
+
+
+def applies(requirement: Requirement) -> bool:
+    """Tell whether a package needs another one here, without any of its extras."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+
+
+def link(package: str, site: Path) -> None:
+    """Link the modules and folders of an installed package into another folder."""
+    distribution = metadata.distribution(package)
+    for name in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
+        if not (site / name).exists():
+            (site / name).symlink_to(distribution.locate_file(name))
+
+
+@pytest.fixture(scope="module")
+def without_fairseq(tmp_path_factory):
+    """Return a function that runs Python in an environment of torch, numpy and this package."""
+    folder = tmp_path_factory.mktemp("plain")
+    source, site = folder / "source", folder / "site"
+    shutil.copytree(ROOT / "fairseq_posattn", source / "fairseq_posattn")
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    options = ("--no-deps", "--no-index", "--no-build-isolation", "--quiet", "--target", site)
+    run(sys.executable, "-m", "pip", "install", *options, source, cwd=folder)
+    for package in with_requirements("torch", "numpy"):
+        link(package, site)
+
+    def python(code: str, *arguments, cwd: Path = folder) -> str:
+        start = f"import sys; sys.path.insert(0, {str(site)!r})\n"
+        return run(
+            sys.executable, "-I", "-S", "-c", start + code, *arguments, cwd=cwd, fresh=True
+        ).stdout
+
+    return python
+
+
+@pytest.mark.long
+def test_with_torch_and_numpy_only(without_fairseq):
+    assert SHAPES in without_fairseq(NOTHING_BUT_TORCH + SNIPPETS)
+
+
+OWN = """from fairseq_posattn import plugin
+from . import mechanism
+"""
+CHECK = """
+from fairseq_posattn.cli.check_mechanism import command
+command()
+"""
+
+
+@pytest.mark.long
+def test_a_folder_for_user_dir_is_checked_without_fairseq(without_fairseq, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/__init__.py").write_text(OWN)
+    shutil.copy(ROOT / "tests/own_mechanisms/rope.py", tmp_path / "mine/mechanism.py")
+    printed = without_fairseq(NOTHING_BUT_TORCH + CHECK, "mine", cwd=tmp_path)
+    assert printed.startswith("my_rope\n  ok ") and "FAILED" not in printed
+
+
+def test_fairseq_is_not_imported_where_it_is_installed(tmp_path):
+    code = f"import fairseq_posattn\n{SNIPPETS}{FAIRSEQ_NOT_IMPORTED}"
+    environment = {"PYTHONPATH": str(ROOT)}
+    assert (
+        SHAPES in run(sys.executable, "-c", code, cwd=tmp_path, env=environment, fresh=True).stdout
+    )
+
+
+def test_the_document_shows_what_it_says(capsys):
+    """The snippets run here, too; a tree of subwords and a decoder are mentioned beside them."""
+    names: dict = {}
+    exec(SNIPPETS, names)
+    assert SHAPES in capsys.readouterr().out
+    padding = names["padding"]
+    pieces = [[1, 1, 1, 1], [1, 1]]
+    tree = SourceTree.from_parents([[2, 0, 4, 2], [0, 1]], padding, pieces)
+    assert torch.equal(tree.words, names["tree"].words)
+    causal = AttentionContext.from_padding(padding, tree, causal=True)
+    _, weights = names["attention"](names["x"], causal, need_weights=True)
+    assert (weights.triu(1) == 0).all() and (names["weights"].triu(1) != 0).any()
+    assert (names["weights"][1, :, :, 2:] == 0).all()
+
+
+def test_trees_of_lists_are_those_of_the_equations():
+    """Depths and relations of four words in five pieces are as Wang et al. 2019 define them."""
+    padding = torch.tensor([[False] * 5, [True] * 3 + [False] * 2])
+    tree = SourceTree.from_parents([[2, 0, 4, 2], [0, 1]], padding, [[1, 2, 1, 1], [1, 1]])
+    assert tree.words.tolist() == [[0, 1, 1, 2, 3], [-1, -1, -1, 0, 1]]
+    assert tree.depths.tolist() == [[1, 0, 0, 2, 1], [0, 0, 0, 0, 1]]
+    assert tree.parent_words.tolist() == [[1, -1, -1, 3, 1], [-1, -1, -1, -1, 0]]
+    assert tree.relations[0, 4].tolist() == [2, 1, 1, -1, 0]
+    assert tree.relations[0, 3].tolist() == [3, 2, 2, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("parents", "pieces", "message"),
+    [
+        ([[0]], None, "1 trees and 1 lists of pieces for a batch of 2 sentences"),
+        ([[0, 1, 1], [0]], None, "sentence 1 of the batch has 2 pieces that are no padding, but a"),
+        ([[0, 1], [0]], [[1, 1], [2]], "sentence 0 of the batch has 3 pieces"),
+        ([[0, 1, 1], [0, 0]], None, r"sentence 1 of the batch: \[0, 0\] is no tree"),
+        ([[2, 3, 2], [0, 1]], None, r"sentence 0 of the batch: \[2, 3, 2\] is no tree"),
+        ([[0, 3, 2], [0, 1]], None, r"sentence 0 of the batch: \[0, 3, 2\] is no tree"),
+        ([[0, 1, 7], [0, 1]], None, r"sentence 0 of the batch: \[0, 1, 7\] is no tree"),
+    ],
+)
+def test_trees_that_do_not_fit_are_refused(parents, pieces, message):
+    padding = torch.tensor([[False] * 3, [False] * 2 + [True]])
+    with pytest.raises(InputError, match=message):
+        SourceTree.from_parents(parents, padding, pieces)
+
+
+def test_a_specification_that_cannot_work_is_refused():
+    with pytest.raises(InputError, match="the model has 4 attention heads"):
+        build_self_attention("window(across=9)", 64, 4)
+    with pytest.raises(InputError, match="the model has one layer, 0"):
+        build_self_attention("window@0-2", 64, 4)
+    with pytest.raises(InputError, match="do not divide"):
+        build_self_attention("", 65, 4)
+    built = build_self_attention("window@0-2", 64, 4, layer=3, layers=6, dropout=0.1)
+    assert not built.mechanisms and built.dropout_module.p == 0.1

@@ -1,0 +1,240 @@
+"""Classes of one's own: what is registered, and the error where a class cannot work."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+
+from fairseq_posattn import attention, positions, providers
+from fairseq_posattn.core.attention.registry import describe as describe_attention
+from fairseq_posattn.core.positions.registry import describe as describe_positions
+from fairseq_posattn.core.registration import RegistrationError
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.command_line import one_line
+
+KINDS = {
+    "mechanism": (attention, attention.MECHANISMS, attention.ScoreBias, "Mechanism", "relative"),
+    "position": (positions, positions.POSITIONS, positions.Position, "Position", "sequence"),
+    "tree provider": (
+        *(providers, providers.PROVIDERS, providers.TreeProvider, "TreeProvider", "conllu"),
+    ),
+}
+WITH_OPTIONS = [kind for kind in KINDS if kind != "tree provider"]
+
+
+@pytest.fixture(autouse=True)
+def tables():
+    """Leave the tables as they were."""
+    before = {kind: dict(table) for kind, (_, table, *_) in KINDS.items()}
+    yield
+    for kind, (_, table, *_) in KINDS.items():
+        table.clear()
+        table.update(before[kind])
+
+
+def refused(kind: str, cls) -> str:
+    """Return the message for a class, which must name the line where the class is written."""
+    face, table, *_ = KINDS[kind]
+    before = dict(table)
+    with pytest.raises(RegistrationError) as error:
+        face.register(cls)
+    message = str(error.value)
+    assert table == before
+    assert isinstance(error.value, InputError) and "\n" not in message
+    if inspect.isclass(cls):
+        line = inspect.getsourcelines(cls)[1]
+        assert message.startswith(f"{cls.__qualname__} ({__file__}:{line})")
+    return message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_registered_class_is_in_the_table(kind):
+    face, table, base, *_ = KINDS[kind]
+
+    @face.register
+    class Mine(base):
+        name = "mine"
+
+    assert table["mine"] is Mine
+    assert face.register(Mine) is Mine  # once more: nothing changes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_classes_of_one_name(kind):
+    _, table, base, *_, taken = KINDS[kind]
+
+    class Mine(base):
+        name = taken
+
+    message = refused(kind, Mine)
+    assert f"a {kind} called '{taken}' is registered already" in message
+    assert table[taken].__qualname__ in message and "another name" in message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_without_a_name(kind):
+    *_, base, _, _ = KINDS[kind]
+
+    class Mine(base):
+        pass
+
+    assert 'has no name: write name = "..." in the class' in refused(kind, Mine)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_that_inherits_its_name(kind):
+    _, table, _, _, taken = KINDS[kind]
+
+    class Mine(table[taken]):
+        pass
+
+    assert f"called '{taken}' is registered already" in refused(kind, Mine)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["Mine", "my-own", "help", "", "2d", "a b", 3])
+def test_a_name_that_no_specification_can_hold(kind, name):
+    _, _, base, *_ = KINDS[kind]
+
+    class Mine(base):
+        pass
+
+    Mine.name = name
+    assert ("cannot be the name" if isinstance(name, str) else "has no name") in refused(kind, Mine)
+
+
+@pytest.mark.parametrize("kind", WITH_OPTIONS)
+@pytest.mark.parametrize("taken", ["type", "keys", "half"])
+def test_a_name_of_torch(kind, taken):
+    """A module of that name could not be kept beside the others."""
+    _, _, base, *_ = KINDS[kind]
+
+    class Mine(base):
+        name = taken
+
+    assert "means something else in torch" in refused(kind, Mine)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_base_class(kind):
+    *_, base, _ = KINDS[kind]
+
+    class Mine:
+        name = "mine"
+
+    class Module(torch.nn.Module):
+        name = "mine"
+
+    for cls in (Mine, Module):
+        assert f"is no {kind}: derive it from {base}" in refused(kind, cls)
+    assert f"is no {kind}" in refused(kind, lambda: None)
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclass
+class Good:
+    size: int | None = None
+    colours: tuple[Colour, ...] = (Colour.RED,)
+
+
+class NoDataclass:
+    pass
+
+
+def options(annotation, default=None, name="size"):
+    """Return a dataclass of one option."""
+    body = {"__annotations__": {name: annotation}, "__module__": __name__}
+    if default is not None:
+        body[name] = default
+    return dataclass(type("Options", (), body))
+
+
+@pytest.mark.parametrize("kind", WITH_OPTIONS)
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (NoDataclass, "its Options are no dataclass; write @dataclass(frozen=True)"),
+        (Good(), "its Options are no dataclass"),
+        (options(int), "option 'size': it has no default; give it one"),
+        (options(dict, field(default_factory=dict)), "option 'size': dict is none of bool, int"),
+        (options(tuple[int, ...], field(default_factory=list)), "its default [] cannot be written"),
+        (options(str, " "), "its default ' ' cannot be written as"),
+        (options(str, "a,b"), "its default 'a,b' cannot be written as"),
+        (options(tuple[str, ...], ("a|b",)), "cannot be written as"),
+        (options(Colour, "red"), "its default 'red' cannot be written as"),
+        (options(int, 3, "heads"), "option 'heads': a specification uses that name itself"),
+    ],
+)
+def test_options_that_a_specification_cannot_write(kind, chosen, message):
+    _, _, base, *_ = KINDS[kind]
+
+    class Mine(base):
+        name = "mine"
+        Options = chosen
+
+    assert message in refused(kind, Mine)
+
+
+def test_options_of_every_type_in_a_specification():
+    @attention.register
+    class Mine(attention.ScoreBias):
+        name = "mine"
+        Options = Good
+
+    @positions.register
+    class Place(positions.Position):
+        name = "place"
+        Options = Good
+
+    text = "(size=none, colours=red)"
+    assert str(attention.AttentionSpecification("mine")) == f"mine{text}"
+    assert str(attention.AttentionSpecification(f"mine{text}@0")) == f"mine{text}@0"
+    assert str(positions.PositionSpecification("place + sequence")) == f"sequence + place{text}"
+    with pytest.raises(SpecificationError, match=r"place\(size=x\): expected none, or a whole"):
+        positions.PositionSpecification("place(size=x)")
+
+
+def test_help_without_docstrings():
+    @attention.register
+    class Mine(attention.ScoreBias):
+        name = "mine"
+        Options = Good
+
+    @positions.register
+    class Place(positions.Position):
+        name = "place"
+        __doc__ = "  \n"
+
+    text = describe_attention()
+    assert "\nmine\n" in text and " size=none " in text and " colours=red " in text
+    assert "place" in describe_positions().splitlines()
+
+
+def test_the_place_of_a_class_that_no_file_has():
+    space: dict = {"__name__": "typed"}
+    exec("class Mine:\n    pass", space)
+    with pytest.raises(RegistrationError, match=r"^Mine \(typed\) is no position"):
+        positions.register(space["Mine"])
+
+
+@pytest.mark.parametrize(
+    ("specification", "text"),
+    [
+        (attention.AttentionSpecification, "mine"),
+        (positions.PositionSpecification, "mine"),
+    ],
+)
+def test_an_unknown_name_mentions_user_dir(specification, text):
+    with pytest.raises(SpecificationError) as error:
+        specification(text)
+    line = one_line(f"error: {error.value}")
+    assert "is called 'mine'" in line
+    assert line.endswith("--user-dir FOLDER brings in those of your own")

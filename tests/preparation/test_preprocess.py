@@ -1,0 +1,374 @@
+"""These tests run the steps from CoNLL-U to binary data as a user does."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import islice, product
+from pathlib import Path
+
+import pytest
+
+from support.commands import PATIENCE, ROOT
+
+PROGRAMS = ROOT / "preprocess"
+WORDS = ["house", "mouse", "houses", "tree", "trees", "10 000", "a\u00a0b", "x\u2028y", "é"]
+TREES = {1: [0], 2: [2, 0], 3: [2, 0, 2], 4: [0, 4, 4, 1]}
+
+
+def step(program, *arguments):
+    command = [sys.executable, PROGRAMS / f"{program}.py", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def succeeds(program, *arguments):
+    done = step(program, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fails(program, *arguments):
+    """The error, which is all that a failing step says on stderr."""
+    done = step(program, *arguments)
+    assert done.returncode == 1, done.stderr
+    lines = [line for line in done.stderr.split("\n") if line]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def block(words, parents):
+    rows = enumerate(zip(words, parents, strict=True), start=1)
+    lines = [f"{k}\t{word}\t_\t_\t_\t_\t{parent}\t_\t_\t_" for k, (word, parent) in rows]
+    return "\n".join(["# a sentence", *lines, "", ""])
+
+
+def conllu_text(sentences):
+    """Sentences of changing length and words, the fifth of them empty."""
+    blocks = []
+    for k, (length, start) in enumerate(islice(product(TREES, range(len(WORDS))), sentences)):
+        length = 0 if k == 4 else length
+        words = [WORDS[(start + k) % len(WORDS)] for k in range(length)]
+        blocks.append(block(words, TREES.get(length, [])))
+    return "".join(blocks)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """All steps but the last: w.words, w.parents, codes, w.en, w.en.trees, and a target w.de."""
+    folder = tmp_path_factory.mktemp("prepared")
+    (folder / "t.conllu").write_text(conllu_text(30), encoding="utf-8", newline="\n")
+    succeeds("extract", folder / "t.conllu", "--out", folder / "w")
+    words = folder / "w.words"
+    succeeds("segment", "learn", words, words, "--codes", folder / "codes", "--symbols", 6)
+    for language in ("en", "de"):
+        succeeds(
+            *("segment", "apply", words),
+            *("--codes", folder / "codes", "--out", folder / f"w.{language}"),
+        )
+    succeeds(
+        *("project", "--words", words, "--parents", folder / "w.parents"),
+        *("--pieces", folder / "w.en"),
+    )
+    return folder
+
+
+@pytest.fixture
+def copy(prepared, tmp_path):
+    """The prepared files, to be spoilt."""
+    for path in prepared.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def test_files_of_the_steps(prepared):
+    expected = ["codes", "t.conllu", "w.de", "w.en", "w.en.trees", "w.parents", "w.words"]
+    assert names(prepared) == expected
+    words = lines(prepared / "w.words")
+    assert len(words) == 30
+    assert (words[4], words[5]) == ("", "10\u2423000")
+    parents = lines(prepared / "w.parents")
+    assert (parents[0], parents[4], parents[29]) == ("0", "", "0 4 4 1")
+
+
+def test_pieces_spell_the_words(prepared):
+    files = [lines(prepared / f"w.{kind}") for kind in ("words", "parents", "en", "en.trees")]
+    for words, parents, pieces, tree in zip(*files, strict=True):
+        pairs = [token.split(":") for token in tree.split()]
+        assert [parent for parent, _ in pairs] == parents.split()
+        assert sum(int(count) for _, count in pairs) == len(pieces.split())
+        assert pieces.replace("@@ ", "") == words
+    assert any("@@" in pieces for pieces in files[2])
+
+
+@pytest.mark.long(but=["project"])
+@pytest.mark.parametrize("program", ["extract", "segment", "project", "binarize"])
+def test_help(program):
+    assert "usage:" in succeeds(program, "--help")
+
+
+BAD_TREEBANKS = [
+    (block(["a"], [2]), (), ":2: the parent of word 1 is 2"),
+    (
+        block(["a", "b"], [0, 0]),
+        (),
+        ":3: the sentence has 2 roots (words 1, 2); mend the tree, or keep the first",
+    ),
+    (
+        block(["a", "b"], [0, 2]),
+        ("--several-roots", "first"),
+        ":3: the parents form a cycle: 2 -> 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("bad", "options", "message"), BAD_TREEBANKS)
+def test_extract_refuses(tmp_path, bad, options, message):
+    (tmp_path / "good.conllu").write_text(conllu_text(9), encoding="utf-8")
+    (tmp_path / "bad.conllu").write_text(bad)
+    both = tmp_path / "good.conllu", tmp_path / "bad.conllu"
+    error = fails("extract", *both, "--out", tmp_path / "w", *options)
+    assert f"bad.conllu{message}" in error
+    assert names(tmp_path) == ["bad.conllu", "good.conllu"]
+
+
+def test_extract_options(tmp_path):
+    text = block(["a", "b"], [0, 0]) + block(["c"], ["_"])
+    (tmp_path / "t.conllu").write_text(text)
+    options = "--out", tmp_path / "w", "--several-roots", "first"
+    said = succeeds("extract", tmp_path / "t.conllu", *options)
+    assert "3 words of 2 sentences were written; 1 of these have no tree" in said
+    assert lines(tmp_path / "w.parents") == ["0 1", "-"]
+
+
+def test_missing_file(tmp_path):
+    error = fails("extract", tmp_path / "none.conllu", "--out", tmp_path / "w")
+    assert error == f"error: {tmp_path}/none.conllu: No such file or directory"
+    assert names(tmp_path) == []
+
+
+def feed(pipe, text):
+    """Half of the work arrives, and then nothing more."""
+    with open(pipe, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        time.sleep(60)
+
+
+def wait_for(folder, pattern, seconds=PATIENCE):
+    end = time.monotonic() + seconds
+    while not any(path.stat().st_size for path in folder.glob(pattern)):
+        assert time.monotonic() < end, f"{pattern} did not come"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
+def test_killed_step_leaves_nothing_that_looks_whole(tmp_path, kill):
+    os.mkfifo(tmp_path / "pipe.conllu")
+    text = block(["word"] * 4, TREES[4]) * 2000
+    feeder = threading.Thread(target=feed, args=(tmp_path / "pipe.conllu", text), daemon=True)
+    feeder.start()
+    command = [sys.executable, PROGRAMS / "extract.py", tmp_path / "pipe.conllu"]
+    running = subprocess.Popen(
+        [*command, "--out", tmp_path / "w"],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    wait_for(tmp_path, ".*.partial.w.words")
+    running.send_signal(kill)
+    assert running.wait(PATIENCE) != 0
+    assert not (tmp_path / "w.words").exists()
+    assert not (tmp_path / "w.parents").exists()
+    (tmp_path / "t.conllu").write_text(block(["a"], [0]))
+    succeeds("extract", tmp_path / "t.conllu", "--out", tmp_path / "w")
+    assert names(tmp_path) == ["pipe.conllu", "t.conllu", "w.parents", "w.words"]
+
+
+def test_nothing_to_learn(tmp_path):
+    (tmp_path / "words").write_text("a b\n\nc\n")
+    error = fails("segment", "learn", tmp_path / "words", "--codes", tmp_path / "codes")
+    assert "no word has two letters or more" in error
+    assert names(tmp_path) == ["words"]
+
+
+BAD_CODES = [
+    ("#version: 0.2\n", "codes: the file has no merges; learn them from more text"),
+    ("#version: 0.2\na b\na b c\n", "codes:3: the line is 'a b c', but two pieces"),
+]
+
+
+@pytest.mark.parametrize(("codes", "message"), BAD_CODES)
+def test_bad_merges(tmp_path, codes, message):
+    (tmp_path / "codes").write_text(codes)
+    (tmp_path / "words").write_text("a b\n")
+    options = "--codes", tmp_path / "codes", "--out", tmp_path / "pieces"
+    assert message in fails("segment", "apply", tmp_path / "words", *options)
+    assert names(tmp_path) == ["codes", "words"]
+
+
+def test_vocabulary(prepared, tmp_path):
+    (tmp_path / "vocabulary").write_text("h@@ 9\nou@@ 1\n")
+    options = "--codes", prepared / "codes", "--out", tmp_path / "pieces"
+    options = *options, "--vocabulary", tmp_path / "vocabulary", "--vocabulary-threshold", "2"
+    succeeds("segment", "apply", prepared / "w.words", *options)
+    assert lines(tmp_path / "pieces")[0] == "h@@ o@@ u@@ s@@ e"
+    (tmp_path / "vocabulary").write_text("h@@ 9\nou@@\n")
+    error = fails("segment", "apply", prepared / "w.words", *options)
+    assert "vocabulary:2: the line is 'ou@@', but a piece and its count" in error
+
+
+def project(folder, *options):
+    files = "--words", folder / "w.words", "--parents", folder / "w.parents"
+    return "project", *files, "--pieces", folder / "w.en", *options
+
+
+def replace_line(path, number, line):
+    changed = lines(path)
+    changed[number - 1] = line
+    path.write_text("\n".join(changed) + "\n", encoding="utf-8", newline="\n")
+
+
+SPOILT = [
+    ("w.words", "other", "w.en:1: text and tree do not match: character 1 "),
+    ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' must be joined"),
+    ("w.parents", "0 1", "w.en:1: the sentence has 1 words and its tree 2"),
+    ("w.parents", "-", "w.parents:1: there is no tree for 'house'; parse it, or take a flat tree"),
+    ("w.parents", "1", "w.parents:1: the sentence has no root"),
+    ("w.words", "house\nhouse", "w.words has 31, "),
+]
+
+
+@pytest.mark.parametrize(("name", "line", "message"), SPOILT)
+def test_project_refuses(copy, name, line, message):
+    (copy / "w.en.trees").unlink()
+    replace_line(copy / name, 1, line)
+    before = names(copy)
+    assert message in fails(*project(copy))
+    assert names(copy) == before
+
+
+def test_missing_tree_flat(copy):
+    expected = lines(copy / "w.en.trees")
+    replace_line(copy / "w.parents", 1, "-")
+    replace_line(copy / "w.parents", 30, "-")
+    succeeds(*project(copy, "--missing-tree", "flat", "--out", copy / "flat"))
+    flat = lines(copy / "flat")
+    assert flat[:29] == expected[:29]
+    assert [token.split(":")[0] for token in flat[29].split()] == ["0", "1", "1", "1"]
+
+
+def binarize(folder, *options):
+    languages = "--source-lang", "en", "--target-lang", "de", "--joined-dictionary"
+    return "binarize", *languages, "--destdir", folder / "data", *options
+
+
+@pytest.mark.long
+def test_binarize(copy):
+    prefix = copy / "w"
+    valid = f"{prefix},{prefix}"
+    succeeds(*binarize(copy, "--trainpref", prefix, "--validpref", valid, "--workers", 2))
+    expected = {f"dict.{language}.txt" for language in ("en", "de")} | {"preprocess.log"}
+    for split in ("train", "valid", "valid1"):
+        expected |= {f"{split}.en-de.{lang}.{end}" for lang in ("en", "de") for end in ENDS}
+        expected |= {f"{split}.en-de.en.tree.{end}" for end in ENDS}
+    assert set(names(copy / "data")) == expected
+    assert not list(copy.glob(".*"))
+
+
+ENDS = "bin", "idx"
+SPOILT_DATA = [
+    ("w.en.trees", "0:9", "w.en.trees:1: the tree has 9 pieces, "),
+    ("w.en.trees", "1:1", "w.en.trees:1: the sentence has no root"),
+    ("w.de", "one\ntwo", "w.en has 30, "),
+    ("w.en", "one\ntwo", "w.en has 31, "),
+    ("w.en.trees", "0:1\n0:1", "w.en.trees has 31"),
+    ("w.de", "a\rb", "w.de:1: the line has a carriage return inside"),
+]
+
+
+def fails_here(capsys, folder, *options):
+    """Like `fails`, in this process: fairseq takes seconds to import."""
+    from fairseq_posattn.io.command_line import run
+    from fairseq_posattn.preparation import binarize as preparation
+
+    arguments = list(map(str, binarize(folder, *options)[1:]))
+    with pytest.raises(SystemExit) as stopped:
+        run(lambda: preparation.binarize(preparation.parser().parse_args(arguments)))
+    assert stopped.value.code == 1
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "line", "message"), SPOILT_DATA)
+def test_binarize_refuses(copy, capsys, name, line, message):
+    replace_line(copy / name, 1, line)
+    before = names(copy)
+    assert message in fails_here(capsys, copy, "--trainpref", copy / "w")
+    assert names(copy) == before
+
+
+def test_binarize_needs_trees(copy, capsys):
+    (copy / "w.en.trees").unlink()
+    error = fails_here(capsys, copy, "--trainpref", copy / "w")
+    assert error == f"error: {copy}/w.en.trees: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--dataset-impl", "raw"), "--dataset-impl raw: tree files need mmap"),
+        (("--target-lang", ""), "a language is missing"),
+        (("--srcdict", "none/dict.txt"), "none/dict.txt: No such file or directory"),
+    ],
+)
+def test_binarize_options(copy, capsys, options, message):
+    before = names(copy)
+    assert message in fails_here(capsys, copy, "--trainpref", copy / "w", *options)
+    assert names(copy) == before
+
+
+def test_binarize_stopped_while_it_writes_trees(copy, capsys, monkeypatch):
+    from fairseq_posattn.preparation import binarize as preparation
+
+    def write_tree_file(prefix, trees):
+        Path(f"{prefix}.tree.bin").write_text(str(next(iter(trees))))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(preparation, "write_tree_file", write_tree_file)
+    before = names(copy)
+    error = fails_here(capsys, copy, "--trainpref", copy / "w")
+    assert error.startswith(f"error: {copy}: there is no space left on the disk")
+    assert names(copy) == before
+
+
+def test_binarize_sees_lines_that_fairseq_read_twice(copy, capsys, monkeypatch):
+    from fairseq.binarizer import FileBinarizer
+
+    make = FileBinarizer.multiprocess_dataset.__func__
+
+    def twice(cls, input_file, *arguments, **settings):
+        doubled = Path(f"{input_file}.twice")
+        doubled.write_bytes(Path(input_file).read_bytes() * 2)
+        return make(cls, str(doubled), *arguments, **settings)
+
+    monkeypatch.setattr(FileBinarizer, "multiprocess_dataset", classmethod(twice))
+    error = fails_here(capsys, copy, "--trainpref", copy / "w")
+    assert "w.en: fairseq made 60 sentences of 30 lines; use fewer --workers" in error
+
+
+def test_binarize_does_not_replace_what_it_did_not_make(copy, capsys):
+    (copy / "data").mkdir()
+    (copy / "data" / "thesis.tex").touch()
+    arguments = "--trainpref", copy / "w"
+    assert "exists already; name another" in fails_here(capsys, copy, *arguments)
+    assert "the folder has no preprocess.log" in fails_here(capsys, copy, *arguments, "--overwrite")
+    assert names(copy / "data") == ["thesis.tex"]

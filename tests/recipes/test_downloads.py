@@ -1,0 +1,402 @@
+"""Downloads: whatever a server does, the file is right or not there, and the disk is not filled."""
+
+import contextlib
+import gzip
+import hashlib
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.command_line import describe
+from support.commands import ROOT, run
+from support.hostile_server import CONTENT, HALF, OTHER, WAYS, serving
+
+sys.path.insert(0, str(ROOT / "recipes"))
+import downloads
+from archives import unpack
+from downloads import fetch
+from sources import sources
+
+SIZE = len(CONTENT)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+PROGRAM = ROOT / "recipes/corpora.py"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(downloads, "PATIENCE", 2)
+    with serving() as server:
+        yield server
+
+
+def address(server, way: str) -> str:
+    return f"http://127.0.0.1:{server.server_port}/{way}"
+
+
+def table_of(server, folder: Path, way: str, sha256: str = SHA256, size="-") -> str:
+    path = folder / "sources.tsv"
+    path.write_text(f"# head\nfile\t{size}\t{sha256}\t{address(server, way)}\n")
+    return str(path)
+
+
+def begun(folder: Path, content: bytes = CONTENT[:HALF]) -> Path:
+    """A folder with a download that was broken off."""
+    (folder / "raw").mkdir()
+    (folder / "raw/file.part").write_bytes(content)
+    return folder / "raw"
+
+
+def refused(folder: Path, table: str) -> str:
+    """Return the line that a failing download ends with."""
+    with pytest.raises((InputError, OSError)) as raised:
+        fetch(folder, table)
+    return describe(raised.value)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# what arrives whole
+
+
+@pytest.mark.parametrize("way", ["file", "redirects", "ignores_ranges", "odd_lengths"])
+@pytest.mark.parametrize("size", [SIZE, "-"])
+def test_a_file_is_fetched_once(server, tmp_path, way, size):
+    table = table_of(server, tmp_path, way, size=size)
+    fetch(tmp_path / "raw", table)
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
+    asked = list(server.asked)
+    fetch(tmp_path / "raw", table)
+    assert server.asked == asked and names(tmp_path / "raw") == ["file"]
+
+
+def test_the_checksum_of_packed_text(server, tmp_path):
+    fetch(tmp_path / "raw", table_of(server, tmp_path, "packed_text", f"text:{SHA256}"))
+    assert gzip.decompress((tmp_path / "raw/file").read_bytes()) == CONTENT
+
+
+def test_a_download_that_breaks_off_goes_on(server, tmp_path):
+    table = table_of(server, tmp_path, "breaks_off_once", size=SIZE)
+    assert "interrupted; the same command goes on from there" in refused(tmp_path / "raw", table)
+    fetch(tmp_path / "raw", table)
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
+    assert [begin for _, begin in server.asked] == [0, HALF]
+
+
+def test_a_download_that_breaks_off_again_and_again(server, tmp_path):
+    """Each start keeps what arrived, so the file is whole in the end."""
+    table = table_of(server, tmp_path, "breaks_off_always", size=SIZE)
+    before = -1
+    while not (tmp_path / "raw/file").exists():
+        with contextlib.suppress(InputError):
+            fetch(tmp_path / "raw", table)
+        asked = server.asked[-1][1]
+        assert asked > before
+        before = asked
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
+
+
+# a part that cannot be gone on with
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["refuses_ranges", "ignores_ranges", "another_range", "of_another_size", "nameless_range"],
+)
+def test_a_part_that_the_server_will_not_go_on_with_is_begun_anew(server, tmp_path, way):
+    raw = begun(tmp_path, OTHER[:HALF])
+    fetch(raw, table_of(server, tmp_path, way, size=SIZE))
+    assert (raw / "file").read_bytes() == CONTENT
+    assert names(raw) == ["file"] and len(server.asked) <= 2
+
+
+@pytest.mark.parametrize("there", [OTHER[:HALF], OTHER, CONTENT + b"x", b"", CONTENT * 3])
+def test_a_part_of_another_file_is_begun_anew(server, tmp_path, there):
+    """The server goes on, or there is nothing to go on with, but it does not fit."""
+    raw = begun(tmp_path, there)
+    fetch(raw, table_of(server, tmp_path, "file", size=SIZE))
+    assert (raw / "file").read_bytes() == CONTENT
+
+
+def test_a_part_that_is_whole_already_is_kept(server, tmp_path):
+    raw = begun(tmp_path, CONTENT)
+    fetch(raw, table_of(server, tmp_path, "not_there", size=SIZE))
+    assert (raw / "file").read_bytes() == CONTENT and server.asked == []
+
+
+@pytest.mark.parametrize("way", ["page_of_a_hotel", "not_there", "odd_error", "one_byte_less"])
+def test_a_part_outlives_an_answer_that_is_no_file(server, tmp_path, way):
+    raw = begun(tmp_path)
+    refused(raw, table_of(server, tmp_path, way, size=SIZE))
+    assert (raw / "file.part").read_bytes() == CONTENT[:HALF]
+    fetch(raw, table_of(server, tmp_path, "file", size=SIZE))
+    assert server.asked[-1] == ("/file", HALF)
+
+
+# never more than stated
+
+
+@pytest.mark.parametrize("with_part", [False, True])
+@pytest.mark.parametrize(
+    "way", ["for_ever", "for_ever_in_chunks", "resumed_for_ever", "one_byte_more"]
+)
+def test_no_more_is_written_than_stated(server, tmp_path, way, with_part):
+    """The system lets the program write files of that size, and no larger ones."""
+    raw = begun(tmp_path) if with_part else tmp_path / "raw"
+    process = start(server, tmp_path, way, largest=SIZE)
+    message = process.communicate()[1]
+    assert process.returncode == 1
+    assert "sends more than the 12,800 bytes that its table states" in message or (
+        "expected 12,800; get file" in message or "sends only a part" in message
+    )
+    assert set(names(raw)) <= {"file.part"}
+
+
+def test_no_end_and_no_stated_size(server, tmp_path, monkeypatch):
+    monkeypatch.setattr("sources.MOST_OF_UNKNOWN", SIZE)
+    message = refused(tmp_path / "raw", table_of(server, tmp_path, "for_ever"))
+    assert "sends more than the 12,800 bytes that a file of unknown size may have" in message
+    assert names(tmp_path / "raw") == []
+
+
+# every misbehaviour ends in one line
+
+
+@pytest.mark.parametrize("size", [SIZE, "-"])
+@pytest.mark.parametrize("with_part", [False, True])
+@pytest.mark.parametrize("way", [way[1:] for way in WAYS])
+def test_the_file_is_right_or_one_line_says_why_not(
+    server, tmp_path, monkeypatch, capsys, way, size, with_part
+):
+    monkeypatch.setattr("sources.MOST_OF_UNKNOWN", 10 * SIZE)
+    raw = begun(tmp_path) if with_part else tmp_path / "raw"
+    table = table_of(server, tmp_path, way, size=size)
+    with pytest.raises(SystemExit) as ended:
+        command_line.run(lambda: fetch(raw, table))
+    if ended.value.code:
+        *_, message, rest = capsys.readouterr().err.split("\n")
+        assert message.startswith("error: ") and f"/{way}: " in message and rest == ""
+        assert message.isprintable() and len(message) <= 300
+        assert set(names(raw)) <= {"file.part"}
+    else:
+        assert (raw / "file").read_bytes() == CONTENT
+        assert names(raw) == ["file"]
+
+
+def test_checksums(server, tmp_path):
+    message = refused(tmp_path / "raw", table_of(server, tmp_path, "file", "0f" * 32))
+    assert f"its checksum is {SHA256[:16]}, expected 0f0f" in message
+    assert names(tmp_path / "raw") == []
+    message = refused(tmp_path / "raw", table_of(server, tmp_path, "torn_text", f"text:{SHA256}"))
+    assert "damaged on the way" in message and names(tmp_path / "raw") == []
+
+
+def test_no_network(server, tmp_path):
+    table = table_of(server, tmp_path, "file")
+    Path(table).write_text(Path(table).read_text().replace(str(server.server_port), "1"))
+    assert "cannot be downloaded" in (message := refused(tmp_path / "raw", table))
+    assert message.endswith("--from DIR")
+
+
+# the program, its end and the disk
+
+
+def start(server, folder: Path, way: str, largest: int | None = None) -> subprocess.Popen:
+    """The program; `largest`: how many bytes a file that it writes can have."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+
+    command = [sys.executable, PROGRAM, "fetch", folder / "raw"]
+    return subprocess.Popen(
+        [*map(str, command), table_of(server, folder, way, size=SIZE)],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit if largest else None,
+    )
+
+
+def test_a_killed_download_goes_on_and_a_second_one_waits_its_turn(server, tmp_path):
+    process = start(server, tmp_path, "falls_silent")
+    while not (tmp_path / "raw/file.part").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    second = start(server, tmp_path, "file")
+    assert "another run is at work here" in second.communicate()[1]
+    assert second.returncode == 1
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    third = start(server, tmp_path, "file")
+    assert third.communicate()[1].count("\n") == 1 and third.returncode == 0
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
+    assert "file.part" not in names(tmp_path / "raw")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Yield a disk with room for less than the file."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("no right to mount a small disk")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk(server, small_disk, tmp_path):
+    table = table_of(server, tmp_path, "file", size=SIZE)
+    message = refused(small_disk, table)
+    assert message.startswith(f"{small_disk}") and "no space left on the disk" in message
+    kept = (small_disk / "file.part").stat().st_size
+    assert 0 < kept < SIZE
+    subprocess.run(["mount", "-o", "remount,size=64k", small_disk], check=True)
+    fetch(small_disk, table)
+    assert server.asked[-1][1] == kept
+    assert (small_disk / "file").read_bytes() == CONTENT
+
+
+def test_a_link_is_not_written_through(server, tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/file.part").symlink_to(tmp_path / "mine")
+    assert "file.part" in refused(tmp_path / "raw", table_of(server, tmp_path, "file"))
+    assert not (tmp_path / "mine").exists()
+
+
+# the table
+
+
+LINE = ["file", "12800", SHA256, "http://127.0.0.1/file"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        *((0, name, "expected the name of a file") for name in ("", "../x", "a/b", ".x", "a\0")),
+        *(
+            (1, size, "expected a number of bytes, or -")
+            for size in ("", "0", "-1", "1_0", "+1", "٣", "x")
+        ),
+        (1, "9" * 4301, "expected a number of bytes, or -"),
+        *((2, sum, "expected a sha256") for sum in ("", "00ff", SHA256 + "0", "md5:" + SHA256)),
+        *((3, at, "expected an address") for at in ("", "x", "file:///etc/passwd", "http://")),
+        *((3, at, "expected an address") for at in ("http://[", "http://a b/", "http://ä.de/")),
+    ],
+)
+def test_a_damaged_table(tmp_path, column, value, message):
+    line = [*LINE[:column], value, *LINE[column + 1 :]]
+    (tmp_path / "sources.tsv").write_text("\t".join(LINE) + "\n" + "\t".join(line) + "\n")
+    with pytest.raises(InputError, match=rf"sources\.tsv:2: {message}") as raised:
+        sources(str(tmp_path / "sources.tsv"))
+    assert len(str(raised.value)) <= 300
+
+
+def test_a_table_of_other_faults(tmp_path):
+    for lines, message in {
+        "file\t3\n": r"sources.tsv:1: expected 4 columns, found 2",
+        "\t".join(LINE) + "\n" + "\t".join(LINE) + "\n": "sources.tsv:2: this name stands above",
+        "# nothing\n\n": "names no file to fetch",
+    }.items():
+        (tmp_path / "sources.tsv").write_text(lines)
+        with pytest.raises(InputError, match=message):
+            sources(str(tmp_path / "sources.tsv"))
+
+
+def test_the_tables_of_the_recipes():
+    for table in ROOT.glob("recipes/*/sources.tsv"):
+        assert sources(str(table))
+
+
+# archives
+
+
+FILES = {"training/a.de": b"eins\n" * 1000, "training/a.en": b"one\n" * 1000, "b": b""}
+
+
+def packed(path: Path, files=FILES) -> Path:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                archive.writestr(name, content)
+        return path
+    with tarfile.open(path, "w:gz" if path.suffix == ".tgz" else "w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def unpacked(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("name", ["a.tgz", "a.tar", "a.zip"])
+def test_archives(tmp_path, name):
+    archive = str(packed(tmp_path / name))
+    unpack(archive, tmp_path / "all", [])
+    assert unpacked(tmp_path / "all") == FILES
+    run(sys.executable, PROGRAM, "unpack", archive, tmp_path / "one", "training/a.en")
+    assert unpacked(tmp_path / "one") == {"training/a.en": FILES["training/a.en"]}
+    with pytest.raises(InputError, match=rf"{name}: the archive has no training/c"):
+        unpack(archive, tmp_path / "none", ["training/c"])
+
+
+@pytest.mark.parametrize("name", ["a.tgz", "a.tar", "a.zip"])
+@pytest.mark.parametrize("size", [0, 1, 100, 0.5, 0.9, -8])
+def test_torn_archives(tmp_path, name, size):
+    """No file of a torn archive is there unless it is whole."""
+    archive = packed(tmp_path / name)
+    data = archive.read_bytes()
+    archive.write_bytes(data[: int(size * len(data)) if isinstance(size, float) else size])
+    if name == "a.tar" and size in (0.9, -8):
+        return  # all files are there: only zeros are missing
+    with pytest.raises(
+        InputError, match=rf"{name}: the archive is incomplete or damaged"
+    ) as raised:
+        unpack(str(archive), tmp_path / "out", [])
+    assert len(str(raised.value)) <= 300
+    for name, content in unpacked(tmp_path / "out").items():
+        assert content == FILES[name]
+
+
+@pytest.mark.parametrize("name", ["a.tgz", "a.zip"])
+@pytest.mark.parametrize("member", ["../x", "/tmp/x", "a/../../x"])
+def test_archives_that_would_leave_their_folder(tmp_path, name, member):
+    archive = packed(tmp_path / name, {member: b"x"})
+    with pytest.raises(InputError, match=rf"{name}: .* would be written outside its folder"):
+        unpack(str(archive), tmp_path / "out", [])
+    assert not (tmp_path / "x").exists()
+
+
+def test_links_in_archives_are_left_out(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc"
+        archive.addfile(link)
+        inside = tarfile.TarInfo("link/x")
+        archive.addfile(inside)
+    unpack(str(tmp_path / "a.tar"), tmp_path / "out", [])
+    assert not (tmp_path / "out/link").is_symlink() and not os.path.exists("/etc/x")
+
+
+def test_no_archive(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        unpack(str(tmp_path / "none.tgz"), tmp_path / "out", [])

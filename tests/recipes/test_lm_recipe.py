@@ -1,0 +1,318 @@
+"""These tests check the language models' recipe: its arithmetic, its preparation, and real runs."""
+
+import importlib
+import json
+import lzma
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import warm
+from support.commands import PLUGIN, ROOT, run
+from support.in_process import call
+from support.lm_corpus import make_ptb, make_wikitext
+
+RECIPE = ROOT / "recipes/lm"
+sys.path.append(str(RECIPE))  # last: other recipes have a table.py too
+LM = ["--task", "language_modeling", "--sample-break-mode", "eos", "--tokens-per-sample", "36"]
+LM += ["--shorten-method", "truncate", "--user-dir", PLUGIN]
+TINY = ["--decoder-embed-dim", "16", "--cpu", "--num-workers", "0", "--seed", "1"]
+PUBLISHED = ["--criterion", "summed_cross_entropy", "--optimizer", "sgd", "--lr", "30"]
+PUBLISHED += ["--clip-norm", "0.25", "--weight-decay", "1.2e-6"]
+PUBLISHED += ["--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5", "--lr-patience", "5"]
+
+
+# sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("A dog . A cat .", ["A dog .", "A cat ."]),
+        ("A dog ! Why ? Yes", ["A dog !", "Why ?", "Yes"]),
+        ("Mr. Smith lives in the U.S. now .", ["Mr. Smith lives in the U.S. now ."]),
+        ("It grew by 0 @.@ 7 kg . Then 5 .", ["It grew by 0 @.@ 7 kg .", "Then 5 ."]),
+        ('He said " Go . " Then he left .', ['He said " Go . "', "Then he left ."]),
+        ('He left . " Go " , she said .', ["He left .", '" Go " , she said .']),
+        ("( See there . ) It ends .", ["( See there . )", "It ends ."]),
+        ('" What ? " asked he .', ['" What ? " asked he .']),
+        ("Well . . . no . Yes .", ["Well . . . no .", "Yes ."]),
+        (" = = Life cycle = = ", ["= = Life cycle = ="]),
+        ("", []),
+    ],
+)
+def test_sentences_by_rules(text, sentences):
+    from sentences import by_rules
+
+    assert [" ".join(words) for words in by_rules(text.split())] == sentences
+
+
+def test_punkt_must_be_there_to_be_asked_for(tmp_path):
+    from prepare import splitter
+    from sentences import punkt_is_there
+
+    from fairseq_posattn.errors import InputError
+
+    if punkt_is_there():
+        assert splitter("wikitext-2", "auto")[0] == "punkt"
+    else:
+        assert splitter("wikitext-2", "auto")[0] == "rules"
+        with pytest.raises(InputError, match="--splitter punkt: nltk or its data are missing"):
+            splitter("wikitext-2", "punkt")
+
+
+# preparation
+
+
+def prepare(*arguments, **kwargs):
+    return run(sys.executable, RECIPE / "prepare.py", *arguments, **kwargs)
+
+
+def test_what_is_counted_is_written(tmp_path):
+    make_wikitext(tmp_path / "raw")
+    packed = lzma.compress((tmp_path / "raw/wiki.test.tokens").read_bytes())
+    (tmp_path / "raw/wiki.test.tokens").rename(tmp_path / "plain")
+    (tmp_path / "raw/wiki.test.tokens.xz").write_bytes(packed)
+    options = ["--corpus", "wikitext-2", "--data", tmp_path / "raw", "--splitter", "rules"]
+    prepare(*options, "--out", tmp_path / "text")
+    counts = json.loads((tmp_path / "text/counts.json").read_text())
+    assert counts["splitter"] == "rules"
+    for split, raw in (("train", "raw/wiki.train.tokens"), ("test", "plain")):
+        original, lines = (tmp_path / raw).read_text(), (tmp_path / f"text/{split}.txt").read_text()
+        assert original.split() == [word for word in lines.split() if word != "</s>"]
+        found = counts[split]
+        assert found["words"] == len(original.split())
+        assert found["blank_lines"] == sum(not line.strip() for line in original.split("\n")[:-1])
+        assert found["sentences"] == len(lines.splitlines())
+        assert lines.count("</s>") == original.count("\n")
+    assert counts["train"]["sentences"] == 30 * (4 + 2) + 1
+    assert counts["train"]["blank_lines"] == 30 * 2
+
+
+def test_a_part_for_a_trial(tmp_path):
+    make_ptb(tmp_path / "raw")
+    options = ["--corpus", "ptb", "--data", tmp_path / "raw", "--out", tmp_path / "text"]
+    prepare(*options, "--words", 100)
+    counts = json.loads((tmp_path / "text/counts.json").read_text())
+    assert 100 <= counts["train"]["words"] < 120 and 10 <= counts["test"]["words"] < 30
+
+
+def test_a_corpus_that_is_not_there(tmp_path):
+    result = prepare(
+        *("--corpus", "ptb", "--data", tmp_path, "--out", tmp_path / "text"), check=False
+    )
+    assert result.returncode == 1 and "no ptb.train.txt" in result.stdout
+    assert "Traceback" not in result.stdout and not (tmp_path / "text").exists()
+
+
+# perplexity
+
+
+def test_the_table_stands_beside_the_published_one(tmp_path):
+    figures = {"per_word": 90.128, "as_published": 70.5}
+    result = {"parameters": 6931446, "valid": figures, "test": figures}
+    (tmp_path / "ptb.positional.json").write_text(json.dumps(result))
+    printed = run(sys.executable, RECIPE / "table.py", "--results", tmp_path).stdout
+    assert (
+        "| ptb | positional | 6,931,446 (6.9 M) | 90.13 | 70.50 | 72.69 | 90.13 | 70.50 | 70.92 |"
+        in printed
+    )
+    assert "| wikitext-2 | attentive | – (7.06 M) | – | – | 78.43 | – | – | 74.37 |" in printed
+    assert printed.count("\n| ") == 1 + 6 - 1
+    (tmp_path / "ptb.positional.json").write_text("{")
+    failed = run(sys.executable, RECIPE / "table.py", "--results", tmp_path, check=False)
+    assert failed.returncode == 1 and "damaged" in failed.stdout
+
+
+def test_learning_curves_from_both_formats_of_a_log(tmp_path):
+    simple, logged = tmp_path / "simple.log", tmp_path / "json.log"
+    simple.write_text(
+        "x | INFO | train_inner | epoch 001: 1 / 9 loss=12.5, ppl=3, num_updates=10, lr=30\n"
+        "x | INFO | valid | epoch 001 | valid on 'valid' subset | loss 9.25 | ppl 3 | wps 4 | "
+        "num_updates 20\n"
+    )
+    logged.write_text(
+        'x | INFO | train_inner | {"epoch": 1, "loss": "12.5", "ppl": "3", "num_updates": "10"}\n'
+        'x | INFO | valid | {"epoch": 1, "valid_loss": "9.25", "valid_num_updates": "20"}\n'
+    )
+    from learning_curves import read_curves
+
+    expected = {"train": [(10, 12.5)], "valid": [(20, 9.25)]}
+    assert read_curves(simple) == expected and read_curves(logged) == expected
+    plot = tmp_path / "curves.png"
+    run(sys.executable, RECIPE / "learning_curves.py", f"a={logged}", "--plot", plot)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+# real runs
+
+
+def recipe(*arguments, **kwargs):
+    return run(RECIPE / "run.sh", *arguments, env=warm.variables(), **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("model", "arch", "batch", "lr_patience"),
+    [
+        ("positional", "positional_attentive_lm", 32, 5),
+        ("attentive", "attentive_lm", 32, 6),
+        ("lstm", "lstm_lm_tied", 20, 5),
+    ],
+)
+def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path):
+    """The settings are those of the authors' program."""
+    options = ["--data", "D", "--model", model, "--dry-run", "--work", tmp_path / "work"]
+    wikitext = recipe(*options, "--gpus", 2, "--", "--fp16").stdout
+    ptb = recipe(*options, "--corpus", "ptb").stdout
+    assert f"--batch-size {batch // 2} " in wikitext and "--fp16" in wikitext
+    assert ("attention_maps.py" in wikitext) == (model != "lstm")
+    for printed, epochs, dropouts in (
+        (wikitext, 750 if model == "lstm" else 500, "0.5 --dropout 0.2 --decoder-dropout-out 0.5"),
+        (ptb, 500, f"{'0.4 --dropout 0.25' if model == 'lstm' else '0.5 --dropout 0.2'} "),
+    ):
+        assert f"--arch {arch} " in printed and f"--lr-patience {lr_patience} " in printed
+        assert f"--decoder-dropout-in {dropouts}" in printed
+        assert "--decoder-dropout-out 0.5 " in printed
+        assert "--task language_modeling_in_order " in printed
+        assert f"--curriculum {epochs} --max-epoch {epochs} --patience 25 " in printed
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "gru", "--data", "."], "expected positional, attentive or lstm"),
+        (["--model", "lstm", "--data", "."], "no wiki.train.tokens"),
+        (["--model", "lstm", "--data", "nowhere"], "nowhere: there is no such folder"),
+        (["--model", "lstm", "--data", ".", "--gpus", "3"], "name a divisor of 20"),
+        (["--model", "lstm", "--data", ".", "--epochs", "x"], "expected a number"),
+        (["--model", "lstm", "--data", ".", "--corpus", "wiki"], "ptb or wikitext-2"),
+        (["--model", "lstm"], "--data DIR"),
+    ],
+)
+def test_the_recipe_says_what_is_wrong(options, message, tmp_path):
+    result = recipe(*options, "--work", tmp_path / "work", check=False)
+    assert result.returncode in (1, 2) and message in result.stdout
+    assert "Traceback" not in result.stdout
+
+
+@pytest.mark.long
+def test_the_recipe_from_text_to_table(tmp_path):
+    make_wikitext(tmp_path / "raw")
+    work = tmp_path / "work"
+    common = ["--data", tmp_path / "raw", "--cpu", "--work", work, "--maps", 1]
+    small = ["--epochs", 2, "--", "--decoder-embed-dim", 16]
+    printed = recipe("--model", "positional", *common, *small).stdout
+    assert "| wikitext-2 | positional | " in printed
+    assert (work / "maps/positional/test.2.png").read_bytes()  # 1: blank
+    assert (work / "maps/positional/test.2.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads((work / "results/wikitext-2.positional.json").read_text())
+    # every word of valid is predicted but what lies beyond the 36th
+    lengths = [len(line.split()) + 1 for line in (work / "text/valid.txt").read_text().splitlines()]
+    assert found["valid"]["words"] == sum(min(length, 36) for length in lengths)
+    assert found["valid"]["per_word"] == pytest.approx(
+        evaluated(work / "data", work / "models/positional/checkpoint_best.pt"), rel=1e-3
+    )
+    # started again, it neither trains nor evaluates; what was prepared is not taken for another
+    checkpoint = work / "models/positional/checkpoint_last.pt"
+    before = checkpoint.stat().st_mtime_ns
+    assert "perplexity" not in recipe("--model", "positional", *common, *small).stdout
+    assert checkpoint.stat().st_mtime_ns == before
+    # nor are results of other options, or of another corpus
+    wider = ["--epochs", 2, "--", "--decoder-embed-dim", 24]
+    for options, difference in (
+        (["--words", 50, *small], "words was 'all', is now '50'"),
+        (["--seed", 2, *small], "seed was '1', is now '2'"),
+        (wider, "training was '--decoder-embed-dim 16', is now '--decoder-embed-dim 24'"),
+        (["--epochs", 1, *small[2:]], "was begun with --epochs 2, now it is 1"),
+    ):
+        other = recipe("--model", "positional", *common, *options, check=False)
+        assert other.returncode == 1 and difference in other.stdout
+        assert "name another folder with --work" in other.stdout
+    with (tmp_path / "raw/wiki.valid.tokens").open("a") as file:
+        file.write("One more sentence .\n")
+    other = recipe("--model", "positional", *common, *small, check=False)
+    assert other.returncode == 1 and "the file 'valid' has changed" in other.stdout
+    assert checkpoint.stat().st_mtime_ns == before
+
+
+def evaluated(data: Path, checkpoint: Path) -> float:
+    """Return the perplexity that fairseq-eval-lm prints for valid."""
+    options = ["--gen-subset", "valid", "--batch-size", 7, "--cpu", "--num-workers", 0]
+    found = call("eval_lm", data, "--path", checkpoint, *options, *LM)
+    return float(re.search(r"Perplexity: ([\d.]+)", found.output)[1])
+
+
+@pytest.fixture(scope="module")
+def tiny_data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("lm")
+    make_ptb(folder / "raw")
+    importlib.import_module("prepare").prepare("ptb", folder / "raw", folder / "text", "auto", None)
+    texts = [part for s in ("train", "valid") for part in (f"--{s}pref", folder / f"text/{s}.txt")]
+    options = ["--only-source", "--padding-factor", 1, "--destdir", folder / "data"]
+    call("preprocess", *texts, *options)
+    return folder / "data"
+
+
+def train(data: Path, save_dir: Path, arch: str, *options) -> str:
+    return call(
+        "train",
+        *(data, "--arch", arch, *LM, *TINY, *PUBLISHED, "--batch-size", 20),
+        *("--required-batch-size-multiple", 1, "--log-format", "simple", "--log-interval", 1),
+        *("--save-dir", save_dir, "--no-epoch-checkpoints", *options),
+    ).output
+
+
+@pytest.mark.long(but=["positional_attentive_lm"])
+@pytest.mark.parametrize("arch", ["positional_attentive_lm", "attentive_lm", "lstm_lm_tied"])
+def test_training_evaluation_and_sampling(arch, tiny_data, tmp_path):
+    trained = train(tiny_data, tmp_path, arch, "--max-epoch", 2)
+    assert len(re.findall(r"valid on 'valid' subset", trained)) == 2
+    reported = float(re.findall(r"subset \| loss ([\d.]+)", trained)[-1])
+    checkpoint = tmp_path / "checkpoint_last.pt"
+    assert evaluated(tiny_data, checkpoint) == pytest.approx(2**reported, rel=1e-2)
+    sampled = call(
+        "interactive",
+        *(tiny_data, "--path", checkpoint, "--cpu", "--sampling"),
+        *("--beam", 2, "--nbest", 2, "--max-len-b", 10, "--seed", 1, *LM),
+        input="The dog\nThe\n",
+    ).output
+    samples = re.findall(r"^H-(\d)\t\S+\t(.*)$", sampled, re.M)
+    assert [number for number, _ in samples] == ["0", "0", "1", "1"]
+    assert all(text.startswith("The dog") for number, text in samples if number == "0")
+
+
+@pytest.mark.parametrize("curriculum", [0, 2])
+def test_sentences_in_the_order_of_the_corpus(curriculum, tiny_data, tmp_path, monkeypatch):
+    """Without --curriculum fairseq shuffles the batches of an epoch, as they are."""
+    from fairseq_posattn.glue.tasks.language_modeling_in_order import (
+        LanguageModelingInOrderTask as Task,
+    )
+
+    seen, step = [], Task.train_step
+
+    def recorded(self, sample, *arguments, **options):
+        seen.append(sample["id"].tolist())
+        return step(self, sample, *arguments, **options)
+
+    monkeypatch.setattr(Task, "train_step", recorded)
+    options = ["--task", "language_modeling_in_order", "--curriculum", curriculum]
+    train(tiny_data, tmp_path, "attentive_lm", "--max-epoch", 2, "--batch-size", 7, *options)
+    in_order = [list(range(first, min(first + 7, 60))) for first in range(0, 60, 7)]
+    for epoch in (seen[:9], seen[9:]):
+        assert sorted(epoch) == in_order
+        assert (epoch == in_order) == (curriculum == 2)
+    assert evaluated(tiny_data, tmp_path / "checkpoint_last.pt") > 1
+
+
+def test_batches_of_one_update_give_the_gradient_of_their_sum(tiny_data, tmp_path):
+    still = ["--lr", 0, "--max-update", 1, "--decoder-dropout-in", 0, "--dropout", 0]
+    still += ["--decoder-dropout-out", 0, "--clip-norm", 0, "--curriculum", 1]
+    norms = []
+    for batch, together in ((60, 1), (20, 3)):
+        options = ["--batch-size", batch, "--update-freq", together, *still]
+        printed = train(tiny_data, tmp_path / str(batch), "attentive_lm", *options)
+        norms.append(float(re.search(r"gnorm=([\d.]+)", printed)[1]))
+    assert norms[0] == pytest.approx(norms[1], rel=1e-3) and norms[0] > 5

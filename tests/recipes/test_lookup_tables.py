@@ -1,0 +1,145 @@
+"""recipes/lookup/tables.py keeps the promises on which the accuracies of its recipe rest."""
+
+import random
+import sys
+from collections import Counter
+from itertools import combinations, product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from support.commands import ROOT, run, script
+
+SCRIPT = ROOT / "recipes/lookup/tables.py"
+
+
+lookup = script(SCRIPT)
+seeds = st.integers(0, 2**32)
+few = settings(max_examples=25)
+
+
+def draw(seed, longest=9, sequences=20):
+    rng = random.Random(seed)
+    return lookup.draw_tables(rng), lookup.draw_splits(rng, longest, sequences)
+
+
+def parts(splits):
+    return {"train": splits.train, "valid": splits.valid, **splits.test}
+
+
+@given(seeds)
+@few
+def test_tables_are_bijections_over_the_strings(seed):
+    tables, _ = draw(seed)
+    assert list(tables) == [f"t{n}" for n in range(1, 9)]
+    strings = {"".join(bits) for bits in product("01", repeat=3)}
+    for table in tables.values():
+        assert set(table) == set(table.values()) == strings
+
+
+@given(seeds)
+@few
+def test_a_target_is_looked_up_from_left_to_right(seed):
+    tables, splits = draw(seed)
+    for example in [e for part in parts(splits).values() for e in part]:
+        first, *names = example.source.split()
+        words = lookup.look_up(tables, example).split()
+        assert len(words) == len(names) + 1 and words[0] == first
+        for name, before, after in zip(names, words, words[1:], strict=False):
+            assert tables[name][before] == after
+
+
+def test_the_example_of_the_task():
+    tables = {"t3": {"000": "101"}, "t7": {"101": "110"}}
+    assert lookup.look_up(tables, lookup.Example("000", ("t3", "t7"))) == "000 101 110"
+
+
+@given(seeds)
+@few
+def test_nothing_is_in_two_parts_or_twice_in_one(seed):
+    _, splits = draw(seed)
+    sources = {name: {e.source for e in part} for name, part in parts(splits).items()}
+    for name, part in parts(splits).items():
+        assert len(part) == len(sources[name]) > 0
+    assert all(one.isdisjoint(other) for one, other in combinations(sources.values(), 2))
+
+
+@given(seeds)
+@few
+def test_each_kind_is_new_in_the_way_it_says(seed):
+    _, splits = draw(seed)
+    trained = {e.tables for e in splits.train}
+    composed = {name for tables in trained if len(tables) > 1 for name in tables}
+    assert {tables for tables in trained if len(tables) == 1} == {(t,) for t in lookup.TABLES}
+    assert max(map(len, trained)) == lookup.LONGEST_TRAINED == 2
+    assert composed == set(lookup.COMPOSED)
+    test = splits.test
+    assert {e.tables for e in test[lookup.INPUTS]} <= trained
+    assert {e.tables for e in splits.valid} <= trained
+    for example in test[lookup.COMPOSITIONS]:
+        assert example.tables not in trained and set(example.tables) <= composed
+    for example in test[lookup.HELD_OUT_TABLES]:
+        assert len(example.tables) == 2 and set(example.tables) - composed
+    for example in test[lookup.LONGER]:
+        assert set(example.tables) <= composed
+
+
+@given(seeds)
+@few
+def test_sizes(seed):
+    _, splits = draw(seed)
+    counts = {name: len(part) for name, part in parts(splits).items()}
+    assert counts == {
+        "train": 64 + 28 * 6,
+        "valid": 28,
+        "held-out inputs": 28,
+        "held-out compositions": 8 * 8,
+        "held-out tables": 28 * 8,
+        "longer": 7 * 20,
+    }
+    assert Counter(len(e.tables) for e in splits.test["longer"]) == dict.fromkeys(range(3, 10), 20)
+
+
+def files(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_files_say_what_was_drawn_and_come_again_from_the_same_seed(tmp_path):
+    options = ["--longest", 4, "--sequences", 5, "--repeat", 2]
+    for name, seed in (("one", 3), ("same", 3), ("other", 4)):
+        run(sys.executable, SCRIPT, tmp_path / name, "--seed", seed, *options)
+    found = files(tmp_path / "one")
+    assert found == files(tmp_path / "same") and found != files(tmp_path / "other")
+    tables, splits = draw(3, longest=4, sequences=5)
+    examples = {"train": splits.train * 2, "valid": splits.valid}
+    examples["test"] = [e for kind in lookup.KINDS for e in splits.test[kind]]
+    for name, part in examples.items():
+        assert found.pop(f"{name}.src").splitlines() == [e.source for e in part]
+        assert found.pop(f"{name}.tgt").splitlines() == [lookup.look_up(tables, e) for e in part]
+    kinds = [kind for kind in lookup.KINDS for _ in splits.test[kind]]
+    assert found == {"test.kinds": "".join(f"{kind}\n" for kind in kinds)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--longest", 2], "--longest 2: the training data have up to 2 tables; name at least 3"),
+        (["--sequences", 0], "--sequences 0: there are 1728 sequences of 3 tables"),
+        (["--sequences", 1729], "--sequences 1729: there are 1728 sequences of 3 tables"),
+        (["--repeat", 0], "--repeat 0: name 1 or more"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(tmp_path, options, message):
+    result = run(sys.executable, SCRIPT, tmp_path / "out", *options, check=False)
+    assert result.returncode == 1 and not (tmp_path / "out").exists()
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"error: {message}")
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/mine").touch()
+    result = run(sys.executable, SCRIPT, tmp_path / "out", check=False)
+    assert result.returncode == 1 and "exists already" in result.stdout
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]

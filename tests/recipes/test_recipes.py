@@ -1,0 +1,108 @@
+"""These tests run the recipes as a user does, and check the arithmetic of their tables."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from support import warm
+from support.commands import ROOT, run
+
+sys.path.insert(0, str(ROOT / "recipes/toy"))
+sys.path.insert(0, str(ROOT / "recipes/benchmark"))
+
+
+@pytest.mark.long
+def test_the_toy_recipe_shows_what_trees_are_good_for(tmp_path):
+    results = tmp_path / "results"
+    outputs = {"TOY_WORK": str(tmp_path / "work"), "TOY_RESULTS": str(results)}
+    outputs |= warm.variables()
+    printed = run(ROOT / "recipes/toy/run.sh", env=outputs, cwd="/").stdout
+    models = json.loads((results / "toy.json").read_text())["models"]
+    by_name = {model["name"]: model for model in models}
+    assert by_name["full tree"]["ambiguous_exact"] >= 0.9
+    assert by_name["sequence"]["ambiguous_exact"] <= 0.5
+    assert by_name["no positions"]["ambiguous_exact"] <= 0.5
+    assert by_name["sequence + depth"]["tie_exact"] <= 0.5
+    for model in models:
+        assert model["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:none")
+        assert model["parameters"] > 0 and model["name"] in printed
+        assert model["train_words_per_second"] > 0 < model["generate_sentences_per_second"]
+
+
+def test_exact_match_by_kind_of_sentence():
+    from evaluate import exact_matches
+
+    kinds = ["ambiguous", "tie", "tie", "unambiguous"]
+    found = exact_matches(["a", "b", "x", "d"], ["a", "b", "c", "d"], kinds)
+    assert found == {"ambiguous_exact": 2 / 3, "tie_exact": 1 / 2, "unambiguous_exact": 1}
+
+
+def test_the_interval_of_a_median_covers_it_and_narrows():
+    from setting import bootstrap
+
+    few, many = ([0.9, 1.0, 1.1] * n for n in (3, 60))
+    median, low, high = bootstrap(few)
+    assert median == 1.0 and 0.9 <= low <= 1.0 <= high <= 1.1
+    narrow = bootstrap(many)
+    assert narrow[2] - narrow[1] < high - low
+    assert bootstrap([1.0] * 15) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "positions", "attention"),
+    [
+        ("relative", "sequence", "relative"),
+        ("none / tree_relative", "none", "tree_relative"),
+        ("sequence + tree_depth /", "sequence + tree_depth", ""),
+    ],
+)
+def test_what_a_benchmark_takes_for_a_model(text, positions, attention):
+    from setting import Model
+
+    assert Model.parse(text) == Model(positions, attention)
+    assert Model.parse("stock") is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("program", "models", "column"),
+    [
+        ("train_speed", ["window@0", "sequence + tree_depth / relative"], "words_per_second_ratio"),
+        ("loader_speed", [], "sentences_per_second_ratio"),
+        ("generate_speed", [], "sentences_per_second_ratio"),
+    ],
+)
+def test_benchmarks_run_and_write_their_table(program, models, column, tmp_path):
+    file = tmp_path / "rows.json"
+    script = ROOT / f"recipes/benchmark/{program}.py"
+    small = ["--size", "toy", "--sentences", "60", "--pairs", "3", "--vocabulary", "100"]
+    run(sys.executable, script, *models, *small, "--length", "8", "--json", file, cwd=os.getcwd())
+    for row in json.loads(file.read_text()):
+        assert row["low"] <= row[column] <= row["high"]
+
+
+@pytest.mark.long
+def test_how_attention_grows_with_the_length(tmp_path):
+    table, figure = tmp_path / "scaling.json", tmp_path / "scaling.png"
+    small = ["--lengths", 32, 256, "--tokens", 512, "--width", 32, "--heads", 4, "--rounds", 2]
+    script = ROOT / "recipes/benchmark/attention_scaling.py"
+    printed = run(sys.executable, script, *small, "--json", table, "--plot", figure).stdout
+    rows = json.loads(table.read_text())
+    assert len(rows) == 2 * 4 and all(row["attention"] in printed for row in rows)
+    memory = {(row["attention"], row["length"]): row["peak_memory"] for row in rows}
+    explicit, window = "full, single steps", "window(size=11)"
+    # as many pieces in sentences of eight times the length: eight times the scores, as many windows
+    assert memory[explicit, 256] > 5 * memory[explicit, 32]
+    assert memory[window, 256] < 3 * memory[window, 32]
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+def test_speed_of_preparation(tmp_path):
+    script, table = ROOT / "recipes/benchmark/prepare_speed.py", tmp_path / "rows.json"
+    run(sys.executable, script, "--sentences", 50, "--sentencepiece", "--json", table)
+    (row,) = json.loads(table.read_text())
+    assert row["sentences"] == 50
+    assert row["sentences_per_minute"] > 0 < row["binarize_memory_mb"]

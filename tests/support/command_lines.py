@@ -1,0 +1,150 @@
+"""Let the parsers of programs read the command lines that stand in the documents."""
+
+import re
+import shlex
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from unittest import mock
+
+from support.commands import ROOT, script
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# Programs of others, and words of the shell.
+OTHERS = {"pip", "torchrun", "srun", "sbatch", "mkdir", "head", "tee", "export", "python"}
+OTHERS |= {"git", "for", "do", "done", "cd", "pre-commit", "."}
+FAIRSEQ = re.compile(
+    r"(?:(?:fairseq-|fairseq_cli\.|posattn-)(?=train|generate|interactive|validate|preprocess)"
+    r"|fairseq-(?=eval-lm|hydra-train))"
+)
+PREPARATION = ["posattn-prepare", "--source=a", "--target=b", "--train=c", "--out=d"]
+TRAINING = ["posattn-train", "data", "--arch=posattn_transformer"]
+
+
+class Parsed(BaseException):
+    """Ends a program as soon as its options are read; programs catch every Exception."""
+
+
+def entry_points() -> dict[str, str]:
+    """Return the installed commands and what each of them calls, as MODULE:FUNCTION."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        return tomllib.load(file)["project"]["scripts"]
+
+
+def simple_commands(code: str) -> Iterator[list[str]]:
+    """Yield the words of each simple command of a shell script, without redirections. A variable
+    has the value that was given to it, or is `1`, which is a number as well as a name. The sign `…`
+    stands for more options."""
+    values: dict[str, str] = {}
+    for line in code.replace("\\\n", " ").splitlines():
+        words: list[str] = []
+        tokens = iter(tokens_of(line))
+        for token in tokens:
+            if set(token) <= set("<>"):
+                next(tokens)
+            elif set(token) <= set("();|&"):
+                yield words
+                words = []
+            elif not words and (assigned := re.fullmatch(r"(\w+)=(.*)", token)):
+                values[assigned[1]] = assigned[2]
+            elif token != "…":
+                words += expanded(token, values)
+        yield words
+
+
+def tokens_of(line: str) -> list[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    return list(lexer)
+
+
+def expanded(token: str, values: dict[str, str]) -> list[str]:
+    if match := re.fullmatch(r"\$(\w+)", token):
+        return values.get(match[1], "1").split()
+    return [re.sub(r"\$(\w+)", lambda found: values.get(found[1], "1"), token)]
+
+
+def check(words: list[str]) -> None:
+    """Raise an AssertionError unless the program of a command takes its options."""
+    for k, word in enumerate(words):
+        if word in entry_points() or FAIRSEQ.match(word):
+            return parsed_by_program(word, words[k + 1 :])
+        if word.startswith(("recipes/", "tests/", "preprocess/", ".ci/")):
+            return parsed_by_file(ROOT / word, words[k + 1 :])
+        if word.startswith("tests.") and words[k - 1] == "-m":
+            return parsed(import_module(f"{word}.__main__").main, words[k + 1 :])
+    assert not words or words[0] in OTHERS, f"no program is known that is called {words[0]}"
+
+
+def parsed_by_program(name: str, arguments: list[str]) -> None:
+    """Let an installed command, or fairseq's program, read its arguments."""
+    if name == "fairseq-hydra-train":
+        return
+    if prefix := FAIRSEQ.match(name):
+        program = name[prefix.end() :].replace("-", "_")
+        return parsed(import_module(f"fairseq_cli.{program}").cli_main, arguments)
+    module, _, function = entry_points()[name].partition(":")
+    parsed(getattr(import_module(module), function), arguments)
+
+
+def parsed(main, arguments: list[str]) -> None:
+    """Call a program that ends when its parser has read the arguments. A folder of --user-dir is
+    the reader's own."""
+    read = ArgumentParser.parse_args
+
+    def parse_args(self, *given, **named):
+        read(self, *given, **named)
+        raise Parsed
+
+    def error(self, message: str):
+        raise AssertionError(f"{' '.join(arguments)}: {message}")
+
+    with (
+        mock.patch.object(ArgumentParser, "parse_args", parse_args),
+        mock.patch.object(ArgumentParser, "error", error),
+        mock.patch("fairseq.utils.import_user_module"),
+        mock.patch.object(sys, "argv", ["program", *arguments]),
+    ):
+        try:
+            main()
+        except Parsed:
+            return
+    raise AssertionError(f"{main}: read no options")
+
+
+def parsed_by_file(path: Path, arguments: list[str]) -> None:
+    """Let a program of the checkout read its arguments."""
+    assert path.is_file(), f"{path}: no such file"
+    if path.suffix == ".py":
+        with mock.patch.object(sys, "path", [str(path.parent), *sys.path]):
+            parsed(script(path).main, arguments)
+        return
+    if path.suffix == ".sbatch":
+        path, arguments = ROOT / "recipes" / arguments[0] / "train.sh", arguments[1:]
+    own, dashes, following = split_at_dashes(arguments)
+    check_script(path, own)
+    if dashes:
+        check([*(PREPARATION if path.name == "prepare.sh" else TRAINING), *following])
+
+
+def split_at_dashes(arguments: list[str]) -> tuple[list[str], bool, list[str]]:
+    if "--" not in arguments:
+        return arguments, False, []
+    k = arguments.index("--")
+    return arguments[:k], True, arguments[k + 1 :]
+
+
+def check_script(path: Path, arguments: list[str]) -> None:
+    """The comment at the head of a script is its --help; each option must stand there."""
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    count = next(k for k, line in enumerate(lines) if not line.startswith("#"))
+    known = set(re.findall(r"--[a-z-]+", "\n".join(lines[:count])))
+    for argument in arguments:
+        if argument.startswith("--"):
+            assert argument in known, f"{path}: no option {argument}; there are: {sorted(known)}"

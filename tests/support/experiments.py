@@ -1,0 +1,133 @@
+"""Experiments of the recipes on small corpora: their files, their options, and how they are run."""
+
+import json
+import lzma
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from support import warm
+from support.commands import ROOT, run
+from support.files import lines_of, write
+
+RECIPES = {  # what a test set is called, beside train: validation first
+    "multi30k_en_de": ("val", "test_2016_flickr"),
+    "nist_zh_en": ("mt02", "mt03", "mt04", "mt05", "mt06"),
+    "wat17_ja_en": ("dev", "test"),
+    "wmt14_en_de": ("newstest2013", "newstest2014"),
+    "wmt17_zh_en": ("newsdev2017", "newstest2017"),
+}
+
+PREPARING = ("--parser", "conllu", "--tokenize", "spaces", "--symbols", 90, "--min-frequency", 5)
+
+TINY = [
+    *("--encoder-layers", 3, "--decoder-layers", 1, "--num-workers", 0),
+    *("--encoder-embed-dim", 32, "--decoder-embed-dim", 32),
+    *("--encoder-ffn-embed-dim", 64, "--decoder-ffn-embed-dim", 64),
+    *("--encoder-attention-heads", 4, "--decoder-attention-heads", 4, "--max-tokens", 1000),
+    *("--save-interval-updates", 1, "--update-freq", 1, "--warmup-updates", 4, "--lr", 5e-3),
+]
+
+
+def languages(recipe: str) -> list[str]:
+    return recipe.split("_")[1:]
+
+
+def tidy(corpus, name: str) -> tuple[list[str], list[str]]:
+    """Sources and targets; of the small sets, all tests are the same."""
+    split = {"train": "train"}.get(name, "valid" if name in VALID else "test")
+    return tuple(lines_of(corpus.folder / f"tidy/{split}.{side}") for side in ("de", "en"))
+
+
+VALID = [names[0] for names in RECIPES.values()]
+
+
+def write_corpus(corpus, recipe: str, folder: Path) -> None:
+    """What `prepare --from` takes; some of it packed."""
+    folder.mkdir(parents=True)
+    source, target = languages(recipe)
+    for name in ("train", *RECIPES[recipe]):
+        texts = tidy(corpus, name)
+        if recipe == "wat17_ja_en":
+            write_aspec(folder, name, *texts)
+        elif recipe == "nist_zh_en" and name != "train":
+            write_sgm(folder, name, *texts)
+        else:
+            write(folder / f"{name}.{source}", texts[0])
+            packed = "".join(f"{line}\n" for line in texts[1]).encode()
+            (folder / f"{name}.{target}.xz").write_bytes(lzma.compress(packed))
+
+
+def write_aspec(folder: Path, name: str, source: list[str], target: list[str]) -> None:
+    """train-1.txt and train-2.txt with a score before the columns, dev.txt and test.txt."""
+    (folder / name).mkdir()
+    score = "0.9 ||| " if name == "train" else ""
+    rows = [
+        f"{score}A-{k} ||| 1 ||| {s} ||| {t}"
+        for k, (s, t) in enumerate(zip(source, target, strict=True))
+    ]
+    if name == "train":
+        write(folder / "train/train-1.txt", rows[: len(rows) // 2])
+        write(folder / "train/train-2.txt", rows[len(rows) // 2 :])
+    else:
+        write(folder / f"{name}/{name}.txt", rows)
+
+
+def write_sgm(folder: Path, name: str, source: list[str], target: list[str]) -> None:
+    """A source, and four references, of which the last three know fewer and fewer words."""
+    sets = {"src": [("srcset", "", source)], "ref": []}
+    for k in range(4):
+        known = [" ".join(line.split()[: len(line.split()) - k] or ["so"]) for line in target]
+        sets["ref"].append(("refset", f' sysid="E0{k + 1}"', known))
+    for kind, documents in sets.items():
+        rows = []
+        for tag, system, lines in documents:
+            rows.append(f'<{tag} setid="{name}" srclang="Chinese" trglang="English">')
+            rows.append(f'<DOC docid="D1"{system}>')
+            rows += [f"<seg id={n}> {escape(line)} </seg>" for n, line in enumerate(lines, 1)]
+            rows.append(f"</DOC></{tag}>")
+        write(folder / f"{name}.{kind}.sgm", rows)
+
+
+class Experiment(NamedTuple):
+    recipe: str
+    work: Path
+
+    def start(self, script: str, *arguments, **kwargs):
+        program = ROOT / "recipes" / self.recipe / f"{script}.sh"
+        before, after = arguments, ()
+        if "--" in arguments:
+            cut = arguments.index("--")
+            before, after = arguments[:cut], arguments[cut:]
+        env = {**warm.variables(), **kwargs.pop("env", {})}
+        return run(program, *before, "--work", self.work, *after, env=env, **kwargs)
+
+    def result(self, name: str) -> dict:
+        return json.loads((self.work / f"results/{name}.json").read_text())
+
+    def score(self, name: str, metric: str = "BLEU") -> float:
+        return self.result(name)["scores"][metric]["score"]
+
+
+def prepared(corpus, recipe: str, folder: Path, *preparing) -> Experiment:
+    """Trees made elsewhere lie where the recipe collects the text: a parser takes long to start."""
+    experiment = Experiment(recipe, folder / "work")
+    write_corpus(corpus, recipe, folder / "from")
+    (folder / "work/raw").mkdir(parents=True)
+    for name in ("train", *RECIPES[recipe]):
+        split = "train" if name == "train" else "valid" if name in VALID else "test"
+        trees = (corpus.folder / f"tidy/{split}.conllu").read_text()
+        (folder / f"work/raw/{name}.conllu").write_text(trees)
+    experiment.start(
+        "prepare", "--from", folder / "from", "--any-size", "--", *(preparing or PREPARING)
+    )
+    return experiment
+
+
+def copy_of(small: Experiment, folder: Path) -> Experiment:
+    """Return the experiment in another folder, with links to its data and nothing trained."""
+    work = folder / "work"
+    work.mkdir()
+    for name in ("raw", "data", "data.work"):
+        (work / name).symlink_to(small.work / name)
+    return Experiment(small.recipe, work)

@@ -1,0 +1,21 @@
+"""These functions write and read small files of tests."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def write(path: Path, content: str | bytes | Iterable[str]) -> Path:
+    """Write a text, bytes, or lines, each of which gets its end, and return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif isinstance(content, str):
+        path.write_text(content, encoding="utf-8", newline="")
+    else:
+        write(path, "".join(f"{line}\n" for line in content))
+    return path
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a text; unlike splitlines, U+2028 and others do not end one."""
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

@@ -1,0 +1,140 @@
+"""fairseq's programs inside the test's process: a program of its own takes seconds to start."""
+
+import contextlib
+import io
+import logging
+import re
+import sys
+from argparse import Namespace
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import fairseq
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
+from fairseq_posattn.io import command_line
+from support.commands import PLUGIN, training_options
+from support.quick_hydra import quick_hydra
+
+OLD_FAIRSEQ = fairseq.__version__ == "0.12.2"
+
+
+class Result(NamedTuple):
+    """This class holds what a program printed and logged, and what it ended with."""
+
+    output: str
+    error: BaseException | None
+
+    @property
+    def message(self) -> str:
+        """What stands last on a user's terminal."""
+        return self.output if self.error is None else f"{self.output}\n{self.error}"
+
+
+def call(program: str, *arguments, check: bool = True, input: str = "") -> Result:
+    """`fairseq-PROGRAM ARGUMENTS`, with `input` on stdin; with check, its error is raised."""
+    buffer, root = io.StringIO(), logging.getLogger()
+    handlers, level, error = root.handlers, root.level, None
+    handler = logging.StreamHandler(buffer)
+    handler.setFormatter(logging.Formatter("%(levelname)s | %(name)s | %(message)s"))
+    root.handlers = [handler]
+    root.setLevel(logging.INFO)
+    argv = [f"fairseq-{program}", *map(str, arguments)]
+    with (
+        quick_hydra(),
+        mock.patch.object(sys, "argv", argv),
+        mock.patch.object(sys, "stdin", io.StringIO(input)),
+        contextlib.redirect_stdout(buffer),
+        contextlib.redirect_stderr(buffer),
+    ):
+        try:
+            import_module(f"fairseq_cli.{program}").cli_main()
+        except (Exception, SystemExit) as raised:
+            error = raised
+        finally:
+            root.handlers = handlers
+            root.setLevel(level)
+    if isinstance(error, SystemExit) and not error.code:
+        error = None
+    if check and error is not None:
+        raise AssertionError(buffer.getvalue()[-4000:]) from error
+    return Result(buffer.getvalue(), error)
+
+
+def end_of(program: str, *arguments) -> str:
+    """Return the line on stderr that a command of the project ends with."""
+    stderr = io.StringIO()
+    argv = [program, *map(str, arguments)]
+    with mock.patch.object(sys, "argv", argv), contextlib.redirect_stderr(stderr):
+        try:
+            command_line.run(import_module(f"fairseq_posattn.cli.{program}").main)
+        except SystemExit as end:
+            assert end.code in (0, 1, 2), stderr.getvalue()
+    return stderr.getvalue().rstrip("\n").rpartition("\n")[2]
+
+
+def train(data: Path, save_dir: Path, *extra, **kwargs) -> Result:
+    return call("train", *training_options(data, save_dir, *extra), **kwargs)
+
+
+def translating(data: Path, checkpoint: Path) -> list:
+    return [
+        *(data, "--user-dir", PLUGIN, "--task", "structured_translation", "-s", "src", "-t", "tgt"),
+        *("--path", checkpoint, "--cpu", "--beam", "2", "--num-workers", "0"),
+        *("--max-len-b", "20"),  # a model that is hardly trained ends its sentences late
+    ]
+
+
+def generate(data: Path, checkpoint: Path, *extra, **kwargs) -> Result:
+    common = translating(data, checkpoint)
+    return call("generate", *common, "--batch-size", "16", *extra, **kwargs)
+
+
+def interactive(data: Path, checkpoint: Path, text: str, *extra, **kwargs) -> Result:
+    return call("interactive", *translating(data, checkpoint), *extra, input=text, **kwargs)
+
+
+def configured(data: Path, *extra):
+    """The configuration that fairseq-train makes of a command line; later options win."""
+    parser = options.get_training_parser()
+    arguments = [str(a) for a in training_options(data, "unused", *extra)]
+    with quick_hydra():
+        return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
+
+
+class Built(NamedTuple):
+    task: tasks.FairseqTask
+    model: torch.nn.Module
+    cfg: Namespace
+
+
+def build(data: Path, *extra, seed: int = 1) -> Built:
+    """Build the task and a freshly initialised model of a command line."""
+    cfg = configured(data, *extra)
+    task = tasks.setup_task(cfg.task)
+    torch.manual_seed(seed)
+    return Built(task, task.build_model(cfg.model), cfg)
+
+
+def batch(task, split: str = "valid", sentences=range(6)) -> dict:
+    """Return a collated batch of some sentences of a split."""
+    if split not in task.datasets:
+        task.load_dataset(split)
+    dataset = task.dataset(split)
+    return dataset.collater([dataset[k] for k in sentences])
+
+
+def hypotheses_and_scores(output: str) -> dict[int, tuple[str, str]]:
+    """Return the best translation of each sentence and the score as printed, by its number."""
+    found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", output, re.M)
+    return {int(number): (text, score) for number, score, text in found}
+
+
+def losses_of_updates(output: str) -> list[tuple[str, str]]:
+    """Return the loss and gradient norm of each update as logged."""
+    return re.findall(r"train_inner \|.* loss=([\d.]+).* gnorm=([\d.]+)", output)

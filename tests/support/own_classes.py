@@ -1,0 +1,57 @@
+"""The classes that docs/your_own.md shows become the folder of a --user-dir."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from fairseq_posattn import attention, positions, providers
+from support.commands import ROOT
+
+DOCUMENT = ROOT / "docs/your_own.md"
+TABLES = (attention.MECHANISMS, positions.POSITIONS, providers.PROVIDERS)
+NAME = "my_classes"  # of the folder
+
+
+def block(language: str) -> str:
+    """Return the only block of code of a language that the document has."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S)
+    (found,) = [text for name, text in blocks if name == language]
+    return found
+
+
+def code() -> str:
+    """Return the file that the document shows."""
+    return block("python")
+
+
+def specifications() -> list[tuple[str, str]]:
+    """Return what the document's commands give as positions or attention, each with its kind."""
+    found = re.findall(r"--\w+-(positions|attention) (?:'([^']*)'|(\w+))", block(""))
+    return [(kind, quoted or bare) for kind, quoted, bare in found]
+
+
+def make_folder(parent: Path) -> Path:
+    """Write the folder that the document shows."""
+    folder = parent / NAME
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(code())
+    return folder
+
+
+@contextmanager
+def registered(parent: Path) -> Iterator[Path]:
+    """Register the classes in this process for some time, as --user-dir does; gives the folder."""
+    folder, before = make_folder(parent), [dict(table) for table in TABLES]
+    sys.path.insert(0, str(parent))
+    try:
+        import_module(NAME)
+        yield folder
+    finally:
+        sys.path.remove(str(parent))
+        sys.modules.pop(NAME, None)
+        for table, entries in zip(TABLES, before, strict=True):
+            table.clear()
+            table.update(entries)

@@ -1,0 +1,477 @@
+"""Slow references for the attention mechanisms are written in the style of `reference`.
+
+Plain loops over float64 scalars; nothing is vectorised, nothing of the package is used, and
+what is computed from tensors stays differentiable. One sentence without padding: I pieces at
+positions 0 … I-1; H heads, counted from 0, of width d; C = H d. A parameter with a row for
+each head has one for each of the H heads, used or not.
+
+A new mechanism is a subclass of `Part` with its fields and the methods it needs.
+"""
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from itertools import product
+
+import torch
+
+from support.reference import (
+    _dot,
+    _numbers,
+    _scalar,
+    _softmax,
+    _stack,
+    _sum,
+    _vector,
+    linear,
+    relations,
+    relative_index,
+    tree_index,
+    word_of_pieces,
+)
+
+# --- the pipeline --------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Part:
+    """What a mechanism may say; this one says nothing. q is q[head][piece], of all heads."""
+
+    _: KW_ONLY
+    heads: tuple[int, ...] | None = None  # the heads that it speaks for; None: all
+    mixes_keys = False  # does change_weights look at several keys at once?
+
+    def __init_subclass__(cls):
+        dataclass(eq=False)(cls)
+
+    def transform(self, h, q, k, v):  # the vectors of one piece of head h
+        return q, k, v
+
+    def sources(self, h, count):  # the heads, of `count`, whose keys head h attends to
+        return [h]
+
+    def allowed(self, q, h, i):  # for each key j: may query i attend to it?
+        return [True for _ in q[h]]
+
+    def added(self, q, h, i):  # for each key j: the bias of its score
+        return [0.0 for _ in q[h]]
+
+    def change(self, score, h, i, j):  # the score of (i, j) instead of this one
+        return score
+
+    def change_weights(self, a, q, h):  # the weights, I x I, instead of a
+        return a
+
+    def value(self, v, h, i, j):  # the value for query i instead of v_j
+        return v
+
+
+def multi_head(x, projections, heads, parts=()):
+    """Attend as in Vaswani et al. 2017, section 3.2, changed by the parts in the order of the list.
+
+    a_ij = softmax_j(q_i . k_j / sqrt(d)),  o_i = sum_j a_ij v_j,  y_i = W [o_i^0; o_i^1 …] + b
+
+    projections  {'q_proj', 'k_proj', 'v_proj', 'out_proj'} -> (W, b), W as nn.Linear has it,
+                 b may be None; without 'out_proj' the heads are only joined
+    Returns y (I x C) and the weights that the values get (H x I x I); where a head sees keys
+    of several heads, the weight of (i, j) is the sum over the copies of key j.
+    """
+    q, k, v = [_projected(x, projections[name], heads) for name in ("q_proj", "k_proj", "v_proj")]
+    own = [[part for part in parts if part.heads is None or h in part.heads] for h in range(heads)]
+    for h, i in product(range(heads), range(len(x))):
+        for part in own[h]:
+            q[h][i], k[h][i], v[h][i] = part.transform(h, q[h][i], k[h][i], v[h][i])
+    joined, weights = [[] for _ in x], []
+    for h in range(heads):
+        o, a = _one_head(q, k, v, h, own[h])
+        joined = [row + part for row, part in zip(joined, o, strict=True)]
+        weights.append(_stack(a))
+    if "out_proj" in projections:
+        joined = [linear(row, *projections["out_proj"]) for row in joined]
+    return _stack(joined), torch.stack(weights)
+
+
+def _projected(x, projection, heads):
+    rows = [linear(row, *projection) for row in _numbers(x)]
+    d = len(rows[0]) // heads
+    assert d * heads == len(rows[0]), "the heads must divide the width"
+    return [[row[h * d : (h + 1) * d] for row in rows] for h in range(heads)]
+
+
+def _one_head(q, k, v, h, parts):
+    """Return outputs and weights of head h. What holds for (i, j) holds for each copy of key j."""
+    pieces, d = range(len(q[h])), len(q[h][0])
+    sources = max([[h]] + [part.sources(h, len(q)) for part in parts], key=len)
+    allowed, a = [], {source: [] for source in sources}
+    for i in pieces:
+        opinions = [part.allowed(q, h, i) for part in parts]
+        allowed.append([all(opinion[j] for opinion in opinions) for j in pieces])
+        biases = [part.added(q, h, i) for part in parts]
+        scores = {}
+        for source, j in product(sources, pieces):
+            if allowed[i][j]:
+                score = _dot(q[h][i], k[source][j]) / math.sqrt(d)
+                for part, bias in zip(parts, biases, strict=True):
+                    score = part.change(score + bias[j], h, i, j)
+                scores[source, j] = score
+        soft = _softmax(scores)
+        for source in sources:
+            a[source].append([soft.get((source, j), _scalar(0.0)) for j in pieces])
+    for part in parts:
+        assert len(sources) == 1 or not part.mixes_keys, "which copies of a key to mix is open"
+        for source in sources:
+            changed = part.change_weights(a[source], q, h)
+            a[source] = [
+                [w if ok else _scalar(0.0) for w, ok in zip(*row, strict=True)]
+                for row in zip(changed, allowed, strict=True)
+            ]
+    outputs = [_vector([0.0] * d) for _ in pieces]
+    weights = [_vector([0.0] * len(pieces)) for _ in pieces]
+    for i, j, source in product(pieces, pieces, sources):
+        if allowed[i][j]:
+            value = v[source][j]
+            for part in parts:
+                value = part.value(value, h, i, j)
+            outputs[i] = _sum(outputs[i], [a[source][i][j] * number for number in value])
+            weights[i][j] = weights[i][j] + a[source][i][j]
+    return outputs, weights
+
+
+# --- convolutional self-attention networks and what they compare with ----------------
+
+
+class Window(Part):
+    """Keys must be near (Yang et al. 2019, "Convolutional Self-Attention Networks", Eq. 4 to 9).
+
+    K^h = {k_j^h : |i - j| <= M/2};  across: K^(h-N/2) … K^(h+N/2), in one softmax
+    size = M + 1, across = N + 1; heads beyond the edge do not exist. Ours: a neighbour need
+    not be one of `heads`.
+    """
+
+    size: int
+    across: int = 1
+
+    def sources(self, h, count):
+        return [other for other in range(count) if abs(other - h) <= self.across // 2]
+
+    def allowed(self, q, h, i):
+        return [abs(i - j) <= self.size // 2 for j in range(len(q[h]))]
+
+
+class Directional(Part):
+    """The first half of the heads see keys j < i, the others j > i (Shen et al. 2018a, DiSAN).
+
+    The first half: h < H // 2 of all heads. The diagonal, unless strict, is ours.
+    """
+
+    strict: bool = False
+
+    def allowed(self, q, h, i):
+        sign = 1 if h < len(q) // 2 else -1
+        return [sign * (i - j) > 0 or (i == j and not self.strict) for j in range(len(q[h]))]
+
+
+class Gaussian(Part):
+    """The score becomes s_ij - (i - j)² / (2 sigma_h²) (Sperber et al. 2018).  sigma: H"""
+
+    sigma: torch.Tensor
+
+    def added(self, q, h, i):
+        return [-((i - j) ** 2) / (2 * _scalar(self.sigma[h]) ** 2) for j in range(len(q[h]))]
+
+
+class LocalHard(Part):
+    """This is local-p of Luong et al. 2015, Eq. 9 and 10, with q_i for their h_t.
+
+    p_i = I sigmoid(v . tanh(W q_i)),  keys |j - p_i| <= D,  a_ij exp(-(j - p_i)² / (2 s²))
+    W: H x d x d, v: H x d, reach = D, s = D/2. The softmax runs over the keys that are left.
+    """
+
+    W: torch.Tensor
+    v: torch.Tensor
+    reach: float
+
+    def centre(self, q, h, i):
+        hidden = [torch.tanh(number) for number in linear(q[h][i], self.W[h])]
+        return len(q[h]) * torch.sigmoid(_dot(self.v[h], hidden))
+
+    def allowed(self, q, h, i):
+        p = self.centre(q, h, i)
+        return [bool(abs(j - p) <= self.reach) for j in range(len(q[h]))]
+
+    def change_weights(self, a, q, h):
+        p, s = [self.centre(q, h, i) for i in range(len(a))], self.reach / 2
+        bells = [[torch.exp(-((j - p_i) ** 2) / (2 * s**2)) for j in range(len(a))] for p_i in p]
+        return [[a[i][j] * bells[i][j] for j in range(len(a))] for i in range(len(a))]
+
+
+class LocalSoft(Part):
+    """The score becomes s_ij + G_ij (Yang et al. 2018, "Modeling Localness for Self-Attention
+    Networks").
+
+    G_ij = -(j - P_i)² / (2 (D_i/2)²),  P_i = I sigmoid(U_p . tanh(W q_i)),  D_i likewise, U_d
+    W: C x C, q_i there of all heads joined; up, ud: H x d, on head h's part of the tanh
+    """
+
+    W: torch.Tensor
+    up: torch.Tensor
+    ud: torch.Tensor
+
+    def added(self, q, h, i):
+        d, count = len(q[h][i]), len(q[h])
+        joined = [number for head in q for number in head[i]]
+        hidden = [torch.tanh(number) for number in linear(joined, self.W)][h * d : (h + 1) * d]
+        centre = count * torch.sigmoid(_dot(self.up[h], hidden))
+        width = count * torch.sigmoid(_dot(self.ud[h], hidden))
+        return [-((j - centre) ** 2) / (2 * (width / 2) ** 2) for j in range(count)]
+
+
+class SameBlock(Part):
+    """The first attention of `block` does not leave its block (Shen et al. 2018b, Bi-BloSAN)."""
+
+    size: int
+
+    def allowed(self, q, h, i):
+        return [i // self.size == j // self.size for j in range(len(q[h]))]
+
+
+def block(x, attend, size, parameters, heads):
+    """Compute Bi-BloSAN (Shen et al. 2018b), with multi-head attention for their feature-wise one.
+
+    h = attention in blocks of `size`,  v = sum_block softmax(W2 ReLU(W1 h + b1) + b2) * h
+    o = attention over all v,  e = G * o + (1 - G) * v,   G = sigmoid(W3 o + W4 v + b3)
+    y = F * ReLU(W5 [x; h; e] + b5) + (1 - F) * x,        F = sigmoid(W6 [x; h; e] + b6)
+    The softmax of each feature runs over the pieces of the block; * is by features.
+
+    attend      (x, parts) -> h, say lambda x, parts: multi_head(x, own, heads, parts)[0]
+    parameters  w1, w2: (W, b);  w3, w4, b3, w5, b5, w6, b6: tensors;  projections: those of
+                the attention over blocks, which has `heads` heads, as multi_head takes them
+    """
+    x, p = _numbers(x), parameters
+    h = _numbers(attend(_stack(x), [SameBlock(size)]))
+    inside = [range(start, min(start + size, len(x))) for start in range(0, len(x), size)]
+    v = []
+    for pieces in inside:
+        logits = {i: linear(_relu(linear(h[i], *p["w1"])), *p["w2"]) for i in pieces}
+        v.append([])
+        for f in range(len(x[0])):
+            soft = _softmax({i: logits[i][f] for i in pieces})
+            v[-1].append(sum(soft[i] * h[i][f] for i in pieces))
+    o = _numbers(multi_head(_stack(v), p["projections"], heads)[0])
+    y = []
+    for i in range(len(x)):
+        o_b, v_b = o[i // size], v[i // size]
+        gate = _sum(linear(o_b, p["w3"]), linear(v_b, p["w4"], p["b3"]))
+        both = [*x[i], *h[i], *_gated(gate, o_b, v_b)]  # [x; h; e], 3C numbers
+        fused = _relu(linear(both, p["w5"], p["b5"]))
+        y.append(_gated(linear(both, p["w6"], p["b6"]), fused, x[i]))
+    return _stack(y)
+
+
+def _gated(logits, one, other):
+    gates = [torch.sigmoid(number) for number in logits]
+    return [g * a + (1 - g) * b for g, a, b in zip(gates, one, other, strict=True)]
+
+
+def _relu(vector):
+    return [torch.relu(number) for number in vector]
+
+
+def cnn(x, layers):
+    """Return x + ReLU(conv(layernorm(x))), layer by layer (Yu et al. 2018, QANet, section 2.2).
+
+    layernorm(x) = w (x - mean) / sqrt(variance + 1e-5) + b over the features of a piece
+    conv: y_i,c = b_c + sum_u W_c,u x_{i+u,c}, then W y_i + b (depth-wise separable), or
+          y_i,c = b_c + sum_{u,e} W_c,e,u x_{i+u,e} (plain);  u centred on 0, x = 0 outside
+    layers  dicts: norm (w, b); depthwise (C x kernel, C) and pointwise (C x C, C), or
+            plain (C x C x kernel, C)
+    """
+    x = _numbers(x)
+    for layer in layers:
+        normal = [_layer_norm(row, *layer["norm"]) for row in x]
+        if "plain" in layer:
+            out = _convolution(normal, *layer["plain"])
+        else:
+            weight, bias = layer["depthwise"]
+            channels = [[[row[c]] for row in normal] for c in range(len(weight))]
+            deep = [_convolution(channels[c], [[w]], [bias[c]]) for c, w in enumerate(weight)]
+            joined = [[channel[i][0] for channel in deep] for i in range(len(x))]
+            out = [linear(row, *layer["pointwise"]) for row in joined]
+        x = [_sum(row, _relu(change)) for row, change in zip(x, out, strict=True)]
+    return _stack(x)
+
+
+def _layer_norm(row, weight, bias):
+    mean = sum(row) / len(row)
+    variance = sum((number - mean) ** 2 for number in row) / len(row)
+    normal = [(number - mean) / torch.sqrt(variance + 1e-5) for number in row]
+    return _sum([w * number for w, number in zip(_vector(weight), normal, strict=True)], bias)
+
+
+def _convolution(x, weight, bias):
+    """As many steps as x has. weight: out x in x kernel, u = 0 at (kernel - 1) // 2."""
+    y = [_vector(bias) for _ in x]
+    for out, channels in enumerate(weight):
+        for inner, kernel in enumerate(channels):
+            for i, place in product(range(len(x)), range(len(kernel))):
+                step = i + place - (len(kernel) - 1) // 2
+                if 0 <= step < len(x):
+                    y[i][out] = y[i][out] + _scalar(kernel[place]) * x[step][inner]
+    return y
+
+
+# --- direct positions, temperature, convoluted attention -----------------------------
+
+
+class DirectAbsolute(Part):
+    """The score becomes s_ij + A^p_ij (Dufter et al. 2020, section 2.3).  table: H x t x t"""
+
+    table: torch.Tensor
+
+    def added(self, q, h, i):
+        return [_scalar(self.table[h][i][j]) for j in range(len(q[h]))]
+
+
+class DirectRelative(Part):
+    """The score becomes s_ij + a^r_{i-j+t} (Dufter et al. 2020, section 2.3).  table: H x 2t
+
+    Ours, for longer sentences: i - j is clipped to -t … t-1.
+    """
+
+    table: torch.Tensor
+
+    def added(self, q, h, i):
+        t = len(self.table[h]) // 2
+        return [_scalar(self.table[h][max(-t, min(t - 1, i - j)) + t]) for j in range(len(q[h]))]
+
+
+class DirectRelativeSymmetric(Part):
+    """The score becomes s_ij + c_|i-j|, with a spectrum R of 2t numbers (program of Dufter et al.
+    2020).
+
+    c_n = 1/2t sum_m R_m cos(2 pi m n / 2t), the real part of the inverse DFT.  table: H x 2t
+    Ours, for longer sentences: |i - j| is at most t.
+    """
+
+    table: torch.Tensor
+
+    def added(self, q, h, i):
+        count = len(self.table[h])
+        circle = [2 * math.pi * m / count for m in range(count)]
+        distances = [min(abs(i - j), count // 2) for j in range(len(q[h]))]
+        waves = [[math.cos(angle * n) for angle in circle] for n in distances]
+        return [_dot(_vector(self.table[h]), wave) / count for wave in waves]
+
+
+class Temperature(Part):
+    """The vectors become gamma_q q_i, gamma_k k_i, gamma_v v_i (Dufter et al. 2020, section 2.4).
+
+    q, k, v: H
+    """
+
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+
+    def transform(self, h, q, k, v):
+        pairs = [(self.q[h], q), (self.k[h], k), (self.v[h], v)]
+        return [[_scalar(gamma) * number for number in vector] for gamma, vector in pairs]
+
+
+class Convolved1d(Part):
+    """Rows are steps, columns channels, and there are t filters (Dufter et al. 2020, section 2.5).
+
+    A'_ij' = ReLU(b_j' + sum_{u = -1, 0, 1} sum_j W_j',j,u a_{i+u,j}),  a = 0 outside
+    weight: H x t x t x 3, bias: H x t; a shorter sentence takes the first I of both t.
+    """
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    mixes_keys = True
+
+    def change_weights(self, a, q, h):
+        size = len(a)
+        assert size <= len(self.bias[h]), "the sentence is longer than t"
+        return [
+            _relu(row) for row in _convolution(a, self.weight[h][:size, :size], self.bias[h][:size])
+        ]
+
+
+class Convolved2d(Part):
+    """Each head has one filter, in two dimensions (Dufter et al. 2020, section 2.5).
+
+    A'_ij = ReLU(b + sum_{u, w = -1, 0, 1} W_u,w a_{i+u,j+w}),  a = 0 outside
+    weight: H x 3 x 3, bias: H
+    """
+
+    weight: torch.Tensor
+    bias: torch.Tensor
+    mixes_keys = True
+
+    def change_weights(self, a, q, h):
+        pieces = range(len(a))
+        changed = [[_scalar(self.bias[h]) for _ in pieces] for _ in pieces]
+        for i, j, u, w in product(pieces, pieces, (-1, 0, 1), (-1, 0, 1)):
+            if i + u in pieces and j + w in pieces:
+                term = _scalar(self.weight[h][u + 1][w + 1]) * a[i + u][j + w]
+                changed[i][j] = changed[i][j] + term
+        return [_relu(row) for row in changed]
+
+
+# --- structural positions ------------------------------------------------------------
+
+
+class Relative(Part):
+    """Here s_ij is q_i . (k_j + K_c) / sqrt(d), the value v_j + V_c (Shaw et al. 2018, Eq. 3, 4).
+
+    c = clip(j - i) to -r … r.  keys, values: H x (2r + 1) x d
+    """
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    r: int
+
+    def row(self, i, j):
+        return relative_index(i, j, self.r)
+
+    def added(self, q, h, i):
+        keys = [self.keys[h][self.row(i, j)] for j in range(len(q[h]))]
+        return [_dot(q[h][i], _vector(key)) / math.sqrt(len(key)) for key in keys]
+
+    def value(self, v, h, i, j):
+        return _sum(v, _vector(self.values[h][self.row(i, j)]))
+
+
+class TreeRelative(Relative):
+    """This is Relative with c = clip(tree relation), by rules 1 and 2 (Eq. 6) of Wang et al. 2019.
+
+    parents: from 1, 0 = root; pieces: their number for each word; end of sentence follows.
+    """
+
+    parents: list[int]
+    pieces: list[int]
+
+    def row(self, i, j):
+        return tree_index(relations(self.parents, self.pieces)[i][j], self.r)
+
+
+class ParentScaled(Part):
+    """The score becomes s_ij (2 pi)^(-1/2) exp(-(j - m_i)² / 2) (Bugliarello and Okazaki 2020).
+
+    m_i: the mean position of the pieces of the parent of i's word; where that is the root,
+    of its own word's; of end of sentence, its own. parents, pieces: as TreeRelative.
+    """
+
+    parents: list[int]
+    pieces: list[int]
+
+    def mean(self, i):
+        words = word_of_pieces(self.pieces)
+        if i == len(words):
+            return i
+        parent = self.parents[words[i]]
+        target = words[i] if parent == 0 else parent - 1
+        places = [j for j, word in enumerate(words) if word == target]
+        return sum(places) / len(places)
+
+    def change(self, score, h, i, j):
+        return score * math.exp(-((j - self.mean(i)) ** 2) / 2) / math.sqrt(2 * math.pi)

@@ -1,0 +1,197 @@
+"""This slow reference puts trees on the pieces of a segmenter through character offsets.
+
+Plain loops over characters, words and pieces, one function for each sentence of the rules; nothing
+of the package is used, so that an error there cannot hide here.
+
+A span is (begin, end) in dense characters: those of a text without whitespace and without the open
+box, which stands for whitespace inside a word. Words count from 0 here, as indices; `parents` hold
+numbers from 1, 0 = root.
+"""
+
+import unicodedata
+
+OPEN_BOX = "\u2423"
+
+Span = tuple[int, int]
+
+
+# --- characters ----------------------------------------------------------------------
+
+
+def dense(text: str) -> str:
+    """The characters that are neither whitespace nor the open box."""
+    kept = []
+    for character in text:
+        if not character.isspace() and character != OPEN_BOX:
+            kept.append(character)
+    return "".join(kept)
+
+
+def is_mark(character: str) -> bool:
+    """Return whether a character is punctuation (P*) or a symbol (S*)."""
+    return unicodedata.category(character)[0] in "PS"
+
+
+def same_letter(one: str, other: str) -> bool:
+    """Return whether both are the same character, up to case and NFKC."""
+    one, other = unicodedata.normalize("NFKC", one), unicodedata.normalize("NFKC", other)
+    if one.lower() == other.lower() or one.upper() == other.upper():
+        return True
+    return one.casefold() == other.casefold()
+
+
+def same_character(one: str, other: str) -> bool:
+    """Return whether both are the same letter, or both are punctuation or symbols."""
+    return same_letter(one, other) or (is_mark(one) and is_mark(other))
+
+
+def matches(line: str, tokens: list[str]) -> bool:
+    """Whether the tokens spell the line, character by character."""
+    of_line, of_tokens = dense(line), dense("".join(tokens))
+    if len(of_line) != len(of_tokens):
+        return False
+    return all(same_character(of_line[k], of_tokens[k]) for k in range(len(of_line)))
+
+
+# --- spans ---------------------------------------------------------------------------
+
+
+def word_spans(tokens: list[str], words_of_token: list[int] | None = None) -> list[Span]:
+    """Return the span of each word: that of its token, which all words of the token share."""
+    spans = []
+    begin = 0
+    for k in range(len(tokens)):
+        end = begin + len(dense(tokens[k]))
+        words = 1 if words_of_token is None else words_of_token[k]
+        for _ in range(words):
+            spans.append((begin, end))
+        begin = end
+    return spans
+
+
+def subword_nmt_texts(pieces: list[str], separator: str = "@@") -> list[str]:
+    """What each piece spells: without the separator that ends a piece which is not the last."""
+    texts = []
+    for k in range(len(pieces)):
+        if k < len(pieces) - 1 and pieces[k].endswith(separator):
+            texts.append(pieces[k][: -len(separator)])
+        else:
+            texts.append(pieces[k])
+    return texts
+
+
+def subword_nmt_spans(line: str, pieces: list[str], separator: str = "@@") -> list[Span]:
+    """The span of each piece of subword-nmt; together they spell the line."""
+    texts = subword_nmt_texts(pieces, separator)
+    assert dense("".join(texts)) == dense(line), (line, pieces)
+    return word_spans(texts)
+
+
+def sentencepiece_spans(processor, line: str) -> list[Span]:
+    """Return the span of each piece of sentencepiece, from its own offsets.
+
+    They are asked for in bytes of UTF-8, so that characters are counted here and nowhere else.
+    """
+    found = processor.encode(line, return_type="offset_mapping", return_bytes=True)
+    spans = []
+    for begin, end in found["offsets"]:
+        before = line.encode()[:begin].decode()
+        upto = line.encode()[:end].decode()
+        spans.append((len(dense(before)), len(dense(upto))))
+    return spans
+
+
+# --- words of pieces -----------------------------------------------------------------
+
+
+def share(one: Span, other: Span) -> bool:
+    """Whether there is a character that is in both spans."""
+    return max(one[0], other[0]) < min(one[1], other[1])
+
+
+def words_that_share(word_spans: list[Span], piece: Span) -> list[int]:
+    """Return all words whose span shares a character with the piece."""
+    return [word for word in range(len(word_spans)) if share(word_spans[word], piece)]
+
+
+def words_of_last_token(word_spans: list[Span]) -> list[int]:
+    """The last word and those that share its span."""
+    found = []
+    for word in range(len(word_spans)):
+        if word_spans[word] == word_spans[-1]:
+            found.append(word)
+    return found
+
+
+def words_of_piece(word_spans: list[Span], piece: Span) -> list[int]:
+    """Those that share a character; for a piece without characters those that follow."""
+    begin, end = piece
+    if begin < end:
+        return words_that_share(word_spans, piece)
+    following = words_that_share(word_spans, (begin, begin + 1))
+    return following or words_of_last_token(word_spans)
+
+
+def chosen_word(parents: list[int], words: list[int]) -> int:
+    """Of several words the one that is the parent of all the others, else the first."""
+    for word in words:
+        others = [other for other in words if other != word]
+        if all(parents[other] == word + 1 for other in others):
+            return word
+    return words[0]
+
+
+def words_of_pieces(
+    parents: list[int], word_spans: list[Span], piece_spans: list[Span]
+) -> list[int]:
+    """Return the word of each piece, never before that of the piece before it."""
+    chosen = []
+    for piece in piece_spans:
+        word = chosen_word(parents, words_of_piece(word_spans, piece))
+        if chosen and word < chosen[-1]:
+            word = chosen[-1]
+        chosen.append(word)
+    return chosen
+
+
+def project(parents: list[int], word_spans: list[Span], piece_spans: list[Span]) -> list[int]:
+    """Return the number of pieces of each word."""
+    words = words_of_pieces(parents, word_spans, piece_spans)
+    return [words.count(word) for word in range(len(parents))]
+
+
+# --- depths and relations of pieces ----------------------------------------------------
+
+
+def depth(parents: list[int], word: int) -> int:
+    """Return the number of edges from the word up to the root."""
+    edges = 0
+    while parents[word] != 0:
+        word = parents[word] - 1
+        edges += 1
+    return edges
+
+
+def depths(parents: list[int], words: list[int]) -> list[int]:
+    """Return the depth of each piece: that of its word in the whole tree."""
+    return [depth(parents, word) for word in words]
+
+
+def relation(parents: list[int], one: int, other: int) -> int:
+    """Return the difference of depths of two words over an edge, else their signed sum."""
+    if one == other:
+        return 0
+    difference = depth(parents, one) - depth(parents, other)
+    if parents[one] == other + 1 or parents[other] == one + 1:
+        return difference
+    total = depth(parents, one) + depth(parents, other)
+    return total if one > other else -total
+
+
+def relations(parents: list[int], words: list[int]) -> list[list[int]]:
+    """Return the relations between the words of all pieces; row = query, column = key."""
+    between = {}
+    for one in set(words):
+        for other in set(words):
+            between[one, other] = relation(parents, one, other)
+    return [[between[one, other] for other in words] for one in words]

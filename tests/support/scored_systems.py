@@ -1,0 +1,91 @@
+"""What posattn-score writes, for tests of the report."""
+
+import base64
+
+from fairseq_posattn.trees.drawing import depths
+
+HOSTILE = "</script><img src=x onerror=alert(1)>&$x$"
+BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+
+
+def packed(layers, heads, pieces, weight):
+    """Return attention of weight(layer, head, query, key), from 0 to 255."""
+    numbers = [
+        weight(layer, head, query, key) % 256
+        for layer in range(layers)
+        for head in range(heads)
+        for query in range(pieces)
+        for key in range(pieces)
+    ]
+    sizes = {"layers": layers, "heads": heads, "queries": pieces, "keys": pieces}
+    return {**sizes, "weights": base64.b64encode(bytes(numbers)).decode()}
+
+
+def spread(layer, head, query, key):
+    return 100 * layer + 20 * head + 3 * query + key
+
+
+def example(number, words, parents, relations=None):
+    return {
+        "number": number,
+        "words": words,
+        "parents": parents,
+        "depths": parents and depths(parents),
+        "relations": relations,
+        "pieces": [*words, "</s>"],
+        "translation": f"translation {number} {HOSTILE}",
+        "reference": "der Hund",
+        "attention": packed(2, 3, len(words) + 1, spread),
+    }
+
+
+def bucket(first, last, bleu):
+    return {"from": first, "to": last, "sentences": 1234, "bleu": bleu}
+
+
+def scored(name="structural", test="newstest2014", better=0.0, baseline="sequence"):
+    """What posattn-score writes, with everything in it."""
+    scores = {"BLEU": 27 + better, "chrF2": 57 + better, "TER": 60 - better}
+    about = {
+        "version": 1,
+        "system": name,
+        "test": test,
+        "source": "en",
+        "target": "de",
+        "sentences": 3003,
+        "references": 1,
+        "scores": {key: {"score": value, "signature": BLEU} for key, value in scores.items()},
+        "ngrams": [],
+        "buckets": {
+            "length": [bucket(1, 10, 30 + better), bucket(51, None, 25 + better)],
+            "depth": [bucket(0, 2, 30 + better), bucket(3, 3, 25 + better)],
+            "split_words": [bucket(0, 0, 30 + better), bucket(1, 1, 25 + better)],
+        },
+        "speed": {
+            "translation": {"sentences_per_second": 240.5 - better},
+            "with_parsing": {"sentences_per_second": 120.5 - better},
+        },
+        "training": {
+            "parameters": 65_000_000,
+            "words_per_second": 8000.4,
+            "curve": [
+                {"update": 1000, "train_loss": 5.5, "valid_loss": None},
+                {"update": 2000, "train_loss": None, "valid_loss": 5.1 - better},
+                {"update": 3000, "train_loss": 4.5, "valid_loss": 4.6 - better},
+            ],
+        },
+        "examples": [
+            example(17, ["The", "dog", "barks", "."], [2, 3, 0, 3], ["det", "nsubj", "root", "p"]),
+            example(3, [HOSTILE, "b"], [2, 0]),
+            example(9, ["no", "tree"], None),
+        ],
+    }
+    if baseline:
+        difference = {"difference": better, "bootstrap_p": 0.0042, "mark": "⇑"}
+        ngrams = [{"n": n, "bleu": 0.125 * n, "precision": -0.25 * n} for n in range(1, 9)]
+        about["baseline"] = {"system": baseline, "scores": {"BLEU": difference}, "ngrams": ngrams}
+    return about
+
+
+def both():
+    return [scored("sequence", baseline=None), scored(HOSTILE, better=1.25)]

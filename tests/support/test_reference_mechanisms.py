@@ -1,0 +1,558 @@
+"""The slow reference of the mechanisms is checked against numbers worked out by hand.
+
+Most cases have queries or keys of 0, so that all scores are 0 and what remains is the
+mechanism; biases are logarithms, so that the weights are fractions.
+"""
+
+import math
+
+import pytest
+import torch
+
+from support import reference
+from support import reference_mechanisms as slow
+
+LOG2, LOG3 = math.log(2), math.log(3)
+HALF = math.atanh(0.5)  # tanh(HALF) = 1/2; sigmoid(log 3) = 3/4, sigmoid(-log 3) = 1/4
+ONE = torch.ones(1)
+
+
+def attend(q, k, v, parts, heads=1):
+    """Queries, keys and values as given (I x C): projections that only select from x."""
+    x = torch.tensor([[*a, *b, *c] for a, b, c in zip(q, k, v, strict=True)])
+    width = len(q[0])
+    wide = torch.eye(3 * width)
+    projections = {
+        name: (wide[n * width : (n + 1) * width], None)
+        for n, name in enumerate(["q_proj", "k_proj", "v_proj"])
+    }
+    return slow.multi_head(x, projections, heads, parts)
+
+
+def weights(parts, count, heads=1, q=0.0, k=0.0):
+    """The weights where all queries are the same, and all keys."""
+    rows = [[q] * heads] * count, [[k] * heads] * count, [[1.0] * heads] * count
+    return attend(*rows, parts, heads)[1].tolist()
+
+
+def near(found, expected):
+    found = torch.as_tensor(found, dtype=torch.float64)
+    torch.testing.assert_close(
+        found, torch.tensor(expected, dtype=torch.float64), rtol=1e-6, atol=1e-9
+    )
+
+
+def logs(*numbers):
+    return torch.tensor(numbers, dtype=torch.float64).log()
+
+
+# --- the pipeline --------------------------------------------------------------------
+
+
+def test_plain_attention_is_the_other_references():
+    x, projections = random_case()
+    found = slow.multi_head(x, projections, HEADS)
+    expected = reference.shaw_multi_head(x, projections, HEADS, [[]] * HEADS)
+    torch.testing.assert_close(found[0], expected[0])
+    torch.testing.assert_close(found[1], torch.stack(expected[1]))
+
+
+def test_scores_are_scaled_and_sum_up_values():
+    """The score of key 1 is q . k / sqrt(4) = log 3: weights 1/4, 3/4; 1/4 · 8 + 3/4 · 4 = 5."""
+    q, k = [[2.0, 0, 0, 0]] * 2, [[0.0] * 4, [LOG3, 9, 9, 9]]
+    o, a = attend(q, k, [[8.0, 0, 1, 0], [4.0, 0, 1, 4]], [])
+    near(a, [[[1 / 4, 3 / 4]] * 2])
+    near(o, [[5, 0, 1, 3]] * 2)
+
+
+def test_output_projection_joins_the_heads():
+    """There is one piece, so o = v = (2, 3), a head each: 2 + 10 · 3 + 100."""
+    eye = (torch.eye(2), None)
+    projections = {"q_proj": eye, "k_proj": eye, "v_proj": eye}
+    projections["out_proj"] = torch.tensor([[1.0, 10.0]]), torch.tensor([100.0])
+    near(slow.multi_head([[2.0, 3.0]], projections, 2)[0], [[132]])
+
+
+def test_biases_and_changes_in_the_order_listed():
+    """Root, end of sentence; m = 0, 1. Scores 0, bias 1 at key 0, density 0.3989 or 0.2420."""
+    bias, scale = slow.DirectAbsolute(torch.tensor([[[1.0, 0], [1, 0]]])), tree([0], [1])
+    after, before = weights([scale, bias], 2)[0], weights([bias, scale], 2)[0]
+    near([math.log(row[0] / row[1]) for row in after], [1, 1])
+    near([math.log(row[0] / row[1]) for row in before], [0.39894228, 0.24197072])
+
+
+def test_masks_join_and_weights_are_masked_again():
+    """Width 3 and j <= i leave keys i - 1 and i. A convolution's bias of 5 is masked too."""
+    backwards = slow.Directional(heads=(0,))
+    parts = [slow.Window(3), backwards]
+    expected = [[1, 0, 0], [1 / 2, 1 / 2, 0], [0, 1 / 2, 1 / 2]]
+    near(weights(parts, 3, heads=2)[0], expected)
+    constant = slow.Convolved2d(torch.zeros(2, 3, 3), torch.tensor([5.0, 5.0]))
+    near(weights([constant, *parts], 3, heads=2)[0], [[5, 0, 0], [5, 5, 0], [0, 5, 5]])
+
+
+def test_changes_of_weights_in_the_order_listed():
+    """Two changes of the weight 1/2 give 3/2 in one order and 5/2 in the other."""
+    first = slow.Convolved2d(centre(2.0), torch.tensor([-0.5]))
+    second = slow.Convolved2d(centre(3.0), torch.tensor([0.0]))
+    near(weights([first, second], 2), [[[1.5, 1.5]] * 2])
+    near(weights([second, first], 2), [[[2.5, 2.5]] * 2])
+
+
+def centre(number):
+    filters = torch.zeros(1, 3, 3)
+    filters[0, 1, 1] = number
+    return filters
+
+
+# --- windows and other masks ---------------------------------------------------------
+
+
+def test_window():
+    o, a = attend([[0.0]] * 4, [[9.0]] * 4, [[1.0], [2.0], [4.0], [8.0]], [slow.Window(3)])
+    near(o, [[3 / 2], [7 / 3], [14 / 3], [6]])
+    near(a[0][1], [1 / 3, 1 / 3, 1 / 3, 0])
+    near(weights([slow.Window(5)], 4)[0][0], [1 / 3, 1 / 3, 1 / 3, 0])
+    near(weights([slow.Window(1)], 2)[0], [[1, 0], [0, 1]])
+
+
+# Three heads of width 1, q = 1; keys e^k = 1, 3, 1 of the three heads at piece 0, 1 at piece 1
+AREA = (
+    [[1.0, 1.0, 1.0]] * 2,
+    [[0.0, LOG3, 0.0], [0.0, 0.0, 0.0]],
+    [[10.0, 20.0, 40.0], [50.0, 60.0, 70.0]],
+)
+
+
+def test_window_across_heads():
+    """Size 1, so query 0 sees piece 0 of its own head and of the neighbours that exist.
+
+    Head 0: (10 + 3 · 20) / 4; head 1: (10 + 3 · 20 + 40) / 5; head 2: (3 · 20 + 40) / 4.
+    """
+    o, a = attend(*AREA, [slow.Window(1, across=3)], heads=3)
+    near(o, [[17.5, 22, 25], [55, 60, 65]])
+    near(a, [[[1, 0], [0, 1]]] * 3)
+
+
+def test_all_copies_of_a_key_share_bias_and_value():
+    """Key 1 counts twice (bias log 2), its value is 100 more.
+
+    Head 0: 1 + 3 for key 0, 2 (1 + 1) for key 1: weights 4/8, 4/8;
+    (10 + 60 + 2 · 150 + 2 · 160) / 8. Head 1: 5 and 6 of 11: (110 + 2 (150 + 160 + 170)) / 11.
+    """
+    bias = slow.DirectAbsolute(logs([[1, 2], [1, 2]], [[1, 2], [1, 2]], [[1, 2], [1, 2]]))
+    values = torch.tensor([[[0.0], [0.0], [100.0]]] * 3)
+    term = slow.Relative(torch.zeros(3, 3, 1), values, 1)
+    o, a = attend(*AREA, [slow.Window(3, across=3), bias, term], heads=3)
+    near(o[0], [690 / 8, 1070 / 11, (60 + 40 + 2 * (160 + 170)) / 8])
+    near(a[:2, 0], [[4 / 8, 4 / 8], [5 / 11, 6 / 11]])
+
+
+def test_window_across_heads_for_one_head():
+    """Head 1 still takes its neighbours' keys; head 0 sees its own, and every piece."""
+    o, a = attend(*AREA, [slow.Window(1, across=3, heads=(1,))], heads=3)
+    near(o, [[30, 22, 55], [30, 60, 55]])
+    near(a[:, 0], [[1 / 2, 1 / 2], [1, 0], [1 / 2, 1 / 2]])
+
+
+def test_a_convolution_refuses_copies():
+    parts = [slow.Window(1, across=3), slow.Convolved2d(torch.zeros(3, 3, 3), torch.zeros(3))]
+    with pytest.raises(AssertionError, match="copies"):
+        attend(*AREA, parts, heads=3)
+
+
+def test_directional():
+    """Of three heads the first looks back; strictly, its first row is empty and gives zeros."""
+    back = [[1, 0, 0], [1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]]
+    onwards = [[1 / 3, 1 / 3, 1 / 3], [0, 1 / 2, 1 / 2], [0, 0, 1]]
+    near(weights([slow.Directional()], 3, heads=3), [back, onwards, onwards])
+    strict = [slow.Directional(strict=True)]
+    back, onwards = (
+        [[0, 0, 0], [1, 0, 0], [1 / 2, 1 / 2, 0]],
+        [[0, 1 / 2, 1 / 2], [0, 0, 1], [0] * 3],
+    )
+    near(weights(strict, 3, heads=2), [back, onwards])
+    o, _ = attend([[0.0, 0]] * 2, [[0.0, 0]] * 2, [[3.0, 4], [5.0, 6]], strict, heads=2)
+    near(o, [[0, 6], [3, 0]])
+
+
+# --- local attention -----------------------------------------------------------------
+
+
+def test_gaussian():
+    """With 2 sigma² = 1 / log 2 factors are 1, 1/2, 1/16; with 1 / log 3 they are 1, 1/3, 1/81."""
+    part = slow.Gaussian(torch.tensor([(2 * LOG2) ** -0.5, (2 * LOG3) ** -0.5]))
+    first, second = weights([part], 3, heads=2)
+    near(first[0], [16 / 25, 8 / 25, 1 / 25])
+    near(first[1], [1 / 4, 1 / 2, 1 / 4])
+    near(second[0], [81 / 109, 27 / 109, 1 / 109])
+
+
+def test_local_hard():
+    """The centres are p = 2 and p = 3: query 0 sees keys 1 to 3, and query 1 sees 2 and 3."""
+    # of 4 pieces: p = 4 · 1/2 and 4 · 3/4; 2 s² = 25/32
+    part = slow.LocalHard(torch.tensor([[[HALF]]]), torch.tensor([[2 * LOG3]]), reach=1.25)
+    far = math.exp(-32 / 25)
+    near(weights([part], 4)[0][0], [0, far / 3, 1 / 3, far / 3])
+    near(weights([part], 4, q=1.0)[0][3], [0, 0, far / 2, 1 / 2])
+
+
+def test_local_hard_takes_rows_of_its_head():
+    """W of head 1 moves number 1 of q to place 0; head 0 has W = 0. Keys 0, reach 1/2."""
+    W = torch.zeros(2, 2, 2)
+    W[1, 0, 1] = HALF
+    part = slow.LocalHard(W, torch.tensor([[5.0, 5.0], [2 * LOG3, 7.0]]), reach=0.5)
+    zero = [[0.0] * 4] * 4
+    _, a = attend([[1.0, 1.0, 9.0, 1.0]] * 4, zero, zero, [part], heads=2)
+    near(a[:, 0], [[0, 0, 1, 0], [0, 0, 0, 1]])
+
+
+def test_local_hard_gives_its_centre_a_gradient():
+    v = torch.tensor([[0.5]], requires_grad=True)
+    part = slow.LocalHard(torch.tensor([[[HALF]]]), v, reach=1.25)
+    attend([[1.0]] * 4, [[0.0]] * 4, [[1.0]] * 4, [part])[0].sum().backward()
+    assert v.grad.abs() > 0
+
+
+def test_local_soft():
+    """Four pieces have q_i = (0, 1), W (0, 1) = (HALF, 0): tanh 1/2 for head 0, 0 for head 1.
+
+    Head 0: P = 4 sigmoid(log 3) = 3, D = 4 sigmoid(-log 3) = 1, G = -2 (j - 3)².
+    Head 1: P = D = 2, G = -(j - 2)² / 2.
+    """
+    W = torch.tensor([[0.0, HALF], [0.0, 0.0]])
+    part = slow.LocalSoft(W, torch.full((2, 1), 2 * LOG3), torch.full((2, 1), -2 * LOG3))
+    _, a = attend([[0.0, 1.0]] * 4, [[0.0] * 2] * 4, [[0.0] * 2] * 4, [part], heads=2)
+    for head, bias in [(0, [-18, -8, -2, 0]), (1, [-2, -0.5, 0, -0.5])]:
+        total = sum(math.exp(number) for number in bias)
+        near(a[head], [[math.exp(number) / total for number in bias]] * 4)
+
+
+# --- direct positions, temperature, convoluted attention -----------------------------
+
+
+def test_direct_absolute_takes_the_corner():
+    part = slow.DirectAbsolute(logs([[1, 3, 50], [2, 3, 50], [50, 50, 50]]))
+    near(weights([part], 2), [[[1 / 4, 3 / 4], [2 / 5, 3 / 5]]])
+
+
+def test_direct_relative():
+    """With t = 2, R_0 to R_3 are log 1, 2, 3, 4 for i - j = -2 and less, -1, 0, 1 and more."""
+    found = weights([slow.DirectRelative(logs([1, 2, 3, 4]))], 4)
+    near(found[0][0], [3 / 7, 2 / 7, 1 / 7, 1 / 7])
+    near(found[0][2], [4 / 13, 4 / 13, 3 / 13, 2 / 13])
+    near(found[0][3], [4 / 15, 4 / 15, 4 / 15, 3 / 15])
+
+
+def test_direct_relative_symmetric():
+    """With t = 2, c_0 is (4 - 4) / 4 = 0, c_1 (4 - 0) / 4 = 1, c_2 (4 + 0 + 4) / 4 = 2, in log 2:
+    factors 1, 2, 4 at distance 0, 1, 2 and more."""
+    part = slow.DirectRelativeSymmetric(LOG2 * torch.tensor([[4.0, -4.0, 0.0, 0.0]]))
+    found = weights([part], 4)
+    near(found[0][0], [1 / 11, 2 / 11, 4 / 11, 4 / 11])
+    near(found[0][1], [2 / 9, 1 / 9, 2 / 9, 4 / 9])
+
+
+def test_temperature():
+    """Head 0: scores 2 · 3 · (0, log 3 / 6), values 5 (4, 8): 1/4 · 20 + 3/4 · 40 = 35."""
+    part = slow.Temperature(*torch.tensor([[2.0, 1.0], [3.0, 1.0], [5.0, 1.0]]))
+    q, k, v = [[1.0, 1.0]] * 2, [[0.0, 0.0], [LOG3 / 6, LOG3]], [[4.0, 4.0], [8.0, 8.0]]
+    near(attend(q, k, v, [part], heads=2)[0], [[35, 7]] * 2)
+
+
+def test_temperature_comes_before_all_that_looks_at_the_query():
+    """q = 1/2 doubled is the q = 1 of test_local_hard, wherever it stands in the list."""
+    local = slow.LocalHard(torch.tensor([[[HALF]]]), torch.tensor([[2 * LOG3]]), reach=1.25)
+    double = slow.Temperature(2 * ONE, ONE, ONE)
+    for parts in ([double, local], [local, double]):
+        near(weights(parts, 4, q=0.5)[0][0], [0, 0, math.exp(-32 / 25) / 2, 1 / 2])
+
+
+# weights (1/4, 3/4) and (2/5, 3/5)
+UNEVEN = slow.DirectAbsolute(logs([[1, 3], [2, 3]]))
+
+
+def test_convolved_1d():
+    """With t = 3, I = 2, W_{j'=0, j=1, u=1} = 10 gives 10 · 3/5 in row 0, nothing below row 1.
+
+    W_{1,0,0} = 2 and W_{1,0,-1} = 1: 2 · 1/4 in row 0, 2 · 2/5 + 1/4 in row 1. b = -1, 0.
+    """
+    weight = torch.zeros(1, 3, 3, 3)
+    weight[0, 0, 1, 2], weight[0, 1, 0, 1], weight[0, 1, 0, 0] = 10, 2, 1
+    weight[0, 2], weight[0, :, 2] = 100, 100
+    part = slow.Convolved1d(weight, torch.tensor([[-1.0, 0.0, 50.0]]))
+    near(weights([UNEVEN, part], 2), [[[5, 0.5], [0, 1.05]]])
+    o, _ = attend([[0.0]] * 2, [[0.0]] * 2, [[1.0], [10.0]], [UNEVEN, part])
+    near(o, [[10], [10.5]])
+    with pytest.raises(AssertionError, match="longer than t"):
+        weights([part], 4)
+
+
+def test_convolved_2d():
+    """W_{-1,0} = 1 takes the row above, W_{0,1} = 10 the column to the right; b = -1/2."""
+    weight = torch.zeros(1, 3, 3)
+    weight[0, 0, 1], weight[0, 1, 2] = 1, 10
+    part = slow.Convolved2d(weight, torch.tensor([-0.5]))
+    near(weights([UNEVEN, part], 2), [[[7, 0], [5.75, 0.25]]])
+
+
+# --- structural positions ------------------------------------------------------------
+
+
+def tree(parents, pieces):
+    return slow.ParentScaled(parents, pieces)
+
+
+def test_relative():
+    """With r = 1, key 1 comes after row 0, so its score is log 3; the query of row 1 is 0.
+
+    1/4 (1 + 20) + 3/4 (5 + 30) = 31.5, 1/2 (1 + 10) + 1/2 (5 + 20) = 18.
+    """
+    keys, values = torch.tensor([[[7.0], [0], [LOG3]]]), torch.tensor([[[10.0], [20], [30]]])
+    part = slow.Relative(keys, values, 1)
+    o, a = attend([[1.0], [0.0]], [[0.0], [0.0]], [[1.0], [5.0]], [part])
+    near(o, [[31.5], [18]])
+    near(a, [[[1 / 4, 3 / 4], [1 / 2, 1 / 2]]])
+
+
+def test_relative_is_the_other_references():
+    x, projections = random_case()
+    keys, values = random_numbers(2, HEADS, 5, D, seed=30)
+    terms = [[(reference.relative_indices(PIECES, 2), keys[h], values[h])] for h in range(HEADS)]
+    found = slow.multi_head(x, projections, HEADS, [slow.Relative(keys, values, 2)])
+    expected = reference.shaw_multi_head(x, projections, HEADS, terms)
+    torch.testing.assert_close(found[0], expected[0])
+    torch.testing.assert_close(found[1], torch.stack(expected[1]))
+
+
+def test_tree_relative():
+    """In "she sleeps" the relations of "she" are 0, +1 (its parent), -3 (end of sentence), r = 2.
+
+    Rows 2, 3, 0 of the tables: e^score 2, 3, 5; (2 · 30 + 3 · 40 + 5 · 10) / 10 = 23.
+    """
+    keys = logs([5, 90, 2, 3, 90]).reshape(1, 5, 1)
+    values = torch.tensor([[[10.0], [20], [30], [40], [50]]])
+    part = slow.TreeRelative(keys, values, 2, [2, 0], [1, 1])
+    o, a = attend([[1.0]] * 3, [[0.0]] * 3, [[0.0]] * 3, [part])
+    near(a[0][0], [2 / 10, 3 / 10, 5 / 10])
+    near(o[0], [23])
+
+
+# the standard normal density at 0, 1/2, 1, 3/2, 2, 5/2, 3 and 7/2, from a printed table
+N = {0: 0.39894228, 0.5: 0.35206533, 1: 0.24197072, 1.5: 0.12951760}
+N |= {2: 0.05399097, 2.5: 0.01752830, 3: 0.00443185, 3.5: 0.00087268}
+
+
+def test_parent_scaled():
+    """Words have 2, 1 and 2 pieces; the last is the root, parent of the first, it of the second.
+
+    Pieces 0 1 | 2 | 3 4 | end of sentence 5: m = 3.5, 3.5, 0.5, 3.5, 3.5, 5. All scores 1.
+    """
+    part = tree([3, 1, 0], [2, 1, 2])
+    distances = [
+        *[[3.5, 2.5, 1.5, 0.5, 0.5, 1.5]] * 2,
+        [0.5, 0.5, 1.5, 2.5, 3.5, None],
+        *[[3.5, 2.5, 1.5, 0.5, 0.5, 1.5]] * 2,
+        [None, None, 3, 2, 1, 0],
+    ]
+    found = weights([part], 6, q=1.0, k=1.0)[0]
+    for i, row in enumerate(distances):
+        for j in range(6):
+            if row[j] is not None:
+                assert part.change(1.0, 0, i, j) == pytest.approx(N[row[j]], abs=1e-8)
+                difference = N[row[j]] - N[row[3]]
+                assert math.log(found[i][j] / found[i][3]) == pytest.approx(difference, abs=1e-7)
+
+
+# --- block and cnn -------------------------------------------------------------------
+
+
+def test_same_block():
+    near(weights([slow.SameBlock(2)], 3), [[[1 / 2, 1 / 2, 0], [1 / 2, 1 / 2, 0], [0, 0, 1]]])
+
+
+def number(x):
+    return torch.tensor([[float(x)]])
+
+
+def projections_to_the_mean(width, factor=1.0):
+    """Keys of 0; values as they are; the mean times a factor."""
+    zero, eye = torch.zeros(width, width), torch.eye(width)
+    names = {"q_proj": eye, "k_proj": zero, "v_proj": eye, "out_proj": factor * eye}
+    return {name: (weight, None) for name, weight in names.items()}
+
+
+def test_block():
+    """The width is 1, the blocks {0, 1} and {2}, x = 2, 4, -5, and h = 1, 3, 8 is given.
+
+    W1 h - 2 after ReLU: 0, 1, 6; times log 3: softmax 1/4, 3/4: v = 10/4 = 2.5; and v = 8.
+    o = 16/21 · (2.5 + 8) / 2 = 4 for both. With W3 o = log 3 and W4 v + b3 = 0 and log 3:
+    G = 3/4, 9/10; e = 3/4 · 4 + 1/4 · 2.5 = 3.625, e = 9/10 · 4 + 1/10 · 8 = 4.4.
+    x + 10 h + 100 e - 380 = -5.5, 16.5, 135; F of (-1, 2, 7) log 3 + 1 = 1/2, 9/10, 2187/2188.
+    """
+    parameters = {
+        "w1": (number(1), torch.tensor([-2.0])),
+        "w2": (number(LOG3), torch.tensor([6.0])),
+        "projections": projections_to_the_mean(1, 16 / 21),
+        "w3": number(LOG3 / 4),
+        "w4": number(LOG3 / 5.5),
+        "b3": torch.tensor([-LOG3 * 2.5 / 5.5]),
+        "w5": torch.tensor([[1.0, 10.0, 100.0]]),
+        "b5": torch.tensor([-380.0]),
+        "w6": torch.tensor([[0.0, LOG3, 0.0]]),
+        "b6": torch.tensor([-LOG3]),
+    }
+    given = torch.tensor([[1.0], [3.0], [8.0]])
+    seen = []
+    y = slow.block(
+        [[2.0], [4.0], [-5.0]], lambda x, parts: (seen.extend(parts), given)[1], 2, parameters, 1
+    )
+    near(y, [[0.5 * 2], [0.9 * 16.5 + 0.1 * 4], [(2187 * 135 - 5) / 2188]])
+    near(weights(seen, 3), [[[1 / 2, 1 / 2, 0], [1 / 2, 1 / 2, 0], [0, 0, 1]]])
+
+
+def test_block_weighs_each_feature_by_itself():
+    """One block has h = (1, 10), (3, 20): weights 1/4, 3/4 for feature 0, 1/2 for feature 1.
+
+    W2 (0, 0) = 0 and W2 (2, 0) = (log 3, 0). F = 1, G = 0, and W5 selects e = v.
+    """
+    parameters = {
+        "w1": (torch.tensor([[1.0, 0], [0, 0]]), torch.tensor([-1.0, 0])),
+        "w2": (torch.tensor([[LOG3 / 2, 0], [0, 0]]), torch.zeros(2)),
+        "projections": projections_to_the_mean(2),
+        "w3": torch.zeros(2, 2),
+        "w4": torch.zeros(2, 2),
+        "b3": torch.full((2,), -900.0),
+        "w5": torch.cat([torch.zeros(2, 4), torch.eye(2)], dim=1),
+        "b5": torch.zeros(2),
+        "w6": torch.zeros(2, 6),
+        "b6": torch.full((2,), 900.0),
+    }
+    given = torch.tensor([[1.0, 10.0], [3.0, 20.0]])
+    near(slow.block([[7.0, 7], [7, 7]], lambda x, parts: given, 2, parameters, 2), [[2.5, 15]] * 2)
+
+
+# Layer norm of (1, 3), (5, 3), (0, 2) is (-n, n), (n, -n), (-n, n)
+STEPS, NORMAL = [[1.0, 3.0], [5.0, 3.0], [0.0, 2.0]], (1 + 1e-5) ** -0.5
+
+
+def test_cnn_depthwise_separable():
+    """The norm gives (-n, 2n + 1), (n, -2n + 1), (-n, 2n + 1). Kernels (1, 10, 100) and (0, 1, 0)
+    + 1/2: (90n, 2n + 1.5), (-91n, -2n + 1.5), (-9n, 2n + 1.5); then (a, a + b - 1), ReLU.
+    """
+    layer = {
+        "norm": (torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])),
+        "depthwise": (torch.tensor([[1.0, 10, 100], [0, 1, 0]]), torch.tensor([0.0, 0.5])),
+        "pointwise": (torch.tensor([[1.0, 0], [1, 1]]), torch.tensor([0.0, -1.0])),
+    }
+    n = NORMAL
+    near(slow.cnn(STEPS, [layer]), [[1 + 90 * n, 3 + 92 * n + 0.5], [5, 3], [0, 2]])
+
+
+def test_cnn_plain_in_two_layers():
+    """y_0 takes 2 x_1 of the step before, 0 at the first: 0, 2n, -2n; y_1 = 3, each time.
+
+    Second layer, of (1, 6), (5 + 2n, 6), (0, 5), with y_0 = 0 and y_1 = 3 again.
+    """
+    weight = torch.zeros(2, 2, 3)
+    weight[0, 1, 0] = 2
+    norm = (torch.ones(2), torch.zeros(2))
+    first = {"norm": norm, "plain": (weight, torch.tensor([0.0, 3.0]))}
+    second = {"norm": norm, "plain": (torch.zeros(2, 2, 1), torch.tensor([0.0, 3.0]))}
+    n = NORMAL
+    near(slow.cnn(STEPS, [first]), [[1, 6], [5 + 2 * n, 6], [0, 5]])
+    near(slow.cnn(STEPS, [first, second]), [[1, 9], [5 + 2 * n, 9], [0, 8]])
+
+
+def test_convolutions_are_torchs():
+    x = random_numbers(5, 3, seed=40)
+    for kernel in (1, 3, 7):
+        weight, bias = random_numbers(3, 3, kernel, seed=41), random_numbers(3, seed=42)
+        norm = random_numbers(2, 3, seed=43)
+        normal = torch.nn.functional.layer_norm(x, (3,), *norm).T
+        expected = x + torch.conv1d(normal, weight, bias, padding="same").T.relu()
+        layer = {"norm": norm, "plain": (weight, bias)}
+        torch.testing.assert_close(slow.cnn(x, [layer]), expected)
+
+
+# --- every part ----------------------------------------------------------------------
+
+HEADS, D, PIECES = 2, 2, 4
+
+
+def random_numbers(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def random_case():
+    names = ["q_proj", "k_proj", "v_proj", "out_proj"]
+    width = HEADS * D
+    projections = {
+        name: (random_numbers(width, width, seed=n), random_numbers(width, seed=9 + n))
+        for n, name in enumerate(names)
+    }
+    return random_numbers(PIECES, width, seed=20), projections
+
+
+def parameters(*shapes):
+    return [random_numbers(*shape, seed=50 + n) for n, shape in enumerate(shapes)]
+
+
+H, TREE = HEADS, ([2, 0, 2], [1, 1, 1])
+ALL = {
+    slow.Window: [3, 3],
+    slow.Directional: [True],
+    slow.Gaussian: parameters([H]),
+    slow.LocalHard: [*parameters([H, D, D], [H, D]), 1.5],
+    slow.LocalSoft: parameters([H * D, H * D], [H, D], [H, D]),
+    slow.SameBlock: [2],
+    slow.DirectAbsolute: parameters([H, 5, 5]),
+    slow.DirectRelative: parameters([H, 6]),
+    slow.DirectRelativeSymmetric: parameters([H, 6]),
+    slow.Temperature: parameters([H], [H], [H]),
+    slow.Convolved1d: [table.abs() for table in parameters([H, 5, 5, 3], [H, 5])],
+    slow.Convolved2d: [table.abs() for table in parameters([H, 3, 3], [H])],
+    slow.Relative: [*parameters([H, 5, D], [H, 5, D]), 2],
+    slow.TreeRelative: [*parameters([H, 5, D], [H, 5, D]), 2, *TREE],
+    slow.ParentScaled: [*TREE],
+}
+
+
+def test_every_part_is_listed():
+    found, new = set(), {slow.Part}
+    while new:
+        new = {child for part in new for child in part.__subclasses__()}
+        found |= new
+    listed = {part for part in found if part.__module__ == slow.__name__}
+    assert listed == set(ALL)
+
+
+@pytest.mark.parametrize("part", ALL)
+def test_heads_leaves_the_others_alone(part):
+    """Before the output projection each head has its own numbers."""
+    x, projections = random_case()
+    del projections["out_proj"]
+    plain = slow.multi_head(x, projections, HEADS)
+    both = slow.multi_head(x, projections, HEADS, [part(*ALL[part])])
+    second = slow.multi_head(x, projections, HEADS, [part(*ALL[part], heads=(1,))])
+    for h in range(HEADS):
+        assert not torch.allclose(both[0][:, h * D : (h + 1) * D], plain[0][:, h * D : (h + 1) * D])
+    torch.testing.assert_close(second[0][:, :D], plain[0][:, :D])
+    torch.testing.assert_close(second[1][0], plain[1][0])
+    torch.testing.assert_close(second[0][:, D:], both[0][:, D:])
+    torch.testing.assert_close(second[1][1], both[1][1])
+
+
+@pytest.mark.parametrize("part", ALL)
+def test_parameters_get_gradients(part):
+    x, projections = random_case()
+    x.requires_grad_()
+    given = list(ALL[part])
+    tensors = [n for n in range(len(given)) if isinstance(given[n], torch.Tensor)]
+    for n in tensors:
+        given[n] = given[n].clone().requires_grad_()
+    y, _ = slow.multi_head(x, projections, HEADS, [part(*given)])
+    y.square().sum().backward()
+    for tensor in [x, *(given[n] for n in tensors)]:
+        assert torch.isfinite(tensor.grad).all()
+        assert tensor.grad.abs().sum() > 0

@@ -1,0 +1,173 @@
+"""What README.md, docs/ and recipes/*/README.md show works: code, options, links, names of files.
+
+Blocks that are marked `run in: FOLDER` are run by test_documents_in_full.py.
+"""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import fairseq
+import pytest
+
+import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
+from fairseq_posattn.attention import MECHANISMS
+from fairseq_posattn.core.attention import registry as attention_registry
+from fairseq_posattn.core.positions import registry as position_registry
+from fairseq_posattn.live import providers
+from support import command_lines
+from support.commands import ROOT
+from support.documents import (
+    BACKTICKS,
+    OPTION,
+    blocks,
+    broken_links,
+    documents,
+    missing_paths,
+    prose,
+)
+
+DOCUMENTS = documents()
+SHELL = blocks("bash", "sh", "")
+PYTHON = [block for block in blocks("python") if not block.mark[0]]
+OF_OTHER_PROGRAMS = {"no-build-isolation", "batch", "signal", "all-files"}
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def in_checkout(monkeypatch):
+    """Commands in the documents are given in the checkout."""
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def tables_of_classes():
+    """What the documents register is forgotten afterwards."""
+    modules = (attention_registry, position_registry, providers)
+    tables = [t for m in modules for n, t in vars(m).items() if n.isupper() and type(t) is dict]
+    before = [dict(table) for table in tables]
+    yield
+    for table, content in zip(tables, before, strict=True):
+        table.clear()
+        table.update(content)
+
+
+@pytest.mark.parametrize("block", SHELL, ids=lambda block: block.name)
+def test_options_of_commands_exist(block, tables_of_classes):
+    """With a folder of the reader's own, the commands know the classes that the document shows."""
+    if re.search(r"--user-dir (?!fairseq_posattn)", block.code):
+        run_python(block.document)
+    syntax = subprocess.run(["bash", "-n"], input=block.code, text=True, capture_output=True)
+    assert syntax.returncode == 0, syntax.stderr
+    for words in command_lines.simple_commands(block.code):
+        command_lines.check(words)
+
+
+@pytest.mark.parametrize("block", SHELL, ids=lambda block: block.name)
+def test_each_block_of_bash_is_run_or_says_why_not(block):
+    remedy = "write <!-- run in: FOLDER --> or <!-- not run: REASON --> above it"
+    assert block.mark[0] or not block.language, remedy
+
+
+def test_a_wrong_option_is_found():
+    for line in (
+        "posattn-score hyp --refs a",
+        "posattn-train data --arch no_such_model",
+        "posattn-generate data --task structured_translation --path a --no-such-option",
+        "recipes/toy/no_such.sh",
+        "recipes/lm/run.sh --data a --modell positional",
+        "recipes/wmt14_en_de/prepare.sh -- --no-such-option",
+        "posattn-no-such-command",
+    ):
+        [words] = command_lines.simple_commands(line)
+        with pytest.raises((AssertionError, SystemExit)):
+            command_lines.check(words)
+
+
+@pytest.mark.parametrize("document", sorted({block.document for block in PYTHON}), ids=relative)
+def test_python_runs(document, monkeypatch, tmp_path, tables_of_classes):
+    """The blocks of a document run one after the other, as in one program."""
+    monkeypatch.chdir(tmp_path)
+    run_python(document)
+
+
+def run_python(document: Path) -> None:
+    names = {"__name__": "__main__"}
+    for block in PYTHON:
+        if block.document == document:
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(block.code, block.name, "exec"), names)
+
+
+def test_the_core_of_the_readme_needs_no_fairseq():
+    code = [block.code for block in PYTHON if block.document == ROOT / "README.md"][-1]
+    code += "\nimport sys\nassert out.shape == (10, 2, 64) and 'fairseq' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_links_and_paths_lead_somewhere(document):
+    assert not list(broken_links(document))
+    assert not missing_paths(document)
+
+
+@pytest.fixture(scope="module")
+def words_of_programs() -> set[str]:
+    """All names in our programs and in fairseq's, with dashes: options are fields there, too."""
+    packages = [Path(fairseq.__file__).parent, ROOT / "fairseq_posattn"]
+    files = [file for package in packages for file in package.rglob("*.py")]
+    files += [*ROOT.glob("recipes/**/*.*"), *ROOT.glob("tests/**/*.py")]
+    code = (".py", ".sh", ".sbatch")
+    texts = (file.read_text(encoding="utf-8") for file in files if file.suffix in code)
+    return {word.replace("_", "-") for text in texts for word in re.findall(r"[a-z][\w-]+", text)}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+def test_options_in_the_text_exist(document, words_of_programs):
+    """An option in backticks is one of ours or of fairseq's."""
+    quoted = " ".join(BACKTICKS.findall(prose(document)))
+    assert set(OPTION.findall(quoted)) <= words_of_programs | OF_OTHER_PROGRAMS
+
+
+def test_the_readme_is_short_and_names_the_two_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 150
+    assert "recipes/toy/run.sh" in text and "tests/run.sh" in text
+
+
+def test_every_document_is_in_an_index():
+    indexes = "".join((ROOT / path).read_text() for path in ("docs/README.md", "recipes/README.md"))
+    for document in (*ROOT.glob("docs/*.md"), *ROOT.glob("recipes/*/README.md")):
+        if document != ROOT / "docs/README.md":
+            link = document.relative_to(ROOT / document.relative_to(ROOT).parts[0])
+            assert f"]({link})" in indexes, document
+
+
+def test_mechanisms_presets_and_commands_are_named():
+    readme, mechanisms, installing = (
+        (ROOT / path).read_text(encoding="utf-8")
+        for path in ("README.md", "docs/mechanisms.md", "docs/installing.md")
+    )
+    for name in MECHANISMS:
+        assert f"\n| `{name}` |" in readme
+        assert f"\n### `{name}`\n" in mechanisms
+    for preset in (ROOT / "fairseq_posattn/config/model").glob("*.yaml"):
+        assert f"`posattn_{preset.stem}`" in mechanisms or preset.stem == "transformer", preset
+    for command in command_lines.entry_points():
+        assert f"`{command}`" in installing
+
+
+@pytest.mark.parametrize("folder", ["window_1d.png", "nowhere/"])
+def test_a_broken_link_is_found(tmp_path, folder):
+    document = tmp_path / "README.md"
+    links = f"# A: b\n[a](#a-b) [b](#b) [c]({folder}) [d](README.md)"
+    document.write_text(f"{links} `recipes/no.sh`\n<!-- not run: tests/no.py runs it -->\n")
+    assert list(broken_links(document)) == ["#b", folder]
+    assert missing_paths(document) == ["recipes/no.sh", "tests/no.py"]

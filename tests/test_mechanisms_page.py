@@ -1,0 +1,127 @@
+"""docs/mechanisms.md shows every mechanism with its options and defaults, picture and command."""
+
+import dataclasses
+import re
+import shlex
+
+import pytest
+import yaml
+from PIL import Image
+
+from fairseq_posattn.core.attention import MECHANISMS, AttentionSpecification
+from fairseq_posattn.core.positions.registry import POSITIONS, PositionSpecification
+from fairseq_posattn.core.specification import format_numbers, format_options
+from support.commands import PLUGIN, ROOT
+
+PAGE = ROOT / "docs/mechanisms.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+SECTIONS = {
+    part.splitlines()[0].strip("`"): part for part in re.split(r"^#{2,3} ", TEXT, flags=re.M)[1:]
+}
+ALSO = {"window(across=3)": "window"}  # a section of its own for a setting
+NAMES = [*MECHANISMS, *ALSO]
+
+
+def options_on_page(section):
+    """The rows of the table of options: name -> default, as written."""
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]*)` \| ([^|]+) \|$", section, re.M)
+    assert all(meaning.strip() for _, _, meaning in rows)
+    return {name: default for name, default, _ in rows}
+
+
+def options_of(mechanism):
+    """The options as the specification writes them, heads included."""
+    found = dict(pair.split("=") for pair in format_options(mechanism.Options()))
+    if mechanism.accepts_heads:
+        usual = mechanism.usual_heads
+        found["heads"] = "all" if usual is None else format_numbers(usual)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_and_defaults_are_those_of_the_code(name):
+    mechanism = MECHANISMS[ALSO.get(name, name)]
+    assert options_on_page(SECTIONS[name]) == options_of(mechanism)
+
+
+def test_no_section_is_about_something_else():
+    groups = {title for title in SECTIONS if " " in title and "`" not in title}
+    assert set(SECTIONS) - groups == {*NAMES, *POSITIONS}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_where_it_acts_is_what_the_code_says(name):
+    mechanism = MECHANISMS[ALSO.get(name, name)]
+    acts = re.search(r"^\| acts \| (.*) \|$", SECTIONS[name], re.M)[1]
+    layers = mechanism.usual_layers
+    assert acts.startswith("all layers" if layers is None else f"layer {format_numbers(layers)}")
+    assert ("also in the decoder" in acts) == mechanism.causal_safe
+    assert ("needs trees" in acts) == mechanism.needs_tree
+    assert ("on all heads" in acts) == (not mechanism.accepts_heads)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_section_has_its_facts_a_specification_and_a_picture(name):
+    section, mechanism = SECTIONS[name], MECHANISMS[ALSO.get(name, name)]
+    facts = dict(
+        re.findall(r"^\| (equation|paper|file|acts|adds|speed) \| (.+) \|$", section, re.M)
+    )
+    assert len(facts) == 6 and "](http" in facts["paper"]
+    source = re.search(r"\]\((.+)\)", facts["file"])[1]
+    assert f'name = "{mechanism.name}"' in (PAGE.parent / source).read_text()
+    written = re.search(r"^\| write \| `--encoder-attention '(.+)'` \|$", section, re.M)[1]
+    assert mechanism in [use.mechanism for use in AttentionSpecification(written).uses]
+    [(alt, picture)] = re.findall(r"^!\[(.+)\]\((pictures/\w+\.png)\)$", section, re.M)
+    command = re.search(rf"^posattn-show (.+) --out docs/{picture}$", section, re.M)[1]
+    drawn = AttentionSpecification(shlex.split(command)[0])
+    assert [use.mechanism for use in drawn.uses] == [mechanism] and len(alt) > 20
+    with Image.open(PAGE.parent / picture) as image:
+        shown = AttentionSpecification(image.info["Title"])
+        assert str(shown) == str(drawn)  # the picture is that of the command
+
+
+def test_pictures_are_small_and_all_are_used():
+    sizes = {path.name: path.stat().st_size for path in (PAGE.parent / "pictures").iterdir()}
+    assert max(sizes.values()) < 60_000 and sum(sizes.values()) < 1_000_000
+    assert set(sizes) == set(re.findall(r"\(pictures/([\w.]+)\)", TEXT))
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions(name):
+    found = {field.name: field.default for field in dataclasses.fields(POSITIONS[name].Options)}
+    assert options_on_page(SECTIONS[name]) == found
+
+
+def test_links_lead_somewhere():
+    anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in SECTIONS}
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", TEXT):
+        if target.startswith("#"):
+            assert target[1:] in anchors, target
+        else:
+            assert (PAGE.parent / target).exists(), target
+
+
+def test_the_models_of_the_papers_are_the_presets():
+    tables = SECTIONS["The models of the papers"]
+    found = {}
+    for line in re.findall(r"^\| (.+`posattn_\w+`) \|$", tables, re.M):
+        cells = [re.findall(r"`([^`]+)`", cell) for cell in line.split("|")]
+        presets, attention = cells[-1], cells[-2] or [""]
+        [positions] = cells[1] if len(cells) == 4 else ["sequence"]
+        for preset, specification in zip(presets, attention, strict=True):
+            found[preset] = (
+                str(PositionSpecification(positions)),
+                str(AttentionSpecification(specification)),
+            )
+    assert found == {f"posattn_{path.stem}": specified(path) for path in PRESETS}
+
+
+PRESETS = [
+    path for path in (PLUGIN / "config/model").glob("*.yaml") if path.stem != "transformer"
+]  # the stock model
+
+
+def specified(path):
+    preset = yaml.safe_load(path.read_text())
+    positions = PositionSpecification(preset.get("encoder_positions", "sequence"))
+    return str(positions), str(AttentionSpecification(preset.get("encoder_attention", "")))
