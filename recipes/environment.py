@@ -95,7 +95,7 @@ def main() -> int:
         "command", choices=["lacking", "pins", "linked", "sweep"], help="run this one command"
     )
     parser.add_argument(
-        "extras", nargs="*", metavar="EXTRA", help="include these extras of setup.py"
+        "extras", nargs="*", metavar="EXTRA", help="include these extras of pyproject.toml"
     )
     options = parser.parse_args()
     if options.command == "linked":

@@ -58,7 +58,9 @@ def pytest_collection_finish(session):
     """
     torch = sys.modules.get("torch")
     if torch and not torch.cuda.is_available():
-        torch.cuda.manual_seed_all = torch.xpu.manual_seed_all = lambda seed: None
+        for name in ("cuda", "xpu"):  # torch 2.1 has no xpu
+            if module := getattr(torch, name, None):
+                module.manual_seed_all = lambda seed: None
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
@@ -72,7 +74,14 @@ def is_long(item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def toy_data(tmp_path_factory) -> Path:
+def shared_folder(tmp_path_factory) -> Path:
+    """The folder of this run of the tests, which is the same for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if os.environ.get("PYTEST_XDIST_WORKER") else folder
+
+
+@pytest.fixture(scope="session")
+def toy_data(shared_folder) -> Path:
     """A binarised toy corpus with trees, made by the real steps; shared by all workers.
 
     Beside the folder `data` lie the texts that it was made from: see `make_toy_data`.
@@ -81,10 +90,7 @@ def toy_data(tmp_path_factory) -> Path:
 
     from support.commands import make_toy_data
 
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    folder = shared / "toy"
+    folder = shared_folder / "toy"
     with FileLock(f"{folder}.lock"):
         if not (folder / "data").exists():
             make_toy_data(folder)
@@ -92,14 +98,19 @@ def toy_data(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stanza_models(tmp_path_factory):
+def stanza_models(shared_folder):
     """Small stanza models, shared by all workers: see support.parse_toys.StanzaModels."""
     from support.parse_toys import StanzaModels
 
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    return StanzaModels(shared / "stanza")
+    return StanzaModels(shared_folder / "stanza")
+
+
+@pytest.fixture(scope="session")
+def corpus(shared_folder, stanza_models):
+    """Raw parallel text and the data made of it, shared by all workers: see support.raw_corpus."""
+    from support.raw_corpus import Corpus
+
+    return Corpus(shared_folder / "raw-corpus", stanza_models.contracted)
 
 
 @pytest.fixture

@@ -68,7 +68,10 @@ def choose(options: argparse.Namespace) -> None:
     chosen: list[dict] = []
     while len(chosen) < options.faults:
         dice.shuffle(streams)
-        chosen += [fault for stream in streams if (fault := next(stream, None))]
+        found = [fault for stream in streams if (fault := next(stream, None))]
+        if not found:
+            sys.exit(f"--faults {options.faults}: there are only {len(chosen)}")
+        chosen += found
     for number, fault in enumerate(chosen[: options.faults]):
         fault["number"] = number
     options.out.write_text(json.dumps(chosen[: options.faults], indent=1, ensure_ascii=False))
@@ -151,7 +154,7 @@ def try_all(options: argparse.Namespace) -> None:
         ]
     copies = [copy_of_the_checkout(options.work, k) for k in range(options.processes)]
     with ThreadPoolExecutor(options.processes) as pool:
-        for fault in pool.map(lambda job: tried(*job, copies, key), enumerate(open_ones)):
+        for fault in pool.map(lambda fault: tried(fault, copies, key), open_ones):
             result = fault[key]
             print(fault["number"], fault["path"], result, flush=True)
             options.faults.write_text(json.dumps(faults, indent=1, ensure_ascii=False))
@@ -176,7 +179,7 @@ def copy_of_the_checkout(work: Path, number: int) -> Path:
     return copy
 
 
-def tried(number: int, fault: dict, copies: list[Path], key: str) -> dict:
+def tried(fault: dict, copies: list[Path], key: str) -> dict:
     """Run the tests over one fault, in one of the copies."""
     copy = copies.pop()
     module = copy / fault["path"]

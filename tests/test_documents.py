@@ -15,10 +15,7 @@ import pytest
 
 import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imported already)
 from fairseq_posattn.attention import MECHANISMS
-from fairseq_posattn.core.attention import registry as attention_registry
-from fairseq_posattn.core.positions import registry as position_registry
-from fairseq_posattn.live import providers
-from support import command_lines
+from support import command_lines, own_classes
 from support.commands import ROOT
 from support.documents import (
     BACKTICKS,
@@ -49,13 +46,8 @@ def in_checkout(monkeypatch):
 @pytest.fixture
 def tables_of_classes():
     """What the documents register is forgotten afterwards."""
-    modules = (attention_registry, position_registry, providers)
-    tables = [t for m in modules for n, t in vars(m).items() if n.isupper() and type(t) is dict]
-    before = [dict(table) for table in tables]
-    yield
-    for table, content in zip(tables, before, strict=True):
-        table.clear()
-        table.update(content)
+    with own_classes.restored():
+        yield
 
 
 @pytest.mark.parametrize("block", SHELL, ids=lambda block: block.name)
@@ -75,8 +67,9 @@ def test_each_block_of_bash_is_run_or_says_why_not(block):
     assert block.mark[0] or not block.language, remedy
 
 
-def test_a_wrong_option_is_found():
-    for line in (
+@pytest.mark.parametrize(
+    "line",
+    [
         "posattn-score hyp --refs a",
         "posattn-train data --arch no_such_model",
         "posattn-generate data --task structured_translation --path a --no-such-option",
@@ -84,10 +77,12 @@ def test_a_wrong_option_is_found():
         "recipes/lm/run.sh --data a --modell positional",
         "recipes/wmt14_en_de/prepare.sh -- --no-such-option",
         "posattn-no-such-command",
-    ):
-        [words] = command_lines.simple_commands(line)
-        with pytest.raises((AssertionError, SystemExit)):
-            command_lines.check(words)
+    ],
+)
+def test_a_wrong_option_is_found(line):
+    [words] = command_lines.simple_commands(line)
+    with pytest.raises((AssertionError, SystemExit)):
+        command_lines.check(words)
 
 
 @pytest.mark.parametrize("document", sorted({block.document for block in PYTHON}), ids=relative)
@@ -123,7 +118,7 @@ def words_of_programs() -> set[str]:
     """All names in our programs and in fairseq's, with dashes: options are fields there, too."""
     packages = [Path(fairseq.__file__).parent, ROOT / "fairseq_posattn"]
     files = [file for package in packages for file in package.rglob("*.py")]
-    files += [*ROOT.glob("recipes/**/*.*"), *ROOT.glob("tests/**/*.py")]
+    files += ROOT.glob("recipes/**/*.*")
     code = (".py", ".sh", ".sbatch")
     texts = (file.read_text(encoding="utf-8") for file in files if file.suffix in code)
     return {word.replace("_", "-") for text in texts for word in re.findall(r"[a-z][\w-]+", text)}

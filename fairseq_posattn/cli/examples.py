@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from fairseq_posattn.evaluation.attention_export import examples
-from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.argument_types import add_model_options, command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 
@@ -29,11 +29,8 @@ def parse_options() -> argparse.Namespace:
         metavar="NUMBER",
         help="choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",
     )
-    parser.add_argument(
-        "--user-dir", metavar="FOLDER", help="import classes of your own that the model has"
-    )
+    add_model_options(parser)
     parser.add_argument("--task", help="take this task of fairseq (default: that of the training)")
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     parser.add_argument(
         "--gen-subset",
         default="test",

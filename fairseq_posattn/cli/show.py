@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.show.output import kind_of, write
+from fairseq_posattn.evaluation.show.output import checked_kind, write
 from fairseq_posattn.evaluation.show.picture import HEADS, SEED, make_picture
 from fairseq_posattn.evaluation.show.sentence import (
     BUILT_IN,
@@ -26,6 +26,7 @@ from fairseq_posattn.evaluation.show.sentence import (
 )
 from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.testing.own_modules import imported_from
 from fairseq_posattn.trees.sentence import Sentence
 
 
@@ -102,16 +103,14 @@ def chosen_sentence(options: argparse.Namespace) -> Sentence:
 
 def main() -> None:
     options = parse_options()
-    kind_of(options.out)
+    kind = checked_kind(options.out)
     if options.user_dir is not None:
-        from fairseq_posattn.glue.user_dir import import_user_dir  # takes fairseq, and seconds
-
-        import_user_dir(options.user_dir)
+        imported_from(options.user_dir)
     sentence = chosen_sentence(options)
     picture = make_picture(
         options.specification, sentence, options.layer, options.heads, options.seed
     )
-    if not write(picture, options.out):
+    if not write(picture, options.out, kind):
         hint = "the font lacks some letters, which are drawn as boxes; .html has them all"
         print(hint, file=sys.stderr)
     print(options.out)

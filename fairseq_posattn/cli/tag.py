@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.argument_types import add_model_options, command_parser
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import open_to_read
@@ -59,10 +59,7 @@ def parser() -> ArgumentParser:
         help="read this many sentences before tagging them, so that batches can be made of "
         "similar lengths (default: 2000; 1 answers each line at once)",
     )
-    parser.add_argument(
-        "--user-dir", metavar="FOLDER", help="import classes of your own that the model has"
-    )
-    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+    add_model_options(parser)
     return parser
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 WIDTH = 100  # columns of a terminal
 KIND_WIDTH = 12  # columns for the type of an option
 KINDS = {int: "whole number", float: "number", bool: "true/false", str: "word"}
+NEEDS_TREES = "It needs the dependency trees of the sentences."
 NOTHING_SAID = "Its class has no docstring that says what it does."
 Row = tuple[str, str, str]  # an option as written with its default, its type, what it means
 

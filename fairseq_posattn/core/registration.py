@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any, TypeVar
 
 from torch.nn import ModuleDict
@@ -34,10 +34,12 @@ def add(
     base: type[Kind],
     kind: str,
     reserved: Container[str] = (),
+    check: Callable[[type[Any]], None] = lambda cls: None,
 ) -> None:
     """Enter a class into a table under its name, or raise a RegistrationError.
 
-    kind says what the class should be, as 'mechanism'; reserved are names that it must not have.
+    kind says what the class should be, as 'mechanism'; reserved are names that it must not have;
+    check raises a RegistrationError for what classes of this kind must not do.
     """
     if not (inspect.isclass(cls) and issubclass(cls, base)):
         raise RegistrationError(
@@ -46,6 +48,7 @@ def add(
     name = name_of(cls, kind, reserved)
     if hasattr(cls, "Options"):
         check_options(cls)
+    check(cls)
     other = table.setdefault(name, cls)
     if other is not cls:
         raise RegistrationError(
@@ -121,8 +124,3 @@ def place_of(cls: Any) -> str:
         return f"{name} ({inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]})"
     except (OSError, TypeError):  # typed at a prompt, or made by a program
         return f"{name} ({getattr(cls, '__module__', 'unknown place')})"
-
-
-def summary(cls: type[Any]) -> str:
-    """Return the first line of a class's docstring, or nothing if it has none."""
-    return next(iter((cls.__doc__ or "").strip().splitlines()), "")

@@ -1,7 +1,7 @@
 """Pieces have depths and relations in the tree of their sentence (Wang et al. 2019, Section 3.1).
 
-These are computed from two integer tensors of the batch, on its device, without a loop over words
-and without waiting for the device.
+In training they are computed from two integer tensors of the batch, on its device, without a loop
+over words and without waiting for the device.
 """
 
 from __future__ import annotations
@@ -63,15 +63,16 @@ class SourceTree:
         out. Raise an InputError that names the first sentence which does not fit.
         """
         counts = pieces or [[1] * len(sentence) for sentence in parents]
-        check_sentences(parents, counts, (~padding).sum(dim=1).tolist())
-        words = torch.full_like(padding, PADDING, dtype=torch.long)
+        real = ~padding.cpu()
+        check_sentences(parents, counts, real.sum(dim=1).tolist())
+        words = torch.full(real.shape, PADDING)
         table = torch.arange(max(1, *map(len, parents))).repeat(len(parents), 1)
         for row, (of_words, sizes) in enumerate(zip(parents, counts, strict=True)):
             numbers = [word for word, size in enumerate(sizes) for _ in range(size)]
-            words[row, ~padding[row]] = torch.tensor(numbers, device=padding.device).long()
+            words[row, real[row]] = torch.tensor(numbers).long()
             own = [parent - 1 if parent else word for word, parent in enumerate(of_words)]
             table[row, : len(own)] = torch.tensor(own).long()
-        return cls(words, table.to(padding.device), has_end=False)
+        return cls(words.to(padding.device), table.to(padding.device), has_end=False)
 
     @cached_property
     def is_word(self) -> Tensor:

@@ -31,8 +31,14 @@ class SpecificationError(InputError):
 class UnknownNameError(SpecificationError):
     """Nothing has been registered under a name, at least not in this program."""
 
-    kind = "class"  # of what was looked for, as 'position'
-    name = ""
+    def __init__(self, name: str, table: Mapping[str, type[Any]], kind: str):
+        """Make the message; kind says what was looked for, as 'position'."""
+        self.kind, self.name = kind, name
+        known = ", ".join(sorted(table)) or "none"
+        super().__init__(
+            f"no {kind} is called '{name}'; there are: {known}; "
+            "--user-dir FOLDER brings in those of your own"
+        )
 
 
 @dataclass(frozen=True)
@@ -103,22 +109,20 @@ def format_numbers(numbers: tuple[int, ...]) -> str:
     return "|".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
 
 
-def lookup(term: Term, table: Mapping[str, type[Kind]], kind: str) -> type[Kind]:
-    """Return the class that a term names in the table of its kind, as 'position'."""
-    return registered(term.name, table, kind)
-
-
 def registered(name: str, table: Mapping[str, type[Kind]], kind: str) -> type[Kind]:
     """Return the class of a name, or raise an error that lists all names."""
     if name not in table:
-        known = ", ".join(sorted(table)) or "none"
-        error = UnknownNameError(
-            f"no {kind} is called '{name}'; there are: {known}; "
-            "--user-dir FOLDER brings in those of your own"
-        )
-        error.kind, error.name = kind, name
-        raise error
+        raise UnknownNameError(name, table, kind)
     return table[name]
+
+
+def reason_against_decoders(cls: Any) -> str | None:
+    """Return why a mechanism or a position cannot stand in a decoder; None: it can."""
+    if cls.needs_tree:
+        return "reads trees, and a target has none"
+    if not cls.causal_safe:
+        return "would look at words that are not yet translated"
+    return None
 
 
 def make_options(term: Term, options_class: type[Options]) -> Options:

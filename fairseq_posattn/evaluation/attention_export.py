@@ -17,7 +17,6 @@ from fairseq_posattn.io.progress import progress
 from fairseq_posattn.trees.alignment import dense
 from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks
 from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
-from fairseq_posattn.trees.projection import SEPARATOR
 from fairseq_posattn.trees.sentence import Sentence
 
 
@@ -39,7 +38,7 @@ class Translator:
         self, loaded: Loaded, subset: str, text: Callable[[str], str], beam: int, lenpen: float
     ):
         self.models, self.task, self.text = [loaded.model], loaded.task, text
-        self.to_device = loaded.to_device
+        self.to_device, self.separator = loaded.to_device, loaded.separator
         self.task.load_dataset(subset)
         self.dataset = self.task.dataset(subset)
         options = loaded.cfg.generation
@@ -79,11 +78,6 @@ class Translator:
         length = number_of_words(parents, counts)
         return Sentence(words_by_counts(pieces, counts[:length], self.separator), parents[:length])
 
-    @property
-    def separator(self) -> str:
-        """Return the mark at the end of a piece that is not the last of its word."""
-        return self.task.separator() if hasattr(self.task, "separator") else SEPARATOR
-
     def check(self, given: Sentence, own: Sentence, pieces: Sequence[str], number: int) -> None:
         """Refuse a sentence or a tree that is not the one in the data, because it would be shown
         without notice."""
@@ -118,8 +112,7 @@ class Translator:
 def examples(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the chosen sentences as examples, in the order of the command line."""
     loaded = load(options.path, options.data, options.user_dir, options.task, options.cpu)
-    separator = loaded.task.separator() if hasattr(loaded.task, "separator") else SEPARATOR
-    text = to_text(options.data, separator, None)
+    text = to_text(options.data, loaded.separator, None)
     translator = Translator(loaded, options.gen_subset, text, options.beam, options.lenpen)
     numbers = options.sentences
     name = f"{options.data}: {options.gen_subset}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.trees.projection import SEPARATOR
 
 
 class Loaded(NamedTuple):
@@ -17,6 +17,12 @@ class Loaded(NamedTuple):
     model: Any
     task: Any
     cfg: Any
+
+    @property
+    def separator(self) -> str:
+        """Return the mark at the end of a piece that is not the last of its word."""
+        own: str = self.task.separator() if hasattr(self.task, "separator") else SEPARATOR
+        return own
 
     def to_device(self, sample: dict) -> dict:
         """Return a batch on the device of the model."""
@@ -77,11 +83,14 @@ def task_called(name: str, checkpoint: Path, overrides: dict[str, str]) -> Any:
     from fairseq import checkpoint_utils, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+    from fairseq_posattn.glue.models.config import plain_namespace
+
     if name not in tasks.TASK_REGISTRY:
         known = ", ".join(sorted(tasks.TASK_REGISTRY))
         raise InputError(f"--task {name}: there is no such task; there are: {known}")
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint), overrides)
     args = state.get("args")
     cfg = state["cfg"] if args is None else convert_namespace_to_omegaconf(args)
-    items = cfg.task.items() if hasattr(cfg.task, "items") else vars(cfg.task).items()
-    return tasks.setup_task(Namespace(**{**dict(items), "task": name}))
+    options = plain_namespace(cfg.task)
+    options.task = name
+    return tasks.setup_task(options)

@@ -1,4 +1,7 @@
-"""Make parsers of command lines, and read the values of options with errors that say what fits."""
+"""Make parsers of command lines, and read the values of options with errors that say what fits.
+
+Options that several commands share are added here, too.
+"""
 
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 
@@ -8,6 +11,14 @@ def command_parser(name: str, description: str | None) -> ArgumentParser:
     return ArgumentParser(
         prog=name, description=description, formatter_class=RawDescriptionHelpFormatter
     )
+
+
+def add_model_options(parser: ArgumentParser) -> None:
+    """Add the options that every command with a trained model has: --user-dir and --cpu."""
+    parser.add_argument(
+        "--user-dir", metavar="FOLDER", help="import classes of your own that the model has"
+    )
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
 
 
 def positive(text: str) -> int:

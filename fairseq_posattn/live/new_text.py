@@ -60,7 +60,8 @@ class NewText:
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
     ) -> list[SegmentedLine]:
         """Segment the raw lines; `trees` says whether their trees will be asked for."""
-        tokenize = getattr(self.tokenizer(trees), "words", None)  # a provider need not know words
+        # A provider that a program enters into the table itself, as 0.1.0 had it, may lack `words`.
+        tokenize = getattr(self.tokenizer(trees), "words", None)
         if self.pipeline is None:
             return lines_of_encoder(raw, encode, self.cfg.piece_separator, tokenize)
         return lines_of_pipeline(raw, self.pipeline, tokenize)
@@ -73,20 +74,22 @@ class NewText:
 
     def trees(self, lines: list[SegmentedLine], given: Sequence[Given] | None = None) -> NewTrees:
         """Return the trees of the lines, which are found now, or when a batch asks for them."""
-        if given is not None:
-            return self.at_once(lines, self.check_given(lines, given))
-        if not self.provider.lazy:
-            return self.at_once(lines, trees_of(self.provider, lines))
-        return NewTrees(lines, lambda asked: self.parse([lines[k] for k in asked]))
-
-    def at_once(self, lines: list[SegmentedLine], parsed: Sequence[Sentence | None]) -> NewTrees:
-        """Return the trees of lines that are all known already."""
-        found = [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
+        if given is None and self.provider.lazy:
+            return NewTrees(lines, lambda asked: self.parse([lines[k] for k in asked]))
+        if given is None:
+            found = self.parse(lines)
+        else:
+            found = self.with_flat(lines, self.check_given(lines, given))
         return NewTrees(lines, lambda asked: [found[k] for k in asked])
 
     def parse(self, lines: list[SegmentedLine]) -> list[Sentence]:
         """Return the trees that the provider finds for the lines."""
-        parsed = trees_of(self.provider, lines)
+        return self.with_flat(lines, trees_of(self.provider, lines))
+
+    def with_flat(
+        self, lines: list[SegmentedLine], parsed: Sequence[Sentence | None]
+    ) -> list[Sentence]:
+        """Return the trees of the lines, where one is missing a flat one if that is wanted."""
         return [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
 
     def check_given(

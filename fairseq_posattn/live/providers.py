@@ -36,8 +36,21 @@ class TreeProvider:
 
     @classmethod
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None) -> TreeProvider:
-        """Make the provider that the options of the task, or the data, describe."""
+        """Make the provider that the options of the task, or the data, describe.
+
+        This one reads no options, and refuses --tree-file, which would have no effect.
+        """
+        cls.refuse_tree_file(cfg)
         return cls()
+
+    @classmethod
+    def refuse_tree_file(cls, cfg: Any) -> None:
+        """Raise an error where --tree-file is given, which this provider does not read."""
+        if cfg.tree_file:
+            raise TreeError(
+                f"--tree-provider {cls.name} does not read --tree-file {cfg.tree_file}; "
+                "leave one out"
+            )
 
     def words(self, lines: Sequence[str]) -> list[Sentence] | None:
         """Tokenise the lines as the training data were, or return None to take them as they are."""
@@ -70,14 +83,6 @@ class NoProvider(TreeProvider):
     """This provider has no tree for any sentence."""
 
     name = "none"
-
-    @classmethod
-    def from_options(cls, cfg: Any, pipeline: TextPipeline | None = None) -> NoProvider:
-        if cfg.tree_file:
-            raise TreeError(
-                f"--tree-provider none does not read --tree-file {cfg.tree_file}; leave one out"
-            )
-        return cls()
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         return [None] * len(lines)
@@ -139,10 +144,7 @@ class StanzaProvider(TreeProvider):
 
     @classmethod
     def from_options(cls, cfg: Any, pipeline: TextPipeline | None = None) -> StanzaProvider:
-        if cfg.tree_file:
-            raise TreeError(
-                f"--tree-provider stanza does not read --tree-file {cfg.tree_file}; leave one out"
-            )
+        cls.refuse_tree_file(cfg)
         return cls(parser_settings(cfg, pipeline))
 
     def words(self, lines: Sequence[str]) -> list[Sentence]:

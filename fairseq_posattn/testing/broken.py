@@ -5,6 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+METHODS = (  # those that the pipeline calls
+    *("before", "transform", "expand", "bias", "change_scores", "allowed", "change_weights"),
+    *("value_term", "replace", "fast_path"),
+)
+
 
 class ContractError(AssertionError):
     """A mechanism breaks the contract; the message lists all promises that it breaks."""
@@ -13,8 +18,10 @@ class ContractError(AssertionError):
 class BrokenPromise(ContractError):
     """A check has found that a mechanism breaks a promise of the contract."""
 
-    def __init__(self, expected: str, found: str, look: str = "", methods: tuple[str, ...] = ()):
-        """Keep the parts of the message; methods are those that usually have the fault."""
+    def __init__(
+        self, expected: str, found: str, look: str = "", methods: tuple[str, ...] = METHODS
+    ):
+        """Keep the parts of the message; methods are those that may have the fault."""
         super().__init__(f"expected {expected}, found {found}" + (f"; {look}" if look else ""))
         self.expected, self.found, self.look, self.methods = expected, found, look, methods
 
@@ -24,7 +31,7 @@ class NotApplicable(Exception):
 
 
 def largest_difference(one: Tensor, other: Tensor) -> float:
-    """Return the largest absolute difference, which is nan where a number is nan in one only."""
+    """Return the largest absolute difference, which is nan where a number is nan."""
     if one.shape != other.shape or one.numel() == 0:
         return 0.0 if one.shape == other.shape else float("inf")
     return float((one.detach().double() - other.detach().double()).abs().max())

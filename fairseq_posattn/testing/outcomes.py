@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from fairseq_posattn.core.attention import Mechanism
-from fairseq_posattn.testing.broken import BrokenPromise, NotApplicable
+from fairseq_posattn.testing.broken import METHODS, BrokenPromise, NotApplicable
 from fairseq_posattn.testing.layer import mechanisms_of
 
 Check = Callable[[str], None]
-STAGES = (  # the methods that the pipeline calls
-    *("before", "transform", "expand", "bias", "change_scores", "allowed", "change_weights"),
-    *("value_term", "replace", "fast_path", "__init__"),
-)
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ class Outcome:
 def outcome_of(check: Check, specification: str) -> Outcome:
     """Return what a check finds in a specification."""
     try:
-        check(specification)
+        with torch.random.fork_rng(devices=()):  # the seeds of the checks are nobody else's
+            check(specification)
     except NotApplicable as reason:
         return Outcome(check, not_applicable=one_line(reason))
     except BrokenPromise as broken:
@@ -61,7 +60,8 @@ def unexpected(error: Exception, mechanisms: list[type[Mechanism]]) -> str:
     files = {inspect.getsourcefile(mechanism) for mechanism in mechanisms}
     frames = traceback.extract_tb(error.__traceback__)
     own = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename in files]
-    place = own[-1] if own else ", ".join(places_of(mechanisms, STAGES)) or "its class"
+    places = own[-1:] or places_of(mechanisms, (*METHODS, "__init__")) or ["its class"]
+    place = ", ".join(places)
     return one_line(f"expected no error, found {type(error).__name__}: {error}; look at {place}")
 
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from fairseq_posattn.core.attention import MECHANISMS, Mechanism
 from fairseq_posattn.errors import InputError
 
 PLUGIN = "fairseq_posattn.plugin"
+Loaded = TypeVar("Loaded")
 
 
 def registered_by(module: str) -> list[type[Mechanism]]:
@@ -24,16 +25,21 @@ def registered_by(module: str) -> list[type[Mechanism]]:
     Raise an InputError if it cannot be imported or registers no mechanism.
     """
     before = set(MECHANISMS)
-    with plugin_if_possible():
-        imported = imported_from(module)
+    found_in = imported_from(module)
     found = [mechanism for name, mechanism in MECHANISMS.items() if name not in before]
     if not found:
-        raise InputError(f"{module}: {reason_for_none(imported)}")
+        raise InputError(f"{module}: {reason_for_none(found_in)}")
     return found
 
 
 def imported_from(module: str) -> ModuleType:
     """Import what a command line names, and return the module."""
+    with plugin_if_possible():
+        return module_of(module)
+
+
+def module_of(module: str) -> ModuleType:
+    """Return the module of a .py file, of a folder with __init__.py, or of this name."""
     path = Path(module)
     if path.is_dir():
         if not (path / "__init__.py").is_file():
@@ -45,7 +51,7 @@ def imported_from(module: str) -> ModuleType:
         return imported(module, lambda: from_file(path.stem, path))
     if path.suffix == ".py" or path.name != module:
         raise InputError(f"{module}: no such file or folder")
-    if not is_module(module):
+    if not imported(module, lambda: is_module(module)):
         raise InputError(
             f"{module}: there is no such file or folder here, and no module of that name; give a "
             ".py file, a folder with __init__.py, or the name of a module"
@@ -54,13 +60,17 @@ def imported_from(module: str) -> ModuleType:
 
 
 def is_module(name: str) -> bool:
-    """Tell whether Python finds a module, also in the current folder."""
+    """Tell whether Python finds a module, also in the current folder; this imports its package."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        return False
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
+    except ModuleNotFoundError as error:
+        if f"{name}.".startswith(f"{error.name}."):  # not one that the package itself imports
+            return False
+        raise
 
 
 def from_file(name: str, path: Path) -> ModuleType:
@@ -79,10 +89,12 @@ def from_file(name: str, path: Path) -> ModuleType:
     return module
 
 
-def imported(module: str, load: Callable[[], ModuleType]) -> ModuleType:
-    """Return what `load` imports; whatever goes wrong becomes an error of one line."""
+def imported(module: str, load: Callable[[], Loaded]) -> Loaded:
+    """Return what `load` returns, which imports; whatever goes wrong becomes one line."""
     try:
         return load()
+    except InputError:  # such as that of a class that cannot be registered
+        raise
     except SystemExit:
         raise InputError(
             f"{module}: ends the program when it is imported; import it to see"

@@ -19,11 +19,11 @@ from setting import (
     STOCK,
     Model,
     alternating,
-    base_parser,
     bootstrap,
     configure,
     interval,
     make_corpus,
+    models_parser,
     report,
     set_up,
     synchronize,
@@ -64,17 +64,14 @@ class Translation:
 
 def main() -> None:
     """Measure the models in turn and print the ratios."""
-    parser = base_parser(__doc__.splitlines()[0])
-    parser.add_argument(
-        "specifications",
-        nargs="*",
-        default=DEFAULT,
-        help="measure the models of these specifications, 'POSITIONS / ATTENTION'",
+    parser = models_parser(
+        __doc__.splitlines()[0],
+        DEFAULT,
+        "measure the models of these specifications, 'POSITIONS / ATTENTION'",
     )
     parser.add_argument(
         "--batch-size", type=int, default=16, help="put so many sentences into a batch"
     )
-    parser.add_argument("--batches", type=int, default=5, help="take turns with so many batches")
     parser.add_argument("--beam", type=int, default=4, help="set the size of the beam")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

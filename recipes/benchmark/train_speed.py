@@ -24,11 +24,11 @@ from fairseq.trainer import Trainer
 from setting import (
     Model,
     alternating,
-    base_parser,
     bootstrap,
     configure,
     interval,
     make_corpus,
+    models_parser,
     report,
     set_up,
     synchronize,
@@ -128,17 +128,14 @@ def resident(which: str) -> int:
 
 def main() -> None:
     """Measure all models and print the ratios."""
-    parser = base_parser(__doc__.splitlines()[0])
-    parser.add_argument(
-        "specifications",
-        nargs="*",
-        default=DEFAULT,
-        help="measure the models of these specifications (default: all mechanisms)",
+    parser = models_parser(
+        __doc__.splitlines()[0],
+        DEFAULT,
+        "measure the models of these specifications (default: all mechanisms)",
     )
     parser.add_argument(
         "--max-tokens", type=int, default=1000, help="put at most so many pieces into a batch"
     )
-    parser.add_argument("--batches", type=int, default=5, help="take turns with so many batches")
     parser.add_argument("--speed-only", action="store_true", help="do not measure peak memory")
     parser.add_argument(
         "--fairseq",

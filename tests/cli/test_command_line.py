@@ -140,26 +140,28 @@ def test_an_error_of_a_training_process_is_one_line(capsys):
     assert ended(capsys, raised.value) == "error: text:3: bad; mend it"
 
 
-PROGRAMS = [
-    *sorted(
-        p for p in (ROOT / "recipes").rglob("*.py") if 'if __name__ == "__main__"' in p.read_text()
-    ),
-]
-WITHOUT_PACKAGE = {"environment.py"}  # runs before the package is installed
+PROGRAMS = sorted(
+    path
+    for path in (ROOT / "recipes").rglob("*.py")
+    if 'if __name__ == "__main__"' in path.read_text()
+    and path.name != "environment.py"  # which runs before the package is installed
+)
+COMMANDS = sorted(
+    path
+    for path in (ROOT / "fairseq_posattn/cli").glob("*.py")
+    if path.stem not in ("__init__", "fairseq_programs")  # those start by another function
+)
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_program_ends_in_one_line(path):
-    if path.name not in WITHOUT_PACKAGE:
-        assert path.read_text().rstrip().endswith("command_line.run(main)")
+    assert path.read_text().rstrip().endswith("command_line.run(main)")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "fairseq_posattn/cli").glob("*.py")), ids=str)
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
 def test_every_command_ends_in_one_line(path):
-    """fairseq's programs are started by another function of command_line."""
-    if path.stem not in ("__init__", "fairseq_programs"):
-        command = 'def command() -> None:\n    """Run the command and exit."""\n    run(main)\n'
-        assert command in path.read_text()
+    command = 'def command() -> None:\n    """Run the command and exit."""\n    run(main)\n'
+    assert command in path.read_text()
 
 
 def test_steps_in_a_checkout():

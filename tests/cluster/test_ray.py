@@ -66,11 +66,11 @@ def test_a_process_that_is_killed(ray, tmp_path):
         command, env=ray.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     end = time.monotonic() + PATIENCE
-    while len(tasks_at_work()) < 2:
+    while len(at_work := tasks_at_work()) < 2:
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < end
         time.sleep(0.01)
-    os.kill(tasks_at_work().pop(), signal.SIGKILL)
+    os.kill(at_work.pop(), signal.SIGKILL)
     printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, printed
     assert f"{2 * LONG} lines, {2 * LONG} trees, checked" in printed

@@ -16,6 +16,7 @@ from fairseq_posattn.core.registration import RegistrationError
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.command_line import one_line
+from support import own_classes
 
 KINDS = {
     "mechanism": (attention, attention.MECHANISMS, attention.ScoreBias, "Mechanism", "relative"),
@@ -30,11 +31,8 @@ WITH_OPTIONS = [kind for kind in KINDS if kind != "tree provider"]
 @pytest.fixture(autouse=True)
 def tables():
     """Leave the tables as they were."""
-    before = {kind: dict(table) for kind, (_, table, *_) in KINDS.items()}
-    yield
-    for kind, (_, table, *_) in KINDS.items():
-        table.clear()
-        table.update(before[kind])
+    with own_classes.restored():
+        yield
 
 
 def refused(kind: str, cls) -> str:
@@ -183,17 +181,14 @@ def test_options_that_a_specification_cannot_write(kind, chosen, message):
     assert message in refused(kind, Mine)
 
 
+def register_both(**attributes) -> None:
+    """Register a mechanism called 'mine', and a position called 'place' with these attributes."""
+    attention.register(type("Mine", (attention.ScoreBias,), {"name": "mine", "Options": Good}))
+    positions.register(type("Place", (positions.Position,), {"name": "place", **attributes}))
+
+
 def test_options_of_every_type_in_a_specification():
-    @attention.register
-    class Mine(attention.ScoreBias):
-        name = "mine"
-        Options = Good
-
-    @positions.register
-    class Place(positions.Position):
-        name = "place"
-        Options = Good
-
+    register_both(Options=Good)
     text = "(size=none, colours=red)"
     assert str(attention.AttentionSpecification("mine")) == f"mine{text}"
     assert str(attention.AttentionSpecification(f"mine{text}@0")) == f"mine{text}@0"
@@ -203,16 +198,7 @@ def test_options_of_every_type_in_a_specification():
 
 
 def test_help_without_docstrings():
-    @attention.register
-    class Mine(attention.ScoreBias):
-        name = "mine"
-        Options = Good
-
-    @positions.register
-    class Place(positions.Position):
-        name = "place"
-        __doc__ = "  \n"
-
+    register_both(__doc__="  \n")
     text = describe_attention()
     assert "\nmine\n" in text and " size=none " in text and " colours=red " in text
     assert "place" in describe_positions().splitlines()
@@ -238,3 +224,30 @@ def test_an_unknown_name_mentions_user_dir(specification, text):
     line = one_line(f"error: {error.value}")
     assert "is called 'mine'" in line
     assert line.endswith("--user-dir FOLDER brings in those of your own")
+
+
+class Early(attention.PreAttention):
+    """The author says that it is safe, but a decoder has no stage before its attention."""
+
+    name = "early"
+    causal_safe = True
+
+
+class Rooted(attention.ScoreBias):
+    """The author says that it is safe, but a target has no tree."""
+
+    name = "rooted"
+    causal_safe = needs_tree = True
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "reason"),
+    [(Early, "acts before or after the attention"), (Rooted, "reads trees, and a target has none")],
+)
+def test_what_no_decoder_has_a_place_for(mechanism, reason):
+    attention.register(mechanism)
+    with pytest.raises(SpecificationError, match=f"'{mechanism.name}' {reason}") as error:
+        attention.AttentionSpecification(mechanism.name).check_causal()
+    assert mechanism.name not in str(error.value).partition("takes:")[2].split(", ")
+    assert f"\n{mechanism.name}\n" in describe_attention()
+    assert f"\n{mechanism.name}\n" not in describe_attention("decoder")

@@ -20,6 +20,7 @@ from fairseq_posattn.evaluation.show.picture import make_picture
 from fairseq_posattn.evaluation.show.rows import Kind
 from fairseq_posattn.evaluation.show.sentence import BUILT_IN, END
 from fairseq_posattn.trees.sentence import Sentence
+from support import own_classes
 from support.in_process import end_of
 
 SHORT = Sentence(["the", "cat", "sleeps"], [2, 3, 0], relations=["det", "nsubj", "root"])
@@ -43,7 +44,7 @@ def test_every_mechanism_is_drawn(name, tmp_path):
     picture = make_picture(name, SHORT, heads=2)  # directional takes two
     assert len(picture.rows) >= 2 and picture.mechanisms[0].summary
     png, html = tmp_path / "a.png", tmp_path / "a.html"
-    assert write(picture, png) and write(picture, html)
+    assert write(picture, png, "png") and write(picture, html, "html")
     with Image.open(png) as image:
         assert (image.width, image.mode) == (800, "P")
         assert len(image.getcolors()) > 10  # not an empty sheet
@@ -116,7 +117,7 @@ def test_hostile_words_stay_words(tmp_path):
     text = page(picture)
     assert "<script" not in text and "&lt;script&gt;" in text
     for kind in ("svg", "png"):
-        write(picture, tmp_path / f"x.{kind}")
+        write(picture, tmp_path / f"x.{kind}", kind)
     ElementTree.parse(tmp_path / "x.svg")
 
 
@@ -158,11 +159,13 @@ def test_the_arcs_of_a_tree_end_at_its_words():
     arcs = [patch for axes in figure.axes for patch in axes.patches if type(patch) is PathPatch]
     heights = [y for arc in arcs for _, y in arc.get_path().vertices]
     assert len(arcs) == 5 and max(heights) == 0
-    for arc in arcs:
-        path = [y for _, y in arc.get_path().vertices]
-        assert (
-            path == [path[0], *sorted(path[1:4], reverse=True), *sorted(path[4:])] or len(path) == 2
-        )
+    paths = [[y for _, y in arc.get_path().vertices] for arc in arcs]
+    assert sorted(map(len, paths)) == [2, 8, 8, 8, 8]  # the line to the root is straight
+    for path in paths:
+        assert len(path) == 2 or path == [
+            *(path[0], *sorted(path[1:4], reverse=True)),
+            *sorted(path[4:]),
+        ]
 
 
 @pytest.mark.parametrize("specification", ["relative(max=2)", "window + temperature"])
@@ -227,7 +230,7 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
         (["window@2-3", "--layer", 1], "--layer 1: no mechanism of .* acts there; take 2-3"),
         (["gaussian(heads=3)", "--heads", 2], "--heads 2: .* names head 3"),
         (["window(across=5)"], "across=5: the model has 4 attention heads"),
-        (["window", "--user-dir", "mine"], "--user-dir mine: no such folder"),
+        (["window", "--user-dir", "mine"], "mine: there is no such file or folder here"),
         (["window + block"], "put them into different layers"),
     ],
 )  # fmt: skip
@@ -238,17 +241,23 @@ def test_errors_are_one_line_and_leave_no_file(show, tmp_path, arguments, messag
     assert not (tmp_path / "x.png").exists()
 
 
+def test_a_faulty_class_of_ones_own_ends_in_one_line(show, tmp_path):
+    (tmp_path / "faulty_shown").mkdir()
+    (tmp_path / "faulty_shown/__init__.py").write_text("x = nosuch\n")
+    line = show("window", "--user-dir", "faulty_shown", "--out", "x.html")
+    assert "faulty_shown/__init__.py:1: cannot be imported: NameError: " in line
+
+
 def test_the_ending_names_the_kind(show):
     assert show("window", "--out", "x.jpg") == (
         "error: --out x.jpg: name a file that ends in .png, .svg or .html"
     )
 
 
-@pytest.mark.parametrize(("package", "kind"), [("matplotlib.figure", "png"), ("jinja2", "html")])
-def test_a_missing_package_is_named_with_its_remedy(show, package, kind):
-    with mock.patch.dict(sys.modules, {package: None}):
-        line = show("window", "--out", f"x.{kind}")
-    assert "pip install '.[plot]'" in line and package.partition(".")[0] in line
+def test_a_missing_matplotlib_is_named_with_its_remedy(show):
+    with mock.patch.dict(sys.modules, {"matplotlib.figure": None}):
+        line = show("window", "--out", "x.png")
+    assert "pip install '.[plot]'" in line and "matplotlib" in line
 
 
 def test_a_mechanism_of_ones_own(show, tmp_path):
@@ -264,11 +273,9 @@ def test_a_mechanism_of_ones_own(show, tmp_path):
         "    def allowed(self, q, ctx):\n"
         "        return (ctx.distances.abs() <= 2)[None, None]\n"
     )
-    try:
+    with own_classes.restored():
         assert show("own_shown", "--user-dir", folder, "--out", "x.html") == ""
         picture = make_picture("own_shown", BUILT_IN)
-    finally:
-        MECHANISMS.pop("own_shown", None)
     [mask] = [row for row in picture.rows if row.kind == Kind.MASK]
     assert mask.panels[0].values.sum() == 10 + 2 * (9 + 8)
     text = (tmp_path / "x.html").read_text()

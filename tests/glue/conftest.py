@@ -1,23 +1,18 @@
 """Small models are trained once and shared by the tests and by all workers."""
 
-import os
-
 import pytest
 
 from support.commands import FULL_TREE
 
 
 @pytest.fixture(scope="session")
-def models(toy_data, tmp_path_factory):
+def models(toy_data, shared_folder):
     """Return a folder with the runs `tree` (the full model) and `stock` (fairseq's transformer)."""
     from filelock import FileLock
 
     from support.in_process import train
 
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    folder = shared / "models"
+    folder = shared_folder / "models"
     with FileLock(f"{folder}.lock"):
         for name, chosen in (("tree", FULL_TREE), ("stock", ["--arch", "transformer"])):
             if not (folder / name / "checkpoint_last.pt").exists():

@@ -126,8 +126,10 @@ def test_a_training_names_the_damaged_file_and_the_dictionary(toy_data, tmp_path
     lines = (data / f"dict.{language}.txt").read_text().splitlines(keepends=True)
     (data / f"dict.{language}.txt").write_text("".join(lines[:20]))
     result = train(data, tmp_path / "run", check=False)
-    found = rf"\.{language}\.bin: the data hold the number \d+, but {data}/dict.{language}.txt has "
-    "24 sym"
+    found = (
+        rf"\.{language}\.bin: the data hold the number \d+, but {data}/dict.{language}.txt has "
+        r"24 symbols"
+    )
     assert isinstance(result.error, InputError)
     with pytest.raises(InputError, match=found):
         raise result.error

@@ -51,7 +51,6 @@ def assert_same_model(left: Path, right: Path) -> None:
 # safe: what real checkpoints hold can be loaded, and nothing else
 
 
-@pytest.mark.long(but=["tree-bleu"])
 @checks_classes
 @pytest.mark.long(but=["tree-bleu", "ema"])
 @pytest.mark.parametrize(

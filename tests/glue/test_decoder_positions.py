@@ -10,14 +10,15 @@ from fairseq_posattn import positions
 from fairseq_posattn.core.positions.registry import describe
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.models.encoder import plain_namespace
+from fairseq_posattn.glue.models.config import plain_namespace
 from fairseq_posattn.io.command_line import one_line
 from support import own_classes
-from support.decoding import steps
+from support.decoding import encoded, steps, targets
 from support.in_process import batch, build, call, generate, hypotheses_and_scores, train
 
 EACH = ["none", "sequence", "wave(periods=5|50)", "sequence + wave"]
 FLAG = "--no-token-positional-embeddings"
+ALIKE = (0, 3, 3, 3)  # sentences, so that they can change places
 ORDER = torch.tensor([0, 3, 1, 1])
 PERIODS = {"wave(periods=5|50)": (5.0, 50.0), "sequence + wave": (7.0, 31.0)}
 
@@ -43,28 +44,12 @@ def model_of(toy_data):
     return make
 
 
-def encoded(task, model, sentences=(0, 3, 3, 3)):
-    fields = batch(task, sentences=sentences)["net_input"]
-    fields.pop("prev_output_tokens")
-    return model.encoder(**fields)
-
-
-def targets(task, length=12, seed=3):
-    """Return random inputs of the decoder; the second and third end early, padding on the right."""
-    torch.manual_seed(seed)
-    pad, size = task.target_dictionary.pad(), len(task.target_dictionary)
-    tokens = torch.randint(task.target_dictionary.nspecial, size, (4, length))
-    tokens[:, 0] = task.target_dictionary.eos()
-    tokens[1, length // 3 :] = tokens[2, length - 2 :] = pad
-    return tokens
-
-
 @pytest.mark.parametrize("learned", [False, True], ids=["sinusoidal", "learned"])
 @pytest.mark.parametrize("specification", EACH)
 def test_step_by_step_equals_the_whole(specification, learned, model_of):
     task, model = model_of(specification, decoder_learned_pos=learned)
     with torch.no_grad():
-        state = encoded(task, model.eval())
+        state = encoded(task, model.eval(), ALIKE)
         single, whole, tokens = steps(model, targets(task), state, ORDER)
     real = tokens != task.target_dictionary.pad()
     torch.testing.assert_close(single[real], whole[real], atol=1e-5, rtol=0)
@@ -77,7 +62,7 @@ def test_padding_of_earlier_steps_is_not_counted(specification, model_of):
     tokens = targets(task)
     tokens[0, :3] = tokens[3, :1] = task.target_dictionary.pad()
     with torch.no_grad():
-        single, whole, tokens = steps(model, tokens, encoded(task, model.eval()), ORDER)
+        single, whole, tokens = steps(model, tokens, encoded(task, model.eval(), ALIKE), ORDER)
     real = tokens != task.target_dictionary.pad()
     torch.testing.assert_close(single[real], whole[real], atol=1e-5, rtol=0)
 
@@ -89,7 +74,7 @@ def test_later_words_change_nothing(specification, model_of):
     others[:, :8] = tokens[:, :8]
     others[0, 9:] = task.target_dictionary.pad()
     with torch.no_grad():
-        state = encoded(task, model.eval())
+        state = encoded(task, model.eval(), ALIKE)
         before, after = (model.decoder(x, encoder_out=state)[0] for x in (tokens, others))
     torch.testing.assert_close(after[:, :8], before[:, :8], atol=1e-5, rtol=0)
 

@@ -31,17 +31,12 @@ from support.commands import FULL_TREE, PATIENCE, PLUGIN, ROOT
 from support.files import lines_of
 from support.in_process import call, translating
 from support.processes import children, is_alive
-from support.raw_corpus import KINDS, LANGUAGES, SIZES, Corpus, prepare, shared_corpus
+from support.raw_corpus import KINDS, LANGUAGES, SIZES, Corpus, prepare
 
 pytest.importorskip("stanza")
 
 TOGETHER = ("--buffer-size", "10", "--batch-size", "4")
 STANZA = [kind for kind in KINDS if kind.endswith("stanza")]
-
-
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory, stanza_models):
-    return shared_corpus(tmp_path_factory, stanza_models)
 
 
 @pytest.fixture

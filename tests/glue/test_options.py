@@ -14,7 +14,7 @@ from fairseq.models.transformer import TransformerConfig
 
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.core.attention import MECHANISMS
-from fairseq_posattn.glue.models.encoder import plain_namespace
+from fairseq_posattn.glue.models.config import plain_namespace
 from support.commands import FULL_TREE, PLUGIN, fairseq, run, training_options
 from support.in_process import (
     batch,

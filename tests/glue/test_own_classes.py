@@ -14,7 +14,7 @@ from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.posattn_transformer import PosattnTransformerModel
 from fairseq_posattn.io.command_line import one_line
-from fairseq_posattn.testing import check_mechanism
+from fairseq_posattn.testing import check
 from support import own_classes, trainings
 from support.commands import fairseq, run, training_options
 from support.in_process import (
@@ -72,7 +72,7 @@ def stranger(folder, monkeypatch):
 
 def test_the_document_s_mechanism_keeps_the_contract(folder):
     for options in ("", "(limit=2)", "(growth=logarithmic, heads=0|2)"):
-        check_mechanism(f"decay{options}")
+        check(f"decay{options}")
 
 
 def test_the_document_s_commands_can_be_read(folder):

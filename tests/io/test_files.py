@@ -22,15 +22,12 @@ from fairseq_posattn.io.atomic import (
 from fairseq_posattn.io.command_line import describe, run
 from fairseq_posattn.io.files import count_lines, read_lines, same_number_of_lines
 from fairseq_posattn.io.lock import locked
+from support.files import names
 from support.killed import killed_at
 
 
 class Killed(BaseException):
     """What stops a step in the middle."""
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.mark.parametrize(

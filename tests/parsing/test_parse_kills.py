@@ -110,7 +110,7 @@ def test_killed_again_and_again(corpus, tmp_path):
                 more = shards_done(out) + rng.randrange(1, 12)
                 parse.wait_until(lambda: shards_done(out) >= more)  # noqa: B023
                 time.sleep(rng.random() / 20)
-                assert parse.workers()
+                parse.look()
             before |= done(out)
             os.kill(parse.process.pid, signal.SIGKILL)
             assert parse.wait() == -signal.SIGKILL
@@ -189,10 +189,10 @@ def test_interrupted_from_the_keyboard(corpus, tmp_path):
     """Workers get the signal, too, and must leave it to the parent from the very start."""
     out = tmp_path / "out.conllu"
     with Parse(*corpus.options(out)) as parse:
-        parse.wait_until(parse.workers)
-        assert all(ignores(pid, signal.SIGINT) for pid in parse.workers())
+        workers = parse.wait_until(parse.workers)
+        assert all(ignores(pid, signal.SIGINT) for pid in workers)
         parse.wait_until(lambda: shards_done(out) >= 2)
-        assert parse.workers()
+        parse.look()
         os.killpg(parse.process.pid, signal.SIGINT)
         assert parse.wait() == 130
         assert parse.left_behind() == []
@@ -233,7 +233,7 @@ def test_killed_with_stanza(stanza_models, tmp_path):
         more = shards_done(out) + 3
         parse.wait_until(lambda: shards_done(out) >= more)
         before |= done(out)
-        assert parse.workers()
+        parse.look()
         os.kill(parse.process.pid, signal.SIGKILL)
         parse.wait()
         assert parse.left_behind() == []

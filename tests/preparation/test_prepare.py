@@ -44,17 +44,11 @@ from support.raw_corpus import (
     Corpus,
     contents,
     prepare,
-    shared_corpus,
 )
 
 pytest.importorskip("stanza")
 
 SPM = [kind for kind in KINDS if "-" in kind]
-
-
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory, stanza_models):
-    return shared_corpus(tmp_path_factory, stanza_models)
 
 
 class Prepared(NamedTuple):

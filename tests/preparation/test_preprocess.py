@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import PATIENCE, ROOT
+from support.files import lines_of, names
 
 PROGRAMS = ROOT / "preprocess"
 WORDS = ["house", "mouse", "houses", "tree", "trees", "10 000", "a\u00a0b", "x\u2028y", "é"]
@@ -37,10 +38,6 @@ def fails(program, *arguments):
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("error: ")
     return lines[0]
-
-
-def names(folder):
-    return sorted(path.name for path in folder.iterdir())
 
 
 def block(words, parents):
@@ -87,22 +84,18 @@ def copy(prepared, tmp_path):
     return tmp_path
 
 
-def lines(path):
-    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-
-
 def test_files_of_the_steps(prepared):
     expected = ["codes", "t.conllu", "w.de", "w.en", "w.en.trees", "w.parents", "w.words"]
     assert names(prepared) == expected
-    words = lines(prepared / "w.words")
+    words = lines_of(prepared / "w.words")
     assert len(words) == 30
     assert (words[4], words[5]) == ("", "10\u2423000")
-    parents = lines(prepared / "w.parents")
+    parents = lines_of(prepared / "w.parents")
     assert (parents[0], parents[4], parents[29]) == ("0", "", "0 4 4 1")
 
 
 def test_pieces_spell_the_words(prepared):
-    files = [lines(prepared / f"w.{kind}") for kind in ("words", "parents", "en", "en.trees")]
+    files = [lines_of(prepared / f"w.{kind}") for kind in ("words", "parents", "en", "en.trees")]
     for words, parents, pieces, tree in zip(*files, strict=True):
         pairs = [token.split(":") for token in tree.split()]
         assert [parent for parent, _ in pairs] == parents.split()
@@ -148,7 +141,7 @@ def test_extract_options(tmp_path):
     options = "--out", tmp_path / "w", "--several-roots", "first"
     said = succeeds("extract", tmp_path / "t.conllu", *options)
     assert "3 words of 2 sentences were written; 1 of these have no tree" in said
-    assert lines(tmp_path / "w.parents") == ["0 1", "-"]
+    assert lines_of(tmp_path / "w.parents") == ["0 1", "-"]
 
 
 def test_missing_file(tmp_path):
@@ -221,7 +214,7 @@ def test_vocabulary(prepared, tmp_path):
     options = "--codes", prepared / "codes", "--out", tmp_path / "pieces"
     options = *options, "--vocabulary", tmp_path / "vocabulary", "--vocabulary-threshold", "2"
     succeeds("segment", "apply", prepared / "w.words", *options)
-    assert lines(tmp_path / "pieces")[0] == "h@@ o@@ u@@ s@@ e"
+    assert lines_of(tmp_path / "pieces")[0] == "h@@ o@@ u@@ s@@ e"
     (tmp_path / "vocabulary").write_text("h@@ 9\nou@@\n")
     error = fails("segment", "apply", prepared / "w.words", *options)
     assert "vocabulary:2: the line is 'ou@@', but a piece and its count" in error
@@ -233,7 +226,7 @@ def project(folder, *options):
 
 
 def replace_line(path, number, line):
-    changed = lines(path)
+    changed = lines_of(path)
     changed[number - 1] = line
     path.write_text("\n".join(changed) + "\n", encoding="utf-8", newline="\n")
 
@@ -258,11 +251,11 @@ def test_project_refuses(copy, name, line, message):
 
 
 def test_missing_tree_flat(copy):
-    expected = lines(copy / "w.en.trees")
+    expected = lines_of(copy / "w.en.trees")
     replace_line(copy / "w.parents", 1, "-")
     replace_line(copy / "w.parents", 30, "-")
     succeeds(*project(copy, "--missing-tree", "flat", "--out", copy / "flat"))
-    flat = lines(copy / "flat")
+    flat = lines_of(copy / "flat")
     assert flat[:29] == expected[:29]
     assert [token.split(":")[0] for token in flat[29].split()] == ["0", "1", "1", "1"]
 

@@ -8,7 +8,6 @@ the tokens of the tree and on the raw text, whose pieces cross words, and for se
 
 import io
 import lzma
-import os
 from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import cache
@@ -86,12 +85,9 @@ def parse(lines: list[str]) -> Sentence:
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory) -> Path:
+def models(shared_folder) -> Path:
     """Return a folder with a model for each of SEGMENTERS, which all workers share."""
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    folder = shared / "pud"
+    folder = shared_folder / "pud"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
             folder.mkdir()

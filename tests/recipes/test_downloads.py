@@ -20,6 +20,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.command_line import describe
 from support.commands import ROOT, run
+from support.files import names
 from support.hostile_server import CONTENT, HALF, OTHER, WAYS, serving
 
 sys.path.insert(0, str(ROOT / "recipes"))
@@ -62,10 +63,6 @@ def refused(folder: Path, table: str) -> str:
     with pytest.raises((InputError, OSError)) as raised:
         fetch(folder, table)
     return describe(raised.value)
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 # what arrives whole

@@ -17,7 +17,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.report import report
 from fairseq_posattn.evaluation.report.systems import read_systems
 from support import warm
-from support.commands import ROOT, run
+from support.commands import PATIENCE, ROOT, run
 from support.experiments import (
     PREPARING,
     RECIPES,
@@ -30,15 +30,9 @@ from support.experiments import (
     write_corpus,
 )
 from support.files import lines_of, write
-from support.raw_corpus import shared_corpus
 
 pytest.importorskip("stanza")
 sys.path.insert(0, str(ROOT / "recipes"))
-
-
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory, stanza_models):
-    return shared_corpus(tmp_path_factory, stanza_models)
 
 
 @pytest.mark.long
@@ -162,10 +156,8 @@ def make(folder: Path) -> Path:
 def kill_when(experiment: Experiment, condition, script: str, *arguments) -> None:
     """Start it, and kill it with all its processes as soon as the condition holds."""
     program = ROOT / "recipes" / experiment.recipe / f"{script}.sh"
-    before = list(arguments)
-    before[before.index("--") if "--" in before else len(before) : 0] = []
-    cut = before.index("--") if "--" in before else len(before)
-    command = [program, *before[:cut], "--work", experiment.work, *before[cut:]]
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
+    command = [program, *arguments[:cut], "--work", experiment.work, *arguments[cut:]]
     process = subprocess.Popen(
         [str(part) for part in command],
         env={**os.environ, "VIRTUAL_ENV": sys.prefix, "OMP_NUM_THREADS": "1"},
@@ -173,8 +165,10 @@ def kill_when(experiment: Experiment, condition, script: str, *arguments) -> Non
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert process.poll() is None, "ended before"
+        assert time.monotonic() < end
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()

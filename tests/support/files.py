@@ -19,3 +19,8 @@ def write(path: Path, content: str | bytes | Iterable[str]) -> Path:
 def lines_of(path: Path) -> list[str]:
     """Return the lines of a text; unlike splitlines, U+2028 and others do not end one."""
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+
+
+def names(folder: Path) -> list[str]:
+    """Return the names of all that a folder has, in their order."""
+    return sorted(path.name for path in folder.iterdir())

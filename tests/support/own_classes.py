@@ -42,16 +42,31 @@ def make_folder(parent: Path) -> Path:
 
 
 @contextmanager
-def registered(parent: Path) -> Iterator[Path]:
-    """Register the classes in this process for some time, as --user-dir does; gives the folder."""
-    folder, before = make_folder(parent), [dict(table) for table in TABLES]
-    sys.path.insert(0, str(parent))
+def restored() -> Iterator[None]:
+    """Forget afterwards what is registered and put into sys.path, and modules imported from there.
+
+    Modules of installed packages stay, because they cannot be imported twice.
+    """
+    before, modules, path = [dict(table) for table in TABLES], set(sys.modules), list(sys.path)
     try:
-        import_module(NAME)
-        yield folder
+        yield
     finally:
-        sys.path.remove(str(parent))
-        sys.modules.pop(NAME, None)
         for table, entries in zip(TABLES, before, strict=True):
             table.clear()
             table.update(entries)
+        added = {entry for entry in sys.path if entry not in path}
+        for name in set(sys.modules) - modules:
+            file = getattr(sys.modules[name], "__file__", None) or ""
+            if any(Path(file).is_relative_to(folder) for folder in added):
+                del sys.modules[name]
+        sys.path[:] = path
+
+
+@contextmanager
+def registered(parent: Path) -> Iterator[Path]:
+    """Register the classes in this process for some time, as --user-dir does; gives the folder."""
+    folder = make_folder(parent)
+    with restored():
+        sys.path.insert(0, str(parent))
+        import_module(NAME)
+        yield folder

@@ -4,7 +4,8 @@ fairseq has hydra parse and compose every option of every command line, which ta
 time of the tests that call fairseq's programs. Here a configuration that hydra composed before is
 copied, and hydra sets only those options that have other values. Where it composes options for the
 first time, it reuses what it made of the same texts and of the same choices of classes. A test
-compares the results with those of hydra itself.
+compares the results with those of hydra itself. hydra has no public way to do this, so this file
+reaches into it.
 """
 
 import copy
@@ -17,8 +18,11 @@ import fairseq
 import hydra
 from fairseq.dataclass import utils
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import CachingConfigRepository
 from hydra.core.override_parser.overrides_parser import OverridesParser
+
+IS_OLD = tuple(map(int, hydra.__version__.split(".")[:2])) < (1, 3)  # that of Python 3.10
+if not IS_OLD:
+    from hydra._internal.config_repository import CachingConfigRepository
 
 OPTIONS = Path(fairseq.__file__).parent / "config"
 COMPOSED: dict = {}
@@ -77,7 +81,7 @@ def composed(name: str, overrides: list[str], **options):
 @contextmanager
 def quick_hydra():
     """Let fairseq reuse what hydra composed; versions before 1.3 are left alone."""
-    if tuple(map(int, hydra.__version__.split(".")[:2])) < (1, 3):
+    if IS_OLD:
         yield
         return
     with (

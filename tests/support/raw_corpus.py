@@ -5,7 +5,6 @@ in + dem. In the raw text there is also what normalisation takes away (curly quo
 commas, stray spaces), and training has pairs that the limits leave out.
 """
 
-import os
 import random
 import re
 import sys
@@ -177,13 +176,6 @@ class Corpus:
                 quick = ("--max-update", "40", "--lr", "5e-3", "--no-epoch-checkpoints")
                 in_process.train(data, run, *LANGUAGES, *MODELS[name], *quick)
         return run / "checkpoint_last.pt"
-
-
-def shared_corpus(tmp_path_factory, stanza_models) -> Corpus:
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    return Corpus(shared / "raw-corpus", stanza_models.contracted)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

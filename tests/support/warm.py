@@ -34,19 +34,19 @@ def python() -> str:
     return str(home() / "bin/python")
 
 
-def start(*arguments, streams, environment=None, folder=None, alone=False):
-    """Start `python ARGUMENTS` and return its process: a Program, or a Popen where it is cold.
+def start(program, *arguments, streams, environment=None, folder=None, alone=False):
+    """Start a command and return its process: a Program, or a Popen where it is cold.
 
     With `alone` it leads a session and a group of processes of its own.
     """
-    arguments = [str(argument) for argument in arguments]
-    if os.environ.get("WARM") != "no":
+    program, *arguments = map(str, (program, *arguments))
+    if program == sys.executable and os.environ.get("WARM") != "no":
         with contextlib.suppress(Cold):
             address = str(home() / "socket")
             return Program(address, arguments, streams, environment, folder, alone)
     stdin, stdout, stderr = streams
     return subprocess.Popen(
-        [sys.executable, *arguments],
+        [program, *arguments],
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,

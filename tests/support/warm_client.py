@@ -5,6 +5,7 @@ arguments, streams, signals and end. What the server cannot do (options of Pytho
 variables that Python reads at its start) is left to PYTHON itself.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -70,7 +71,8 @@ class Program:
     def send_signal(self, number):
         """Send a signal to the program if it still runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, number)
 
     def kill(self):
         """Kill the program."""
@@ -93,7 +95,7 @@ def main(address, python, *arguments):
         os.execv(python, [python, *arguments])
     for number in FORWARDED:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda received, _: os.kill(program.pid, received))
+            signal.signal(number, lambda received, _: program.send_signal(received))
     code = program.wait()
     if code < 0:
         if -code != signal.SIGKILL:

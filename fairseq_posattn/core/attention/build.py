@@ -7,6 +7,7 @@ from torch import nn
 from fairseq_posattn.core.attention.mechanism import AttentionShape
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
 from fairseq_posattn.core.attention.registry import AttentionSpecification
+from fairseq_posattn.errors import InputError
 
 
 def build_self_attention(
@@ -21,13 +22,15 @@ def build_self_attention(
 ) -> MultiheadSelfAttention:
     """Return the self-attention of one layer of a model, with the mechanisms of a specification.
 
-    `layer` counts from 0 and matters for mechanisms that act in some layers only (`@0-2`). Raise a
-    SpecificationError, which says what would be right, if the specification cannot work.
+    `layer` counts from 0 and matters for mechanisms that act in some layers only (`@0-2`). Raise an
+    InputError, which says what would be right, if the numbers or the specification cannot work.
     """
-    read, shape = (
-        AttentionSpecification(specification),
-        AttentionShape(heads, width // heads, max_positions),
-    )
+    if heads < 1:
+        raise InputError(f"heads={heads}: give at least one attention head")
+    if not 0 <= layer < layers:
+        raise InputError(f"layer={layer}: with layers={layers} there are 0 to {layers - 1}")
+    read = AttentionSpecification(specification)
+    shape = AttentionShape(heads, width // heads, max_positions)
     read.check(layers, shape)
     rate = nn.Dropout(dropout) if dropout else None
     return MultiheadSelfAttention(width, heads, read.build(layer, shape), rate)

@@ -90,13 +90,18 @@ class AttentionContext:
             return None
         return torch.argsort(~self.real, dim=1, stable=True)
 
+    @cached_property
+    def back(self) -> Tensor | None:
+        """Return the position of each column, B K, which undoes `front`; None where that is."""
+        return None if self.front is None else self.front.argsort(dim=1)
+
     def to_front(self, square: Tensor) -> Tensor:
         """Return a square B H K K whose rows and columns are positions, from one by columns."""
         return square if self.front is None else permuted(square, self.front)
 
     def from_front(self, square: Tensor) -> Tensor:
         """Return a square B H K K whose rows and columns are columns again."""
-        return square if self.front is None else permuted(square, self.front.argsort(dim=1))
+        return square if self.back is None else permuted(square, self.back)
 
     def rows_to_front(self, x: Tensor) -> Tensor:
         """Return x, T B C, with the first piece of each sentence in the first row."""
@@ -104,7 +109,7 @@ class AttentionContext:
 
     def rows_from_front(self, x: Tensor) -> Tensor:
         """Return x, T B C, with the rows back in the columns that they came from."""
-        return x if self.front is None else permuted_rows(x, self.front.argsort(dim=1))
+        return x if self.back is None else permuted_rows(x, self.back)
 
     def cached(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return what `make` returned for this key, which is called by the first layer only.

@@ -136,7 +136,9 @@ class Convolved1d(Convolved):
         rows = F.pad(ctx.to_front(weights)[..., :length], (0, 0, 1, 1))  # B H Q+2 K
         rows = torch.cat([rows[:, :, u : u + ctx.length] for u in range(3)], dim=-1)  # B H Q 3K
         convolved = rows @ filters + self.bias[:, None, :length]
-        return ctx.from_front(F.pad(convolved, (0, ctx.length - length)))
+        if ctx.length > length:  # by padding
+            convolved = F.pad(convolved, (0, ctx.length - length))
+        return ctx.from_front(convolved)
 
 
 class Convolved2d(Convolved):

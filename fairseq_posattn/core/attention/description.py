@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairseq_posattn.core.attention.mechanism import Mechanism
-from fairseq_posattn.core.help import Row, help_text
+from fairseq_posattn.core.help import NEEDS_TREES, Row, help_text
 from fairseq_posattn.core.specification import format_numbers
 
 INTRODUCTION = """\
@@ -30,7 +30,7 @@ def remark(mechanism: type[Mechanism]) -> str:
     """Return what a user must know before choosing a mechanism."""
     said = []
     if mechanism.needs_tree:
-        said.append("It needs the dependency trees of the sentences.")
+        said.append(NEEDS_TREES)
     if mechanism.usual_layers is not None:
         said.append(f"Without '@' it acts in layer {format_numbers(mechanism.usual_layers)} only.")
     return " ".join(said)

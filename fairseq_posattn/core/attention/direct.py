@@ -109,7 +109,9 @@ class DirectAbsolute(Direct):
         """Return the scores, 1 H Q K, or B H Q K where padding stands before some sentence."""
         refuse_longer(ctx, self.t)
         scores = self.scores[None, :, : ctx.length, : ctx.length]
-        scores = ctx.from_front(F.pad(scores, 2 * (0, ctx.length - scores.size(-1))))
+        if ctx.length > self.t:  # by padding
+            scores = F.pad(scores, 2 * (0, ctx.length - self.t))
+        scores = ctx.from_front(scores)
         return scores[:, :, ctx.length - ctx.queries :]
 
 
@@ -153,7 +155,8 @@ def check_length(t: int, shape: AttentionShape, what_is_missing: str) -> None:
     if t and t < shape.max_positions:
         raise InputError(
             f"t={t} {what_is_missing} but inputs may have {shape.max_positions} pieces: give "
-            f"t={shape.max_positions}, or --max-source-positions {t} (in a decoder: target)"
+            f"t={shape.max_positions}, or train for shorter inputs with --max-source-positions {t} "
+            "(in a decoder: target)"
         )
 
 

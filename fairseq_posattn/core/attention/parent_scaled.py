@@ -24,6 +24,7 @@ class ParentScaled(ScoreChange):
     needs_tree = True
     usual_layers = (0,)
     usual_heads = (0, 1, 2, 3, 4)
+    equation = "s′_ij = s_ij · exp(−(j − m_i)² / 2) / √(2π), m_i: mean position of the parent of i"
 
     def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
         assert ctx.tree is not None  # needs_tree

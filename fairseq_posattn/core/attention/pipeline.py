@@ -54,12 +54,9 @@ def attend(
     if out is not None:
         return out, None
     copies, mask = 1, allowed_pairs(q, ctx, mechanisms)
-    for expansion in of_stage(mechanisms, KeyExpansion):
-        if expansion.copies == 1:
-            continue
-        k, v, exists = expansion.expand(k, v)
-        copies = expansion.copies
-        mask = exists if mask is None else repeat_keys(mask, copies) & exists
+    for expansion in expansions(mechanisms):
+        k, v, mask = expanded(expansion, k, v, mask)
+        copies *= expansion.copies
     if need_weights or not is_fused(ctx, mechanisms):
         return explicit_attention(q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights)
     bias = repeat_keys(score_bias(q, ctx, mechanisms), copies)
@@ -82,6 +79,19 @@ def transformed(
     part = mechanism.on_heads
     parts = mechanism.transform(part(q), part(k), part(v), ctx)
     return [put_back(w, p, mechanism.heads) for w, p in zip(wholes, parts, strict=True)]
+
+
+def expansions(mechanisms: Iterable[nn.Module]) -> list[KeyExpansion]:
+    """Return the mechanisms that give the heads of this layer more keys."""
+    return [m for m in of_stage(mechanisms, KeyExpansion) if m.copies > 1]
+
+
+def expanded(
+    mechanism: KeyExpansion, k: Tensor, v: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return keys, values and mask with the copies that a mechanism makes of each key."""
+    k, v, exists = mechanism.expand(k, v)
+    return k, v, exists if mask is None else repeat_keys(mask, mechanism.copies) & exists
 
 
 def fast_path(
@@ -187,7 +197,7 @@ def explicit_attention(
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Return output and weights by single steps, which have the scores and the weights at hand."""
-    scores = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)  # B H Q K, or copies·K
+    scores = scaled_scores(q, k)  # B H Q K, or copies·K
     for m in of_stage(mechanisms, (ScoreBias, ScoreChange)):
         if isinstance(m, ScoreBias):
             scores = scores + repeat_keys(spread_bias(m, q, ctx), copies)
@@ -196,13 +206,19 @@ def explicit_attention(
     weights = softmax_weights(scores, mask)
     for m in of_stage(mechanisms, WeightChange):
         weights = changed(m, m.change_weights, weights, q, ctx, copies)
-        weights = weights if mask is None else weights.masked_fill(~mask, 0.0)
+        weights = forbidden_to_zero(weights, mask)
     kept: Tensor = weights if dropout is None else dropout(weights)
     out = kept @ v  # B H Q D
     for term in of_stage(mechanisms, ValueTerm):
         addition = term.value_term(term.on_heads(sum_copies(kept, copies)), ctx)
         out = out + spread(addition, term.heads, out.size(1))
     return out, sum_copies(weights, copies) if need_weights else None
+
+
+def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
+    """Return the scaled product of each query with each key, B H Q K."""
+    scores: Tensor = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)
+    return scores
 
 
 def changed(
@@ -228,4 +244,9 @@ def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
         # With -inf an empty row would become NaN, forward or backward.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = torch.softmax(at_least_float32(scores), dim=-1).type_as(scores)
+    return forbidden_to_zero(weights, mask)
+
+
+def forbidden_to_zero(weights: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the weights with zeros where a query may not attend to a key."""
     return weights if mask is None else weights.masked_fill(~mask, 0.0)

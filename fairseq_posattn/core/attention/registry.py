@@ -25,17 +25,23 @@ from fairseq_posattn.core.attention.relative import Relative
 from fairseq_posattn.core.attention.temperature import Temperature
 from fairseq_posattn.core.attention.tree_relative import TreeRelative
 from fairseq_posattn.core.attention.window import Window
-from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add
+from fairseq_posattn.core.registration import (
+    TAKEN_BY_TORCH,
+    RegistrationError,
+    add,
+    place_of,
+)
 from fairseq_posattn.core.specification import (
     SpecificationError,
     Term,
     format_numbers,
     format_options,
     format_term,
-    lookup,
     make_options,
     parse,
     parse_numbers,
+    reason_against_decoders,
+    registered,
 )
 
 if TYPE_CHECKING:
@@ -50,8 +56,24 @@ def register(mechanism: type[MechanismClass]) -> type[MechanismClass]:
 
     Raise a RegistrationError, which names the class and its line, if the class cannot work.
     """
-    add(MECHANISMS, mechanism, Mechanism, "mechanism", TAKEN_BY_TORCH)
+    add(MECHANISMS, mechanism, Mechanism, "mechanism", TAKEN_BY_TORCH, check_texts)
     return mechanism
+
+
+def check_texts(mechanism: type[Mechanism]) -> None:
+    """Refuse `examples` and `unseen` that are no tuples of texts, as ("w") without its comma."""
+    for name in ("examples", "unseen"):
+        texts = getattr(mechanism, name)
+        if not isinstance(texts, tuple) or not all(isinstance(text, str) for text in texts):
+            raise RegistrationError(
+                f"{place_of(mechanism)}: {name} = {texts!r} is no tuple of texts; write it in "
+                "brackets, with a comma after each"
+            )
+    if not mechanism.examples:
+        raise RegistrationError(
+            f"{place_of(mechanism)}: examples = () leaves nothing to check; "
+            'write examples = ("",) for the defaults'
+        )
 
 
 for _mechanism in (
@@ -107,15 +129,11 @@ class AttentionSpecification:
 
     def check_causal(self) -> None:
         """Refuse mechanisms that cannot stand in a decoder."""
-        for use in self.uses:
-            mechanism = use.mechanism
-            if not mechanism.causal_safe or issubclass(mechanism, (PreAttention, PostAttention)):
-                reason = "would look at words that are not yet translated"
-                if mechanism.needs_tree:
-                    reason = "reads trees, and a target has none"
-                safe = ", ".join(sorted(m.name for m in MECHANISMS.values() if m.causal_safe))
+        for mechanism in (use.mechanism for use in self.uses):
+            if reason := reason_against(mechanism):
                 raise SpecificationError(
-                    f"'{mechanism.name}' {reason}; --decoder-attention takes: {safe}"
+                    f"'{mechanism.name}' {reason}; --decoder-attention takes: "
+                    f"{', '.join(sorted(safe_in_decoders()))}"
                 )
 
     def in_layer(self, layer: int) -> list[MechanismUse]:
@@ -132,7 +150,7 @@ class AttentionSpecification:
 
 def use_of(term: Term) -> MechanismUse:
     """Return the mechanism that a term names, with its options, layers and heads read."""
-    mechanism = lookup(term, MECHANISMS, "attention mechanism")
+    mechanism = registered(term.name, MECHANISMS, "attention mechanism")
     options = dict(term.options)
     written = options.pop("heads", None)
     if written is not None and not mechanism.accepts_heads:
@@ -173,7 +191,18 @@ def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: st
         raise SpecificationError(f"{what}{format_numbers(numbers)}: the model has {has}")
 
 
+def reason_against(mechanism: type[Mechanism]) -> str | None:
+    """Return why a mechanism cannot stand in a decoder; None: it can."""
+    if issubclass(mechanism, (PreAttention, PostAttention)):
+        return "acts before or after the attention, which it does in encoders only"
+    return reason_against_decoders(mechanism)
+
+
+def safe_in_decoders() -> dict[str, type[Mechanism]]:
+    """Return the mechanisms that can stand in a decoder."""
+    return {name: m for name, m in MECHANISMS.items() if reason_against(m) is None}
+
+
 def describe(side: str = "encoder") -> str:
     """Return what '--encoder-attention help' prints about the mechanisms of a side."""
-    taken = {n: m for n, m in MECHANISMS.items() if side == "encoder" or m.causal_safe}
-    return description(taken, side)
+    return description(MECHANISMS if side == "encoder" else safe_in_decoders(), side)

@@ -22,7 +22,7 @@ from fairseq_posattn.core.options import option
 
 @dataclass(frozen=True)
 class RelativeOptions:
-    """These are the options that `relative` and `tree_relative` takes."""
+    """These are the options that `relative` and `tree_relative` take."""
 
     max: int = option(16, "relations beyond this are treated as this one (clipping)")
     shared_heads: bool = option(

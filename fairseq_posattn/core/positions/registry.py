@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.help import help_text
+from fairseq_posattn.core.help import NEEDS_TREES, help_text
 from fairseq_posattn.core.options import option
 from fairseq_posattn.core.positions.fusers import FUSERS
 from fairseq_posattn.core.positions.position import Position, PositionShape
@@ -20,9 +20,10 @@ from fairseq_posattn.core.specification import (
     Term,
     format_options,
     format_term,
-    lookup,
     make_options,
     parse,
+    reason_against_decoders,
+    registered,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 POSITIONS: dict[str, type[Position]] = {}
 PositionClass = TypeVar("PositionClass", bound=Position)
-NEEDS_TREES = "It needs the dependency trees of the sentences."
 INTRODUCTION = """\
 Positions for --{side}-positions. Several are joined by '+', but 'none' stands alone:
 
@@ -156,10 +156,7 @@ class PositionSpecification:
     def check_causal(self) -> None:
         """Refuse positions that cannot stand in a decoder."""
         for position in (use.position for use in self.uses):
-            if position.needs_tree or not position.causal_safe:
-                reason = "would look at words that are not yet translated"
-                if position.needs_tree:
-                    reason = "reads trees, and a target has none"
+            if reason := reason_against_decoders(position):
                 raise SpecificationError(
                     f"'{position.name}' {reason}; --decoder-positions takes: "
                     f"{', '.join(safe_in_decoders())}"
@@ -176,7 +173,7 @@ class PositionSpecification:
 
 def use_of(term: Term) -> PositionUse:
     """Return the position that a term names, with its options read."""
-    position = lookup(term, POSITIONS, "position")
+    position = registered(term.name, POSITIONS, "position")
     return PositionUse(position, make_options(term, position.Options))
 
 
@@ -194,9 +191,7 @@ def has_options(terms: list[Term], name: str) -> bool:
 def safe_in_decoders() -> list[str]:
     """Return the names of all positions that do not look ahead."""
     return [
-        name
-        for name, position in POSITIONS.items()
-        if position.causal_safe and not position.needs_tree
+        name for name, position in POSITIONS.items() if reason_against_decoders(position) is None
     ]
 
 

@@ -20,7 +20,6 @@ DPI, COLOURS = 100, 160
 SIDE = 0.12  # margin of the sheet
 LINE = 0.175  # height of a line of text
 LETTERS = 15.5  # of text of size 8, in an inch; a little fewer than fit
-READING = "A row of a matrix is a query i, the word that looks; a column is a key j."
 
 
 def save(picture: Picture, path: Path, kind: str) -> bool:
@@ -73,7 +72,7 @@ def header(picture: Picture, width: float) -> Iterator[Strip]:
         yield from lines(f"{name}{about.summary}", width)
         if about.equation:
             yield from lines(about.equation, width)
-    yield from lines(" ".join((*picture.notes, READING)), width, color=SOFT)
+    yield from lines(" ".join(picture.notes), width, color=SOFT)
     yield Strip(0.1, lambda canvas, y: None)
 
 

@@ -62,8 +62,7 @@ class Grid:
 
     def draw(self, canvas: Canvas, y: float, row: Row, limit: float) -> None:
         """Draw a row whose upper edge is at y."""
-        name = f"{row.mechanism}: " if row.mechanism else ""
-        canvas.text(self.side, y + 0.04, f"{name}{row.title}", weight="bold", size=8.5)
+        canvas.text(self.side, y + 0.04, row.heading, weight="bold", size=8.5)
         top = y + TITLE + HEAD + self.label
         for panel in row.panels:
             x = self.left + panel.column * (self.panel + GAP)
@@ -72,7 +71,7 @@ class Grid:
             draw_matrix(axes, panel, row.kind, limit)
             self.label_axes(axes, panel, first=panel is row.panels[0])
         end = self.left + (row.panels[-1].column + 1) * (self.panel + GAP)
-        if row.kind not in (Kind.MASK, Kind.RELATION):
+        if row.has_scale:
             draw_scale(canvas.axes(end, top, 0.1, self.panel), row, limit)
 
     def label_axes(self, axes: Axes, panel: Panel, first: bool) -> None:
@@ -109,7 +108,7 @@ def draw_matrix(axes: Axes, panel: Panel, kind: Kind, limit: float) -> None:
 def draw_scale(axes: Axes, row: Row, limit: float) -> None:
     """Draw the colours from the smallest to the largest number."""
     labels = scale_labels(row, limit)
-    numbers = np.linspace(-limit if len(labels) == 3 else 0.0, limit, 101)
+    numbers = np.linspace(-limit if row.is_signed else 0.0, limit, 101)
     middles = (numbers[1:] + numbers[:-1])[:, None] / 2
     axes.pcolormesh([0, 1], numbers, middles, **colours(row.kind, limit))
     axes.set_xticks([])

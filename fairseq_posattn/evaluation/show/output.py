@@ -7,7 +7,7 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.report.drawing import import_matplotlib
 from fairseq_posattn.evaluation.show.figure import save
-from fairseq_posattn.evaluation.show.page import import_jinja2, page
+from fairseq_posattn.evaluation.show.page import page
 from fairseq_posattn.evaluation.show.picture import Picture
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.paths import refuse_unwritable
@@ -15,19 +15,19 @@ from fairseq_posattn.io.paths import refuse_unwritable
 KINDS = ("png", "svg", "html")
 
 
-def kind_of(path: Path) -> str:
+def checked_kind(path: Path) -> str:
     """Return which kind of file a path names, or refuse what could not be written later."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         raise InputError(f"--out {path}: name a file that ends in .png, .svg or .html")
     refuse_unwritable(path)
-    import_jinja2() if kind == "html" else import_matplotlib()
+    if kind != "html":
+        import_matplotlib()
     return kind
 
 
-def write(picture: Picture, path: Path) -> bool:
-    """Write the file; return whether it shows all letters of the words."""
-    kind = kind_of(path)
+def write(picture: Picture, path: Path, kind: str) -> bool:
+    """Write a file of this kind; return whether it shows all letters of the words."""
     if kind == "html":
         text = page(picture)
         with written_whole(path) as file:

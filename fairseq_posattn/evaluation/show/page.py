@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.report.arcs import tree_svg
 from fairseq_posattn.evaluation.report.drawing import printable
 from fairseq_posattn.evaluation.show.picture import Picture
@@ -36,9 +35,8 @@ class Cell:
 
 def page(picture: Picture) -> str:
     """Return the page as one text, which needs no other file."""
-    jinja2 = import_jinja2()
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(PAGE), autoescape=True, undefined=jinja2.StrictUndefined
+    environment = Environment(
+        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
     )
     rows = zip(picture.rows, limits(picture.rows), strict=True)
     return environment.get_template("show.html").render(
@@ -51,17 +49,6 @@ def page(picture: Picture) -> str:
             for row, limit in rows
         ],
     )
-
-
-def import_jinja2() -> ModuleType:
-    try:
-        import jinja2
-    except ImportError:
-        raise InputError(
-            "a page of HTML takes the package jinja2: pip install 'fairseq_posattn[plot]' "
-            "(in a checkout: pip install '.[plot]')"
-        ) from None
-    return jinja2
 
 
 def svg_of(sentence: Sentence) -> str:

@@ -23,6 +23,7 @@ from fairseq_posattn.evaluation.show.trace import Trace
 from fairseq_posattn.trees.sentence import Sentence
 
 HEADS, SEED = 4, 2  # what is drawn if nobody asks for anything else
+READING = "A row of a matrix is a query i, the word that looks; a column is a key j."
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def make_picture(
     return Picture(
         title=" + ".join(str(use) for use in specification.in_layer(number)),
         mechanisms=tuple(about(m) for m in mechanisms),
-        notes=(f"Layer {number}, {shape.heads} heads.", *notes(mechanisms, moved, seed)),
+        notes=(f"Layer {number}, {shape.heads} heads.", *notes(mechanisms, moved, seed), READING),
         pieces=pieces,
         tree=sentence if any(m.needs_tree for m in mechanisms) else None,
         rows=tuple(Trace(attention, x, ctx).run()),

@@ -51,6 +51,21 @@ class Row:
     panels: tuple[Panel, ...]
 
     @property
+    def heading(self) -> str:
+        """Return the title with the mechanism before it."""
+        return f"{self.mechanism}: {self.title}" if self.mechanism else self.title
+
+    @property
+    def has_scale(self) -> bool:
+        """Tell whether the colours need a scale; the numbers of a relation stand in its cells."""
+        return self.kind not in (Kind.MASK, Kind.RELATION)
+
+    @property
+    def is_signed(self) -> bool:
+        """Tell whether numbers may be negative, so that 0 lies in the middle of the scale."""
+        return self.kind in SIGNED
+
+    @property
     def largest(self) -> float:
         """Return the largest finite number, without its sign."""
         numbers = np.concatenate([np.abs(panel.values).ravel() for panel in self.panels])
@@ -69,7 +84,7 @@ def limits(rows: Sequence[Row]) -> list[float]:
 def scale_labels(row: Row, limit: float) -> list[str]:
     """Return what stands at the ends of a row's scale, and at 0 if that lies between them."""
     more, less = ("≥ ", "≤ ") if row.largest > limit else ("", "")
-    if row.kind in SIGNED:
+    if row.is_signed:
         return [f"{less}−{limit:.2g}", "0", f"{more}{limit:.2g}"]
     return ["0", f"{more}{limit:.2g}"]
 

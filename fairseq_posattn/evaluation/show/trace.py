@@ -13,7 +13,6 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention import (
     AttentionContext,
-    KeyExpansion,
     Mechanism,
     MultiheadSelfAttention,
     PostAttention,
@@ -30,7 +29,11 @@ from fairseq_posattn.core.attention.heads import repeat_keys, sum_copies
 from fairseq_posattn.core.attention.pipeline import (
     allowed_pairs,
     changed,
+    expanded,
+    expansions,
+    forbidden_to_zero,
     of_stage,
+    scaled_scores,
     softmax_weights,
     spread_bias,
     transformed,
@@ -106,15 +109,12 @@ class Trace:
     def expand(self) -> None:
         """Find the masks before there are more keys, as the pipeline does, then add the keys."""
         self.mask, self.copies = allowed_pairs(self.q, self.ctx, self.mechanisms), 1
-        for m in of_stage(self.mechanisms, KeyExpansion):
-            if m.copies == 1:
-                continue
+        for m in expansions(self.mechanisms):
             labels = copy_labels(m, self.k)
-            self.copies = m.copies
-            self.k, self.v, exists = m.expand(self.k, self.v)
-            self.mask = exists if self.mask is None else repeat_keys(self.mask, m.copies) & exists
+            self.copies *= m.copies
+            self.k, self.v, self.mask = expanded(m, self.k, self.v, self.mask)
             self.notes.copies(m, COPIES, self.mask, labels)
-        self.scores = (self.q * self.q.size(-1) ** -0.5) @ self.k.transpose(-1, -2)
+        self.scores = scaled_scores(self.q, self.k)
 
     def change_scores(self) -> None:
         for m in of_stage(self.mechanisms, (ScoreBias, ScoreChange)):
@@ -150,7 +150,7 @@ class Trace:
         before = m.on_heads(self.own_copy(self.weights))
         change = partial(m.change_weights, q=m.on_heads(self.q), ctx=self.ctx)
         weights = changed(m, m.change_weights, self.weights, self.q, self.ctx, self.copies)
-        self.weights = weights if self.mask is None else weights.masked_fill(~self.mask, 0.0)
+        self.weights = forbidden_to_zero(weights, self.mask)
         if (factors := factor(change, before)) is not None:
             self.notes.add(m, WEIGHT_FACTOR, kind_of(factors), factors)
         else:

@@ -6,8 +6,9 @@ dataclass works with both, and with the presets of --arch.
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
@@ -48,8 +49,8 @@ OWN = [
         field(
             default="sequence",
             metadata={
-                "help": "absolute positions of the decoder: none, sequence, or those of your own "
-                "that do not look ahead; 'help' lists them"
+                "help": "choose the absolute positions of the decoder: none, sequence, or those of "
+                "your own that do not look ahead; 'help' lists them"
             },
         ),
     ),
@@ -115,3 +116,9 @@ def all_fields():
 PosattnTransformerConfig = make_dataclass(
     "PosattnTransformerConfig", all_fields(), bases=(FairseqDataclass,)
 )
+
+
+def plain_namespace(cfg: Any) -> Namespace:
+    """Return a dataclass, DictConfig or Namespace as a Namespace that may change."""
+    items = cfg.items() if hasattr(cfg, "items") else vars(cfg).items()
+    return Namespace(**dict(items))

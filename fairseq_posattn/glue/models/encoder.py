@@ -7,8 +7,6 @@ are made in fairseq's order.
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 import torch
 from fairseq import utils
 from fairseq.distributed import fsdp_wrap
@@ -131,12 +129,10 @@ class PosattnEncoder(TransformerEncoderBase):
         `SourceTree.of_batch` reads. `need_weights` adds `attention_weights`, which holds for each
         layer the weights of each head, B H T T."""
         padding = src_tokens.eq(self.padding_idx)  # B T
-        real = ~padding if padding.any() else None
-        tree = self.tree_of(source_tree, ~padding)
-        ctx = AttentionContext(src_tokens.size(1), src_tokens.device, real, tree)
+        ctx = AttentionContext.from_padding(padding, self.tree_of(source_tree, ~padding))
         x, embedding = self.embed(src_tokens, token_embeddings, ctx)  # B T C
-        if real is not None:
-            x = x * real.unsqueeze(-1).type_as(x)
+        if ctx.real is not None:
+            x = x * ctx.real.unsqueeze(-1).type_as(x)
         x = x.transpose(0, 1)  # T B C
         states, weights = [x] if return_all_hiddens else [], []
         for layer in self.layers:
@@ -209,9 +205,3 @@ def layer_numbers(side) -> list[int]:
     """Return the numbers of the layers of a side (encoder or decoder), also when it is pruned."""
     keep = side.layers_to_keep
     return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))
-
-
-def plain_namespace(cfg) -> Namespace:
-    """Return a dataclass, DictConfig or Namespace as a Namespace that may change."""
-    items = cfg.items() if hasattr(cfg, "items") else vars(cfg).items()
-    return Namespace(**dict(items))

@@ -17,9 +17,9 @@ from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.core.positions.registry import describe as describe_positions
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.models.config import NEWER, PosattnTransformerConfig
+from fairseq_posattn.glue.models.config import NEWER, PosattnTransformerConfig, plain_namespace
 from fairseq_posattn.glue.models.decoder import PosattnDecoder
-from fairseq_posattn.glue.models.encoder import PosattnEncoder, plain_namespace
+from fairseq_posattn.glue.models.encoder import PosattnEncoder
 
 logger = logging.getLogger(__name__)
 

@@ -44,7 +44,9 @@ def refuse_contradiction(args) -> None:
     a Namespace, and later with all options, of which nobody knows who chose them.
     """
     flag = getattr(args, "no_token_positional_embeddings", False)
-    for side in ("encoder", "decoder") if flag and isinstance(args, Namespace) else ():
+    if not (flag and isinstance(args, Namespace)):
+        return
+    for side in ("encoder", "decoder"):
         chosen = PositionSpecification(getattr(args, f"{side}_positions", "none"))
         if chosen.sequence:
             raise contradiction(side, chosen)

@@ -14,6 +14,7 @@ from fairseq_posattn.core.attention import MECHANISMS, ScoreBias, WeightChange
 from fairseq_posattn.io import command_line
 from fairseq_posattn.testing import CONTRACT, ContractError, check
 from fairseq_posattn.testing import check_mechanism as check_specification
+from support import own_classes
 from support.commands import ROOT, run
 
 OWN = ROOT / "tests/own_mechanisms"
@@ -22,15 +23,8 @@ OWN = ROOT / "tests/own_mechanisms"
 @pytest.fixture(autouse=True)
 def forgotten():
     """Forget the mechanisms and modules that a test brings in."""
-    known, modules, path = dict(MECHANISMS), set(sys.modules), list(sys.path)
-    yield
-    MECHANISMS.clear()
-    MECHANISMS.update(known)
-    for name in set(sys.modules) - modules:
-        file = getattr(sys.modules[name], "__file__", None) or ""
-        if "/pytest-" in file or str(OWN) in file:
-            del sys.modules[name]
-    sys.path[:] = path
+    with own_classes.restored():
+        yield
 
 
 class Ended(NamedTuple):
@@ -280,8 +274,12 @@ INPUTS = {  # what stands on the command line, and what the error says
     "mistake.py": "/mistake.py:2: cannot be imported: ZeroDivisionError: division by zero",
     "syntax.py": "syntax.py:1: cannot be imported: SyntaxError: ",
     "imports.py": "/imports.py:1: cannot be imported: ModuleNotFoundError: No module",
-    "taken.py": "cannot be imported: ",
+    "taken.py": "/taken.py:6): a mechanism called 'relative' is registered already",
     "ends.py": "error: ends.py: ends the program when it is imported",
+    "lacking.mine": "lacking/__init__.py:1: cannot be imported: ModuleNotFoundError: No module",
+    "faulty.mine": "faulty/__init__.py:1: cannot be imported: NameError: ",
+    "letters.py": "/letters.py:6): unseen = 'w' is no tuple of texts; write it in brackets",
+    "untried.py": "/untried.py:6): examples = () leaves nothing to check",
 }
 FILES = {
     "notes.txt": "words",
@@ -292,15 +290,20 @@ FILES = {
     "imports.py": "import nosuch_module\n",
     "taken.py": HEAD + 'class Mine(ScoreBias):\n    name = "relative"\n',
     "ends.py": "import sys\nsys.exit(0)\n",
+    "lacking/__init__.py": "import nosuch_module\n",
+    "faulty/__init__.py": "nosuch\n",
+    "letters.py": HEAD + 'class Mine(ScoreBias):\n    name = "mine"\n    unseen = ("w")\n',
+    "untried.py": HEAD + 'class Mine(ScoreBias):\n    name = "mine"\n    examples = ()\n',
 }
 
 
 @pytest.mark.parametrize("argument", INPUTS)
 def test_input_that_cannot_be_checked_ends_in_one_line(argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    for folder in ("bare", "lacking", "faulty"):
+        (tmp_path / folder).mkdir()
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "bare").mkdir()
     ended = command(argument)
     assert (ended.code, ended.output) == (1, "")
     assert INPUTS[argument] in ended.error and "\n" not in ended.error
@@ -390,5 +393,5 @@ def test_a_class_that_breaks_the_contract_raises_with_all_its_faults():
 def test_a_specification_is_checked_as_in_earlier_versions():
     check_specification("relative(max=2) + temperature")
     MECHANISMS["idle"] = Idle
-    with pytest.raises(AssertionError):
+    with pytest.raises(ContractError, match="idle: It changes the output"):
         check_specification("idle")

@@ -2,14 +2,16 @@
 
 import math
 import sys
+from importlib import import_module
 
 import pytest
 import torch
 from test_relative import one_based
 
-from fairseq_posattn.core.attention import MECHANISMS, AttentionShape
+from fairseq_posattn.core.attention import AttentionShape
 from fairseq_posattn.core.attention.sample_batch import context, inputs, random_tree
 from fairseq_posattn.testing.layer import HEADS, attention
+from support import own_classes
 from support import reference_mechanisms as slow
 from support.commands import ROOT
 from support.reference import word_of_pieces
@@ -18,15 +20,10 @@ from support.reference import word_of_pieces
 @pytest.fixture(autouse=True, scope="module")
 def own():
     """The modules of tests/own_mechanisms, registered for the tests of this file."""
-    known, path = dict(MECHANISMS), list(sys.path)
-    sys.path.insert(0, str(ROOT / "tests/own_mechanisms"))
     names = ("alibi", "t5_bias", "rope", "tree_window")
-    yield {name: __import__(name) for name in names}
-    for name in names:
-        del sys.modules[name]
-    MECHANISMS.clear()
-    MECHANISMS.update(known)
-    sys.path[:] = path
+    with own_classes.restored():
+        sys.path.insert(0, str(ROOT / "tests/own_mechanisms"))
+        yield {name: import_module(name) for name in names}
 
 
 # the loops
