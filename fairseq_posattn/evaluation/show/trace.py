@@ -109,8 +109,12 @@ class Trace:
     def expand(self) -> None:
         """Find the masks before there are more keys, as the pipeline does, then add the keys."""
         self.mask, self.copies = allowed_pairs(self.q, self.ctx, self.mechanisms), 1
+        labels = [[""]] * self.layer.heads
         for m in expansions(self.mechanisms):
-            labels = copy_labels(m, self.k)
+            labels = [
+                [f"{new}, {old}".removesuffix(", ") for new in of_new for old in of_old]
+                for of_new, of_old in zip(copy_labels(m, self.k), labels, strict=True)
+            ]
             self.copies *= m.copies
             self.k, self.v, self.mask = expanded(m, self.k, self.v, self.mask)
             self.notes.copies(m, COPIES, self.mask, labels)

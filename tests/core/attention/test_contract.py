@@ -12,12 +12,16 @@ import torch
 from fairseq_posattn.core.attention import (
     MECHANISMS,
     AttentionSpecification,
+    KeyExpansion,
     ValueTerm,
     heads,
     pipeline,
+    register,
 )
 from fairseq_posattn.core.attention.sample_batch import TREES, WIDTH, context, inputs
 from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.evaluation.show.picture import make_picture
+from fairseq_posattn.evaluation.show.sentence import BUILT_IN
 from fairseq_posattn.testing import CONTRACT, NotApplicable, examples_of
 from fairseq_posattn.testing.layer import (
     HEADS,
@@ -34,6 +38,7 @@ from fairseq_posattn.testing.paths import (
     steps_are_the_whole,
 )
 from fairseq_posattn.testing.settings import only_its_heads_change, with_heads
+from support import own_classes
 
 HALF = [("cpu", torch.float16)]  # bfloat16 on the CPU is in the contract
 if torch.cuda.is_available():
@@ -57,6 +62,18 @@ def combinations(count: int) -> list[str]:
 
 
 TOGETHER = combinations(40)
+ACROSS = "window(size=5, across=3)"
+
+
+class Doubled(KeyExpansion):
+    """Each key stands twice."""
+
+    name = "doubled"
+    copies = 2
+
+    def expand(self, k, v):
+        exists = torch.ones(1, k.size(1), 1, 2 * k.size(2), dtype=torch.bool)
+        return torch.cat([k, k], dim=2), torch.cat([v, v], dim=2), exists
 
 
 @pytest.mark.parametrize("specification", SINGLE)
@@ -103,6 +120,21 @@ def test_a_bias_goes_through_the_fused_kernel(specification, monkeypatch):
         fused = module.output(x, ctx)
     assert len(calls) == 1
     torch.testing.assert_close(fused[real], explicit[real])
+
+
+@pytest.mark.parametrize("specification", [f"{ACROSS} + doubled", f"doubled + {ACROSS}"])
+def test_two_mechanisms_expand_the_keys(specification):
+    """Keys that stand twice get the same weights as before, all together."""
+    with own_classes.restored():
+        register(Doubled)
+        ctx, window, both = context(TREES), attention(ACROSS), attention(specification)
+        both.load_state_dict(window.state_dict(), strict=False)
+        x, real = inputs(TREES, ctx), ctx.real.T
+        torch.testing.assert_close(both.output(x, ctx)[real], window.output(x, ctx)[real])
+        expected, found = (module.with_weights(x, ctx)[1] for module in (window, both))
+        torch.testing.assert_close(found, expected)
+        copies = [row for row in make_picture(specification, BUILT_IN).rows if row.panels[0].blocks]
+    assert [len(row.panels[0].blocks) for row in copies] in ([3, 6], [2, 6])
 
 
 @pytest.mark.parametrize("specification", ["window(size=1)", "local_hard(reach=1)"])
