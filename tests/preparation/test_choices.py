@@ -74,6 +74,7 @@ def test_a_missing_segmenter(folder):
         ({"parser": []}, r"parser is [], expected an object"),
         ({"parser": {"parser": "spacy"}}, 'parser.parser is "spacy", expected stanza or conllu'),
         ({"parser": {"max_words": "20"}}, 'parser.max_words is "20", expected a whole number'),
+        ({"parser": {"max_words": 0}}, "parser.max_words is 0, expected"),
         ({"version": 2}, "of another version"),
         ({"version": None}, "of another version"),
     ],

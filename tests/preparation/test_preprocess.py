@@ -104,6 +104,14 @@ def test_pieces_spell_the_words(prepared):
     assert any("@@" in pieces for pieces in files[2])
 
 
+def test_help_says_which_way_the_merges_go():
+    reads, writes = (
+        " ".join(succeeds("segment", step, "--help").split()) for step in ("apply", "learn")
+    )
+    assert "read the merges of subword-nmt from this file" in reads
+    assert "write the merges of subword-nmt to this file" in writes
+
+
 @pytest.mark.long(but=["project"])
 @pytest.mark.parametrize("program", ["extract", "segment", "project", "binarize"])
 def test_help(program):
