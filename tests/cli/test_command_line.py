@@ -132,6 +132,17 @@ def fail(rank: int, error: Exception) -> None:
     raise error
 
 
+IN_WORKER = """Caught an error in a process.
+Traceback (most recent call last):
+  File "work.py", line 3, in work
+fairseq_posattn.errors.InputError: text:3: bad; mend it
+"""
+
+
+def test_an_error_of_a_worker_is_its_last_line(capsys):
+    assert ended(capsys, RuntimeError(IN_WORKER)) == "error: text:3: bad; mend it"
+
+
 @pytest.mark.long
 def test_an_error_of_a_training_process_is_one_line(capsys):
     """As fairseq starts one for each GPU."""

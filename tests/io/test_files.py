@@ -1,11 +1,13 @@
 """Files are read strictly and written whole or not at all."""
 
+import contextlib
 import errno
 import os
 import stat
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -118,6 +120,16 @@ def test_folder(tmp_path):
         assert not (tmp_path / "data").exists()
     assert names(tmp_path) == ["data"]
     assert names(tmp_path / "data") == ["text"]
+
+
+def test_a_run_that_waits_for_another_says_so(tmp_path, monkeypatch, capsys):
+    with contextlib.ExitStack() as other:
+        other.enter_context(locked(tmp_path / "out"))
+        monkeypatch.setattr(time, "sleep", lambda _: other.close())  # the other run ends
+        with locked(tmp_path / "out", wait=True):
+            assert "another run is at work here; this one waits" in capsys.readouterr().err
+    with locked(tmp_path / "out", wait=True):
+        assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("lock", [True, False])
