@@ -8,7 +8,7 @@ values of options are written.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,6 +123,18 @@ def reason_against_decoders(cls: Any) -> str | None:
     if not cls.causal_safe:
         return "would look at words that are not yet translated"
     return None
+
+
+def refuse_in_decoders(
+    chosen: Iterable[type[Any]],
+    reason_against: Callable[[type[Any]], str | None],
+    option: str,
+    safe: Iterable[str],
+) -> None:
+    """Refuse mechanisms or positions that cannot stand in a decoder; `safe` lists the others."""
+    for cls in chosen:
+        if reason := reason_against(cls):
+            raise SpecificationError(f"'{cls.name}' {reason}; {option} takes: {', '.join(safe)}")
 
 
 def make_options(term: Term, options_class: type[Options]) -> Options:

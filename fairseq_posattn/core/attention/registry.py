@@ -41,6 +41,7 @@ from fairseq_posattn.core.specification import (
     parse,
     parse_numbers,
     reason_against_decoders,
+    refuse_in_decoders,
     registered,
 )
 
@@ -129,12 +130,9 @@ class AttentionSpecification:
 
     def check_causal(self) -> None:
         """Refuse mechanisms that cannot stand in a decoder."""
-        for mechanism in (use.mechanism for use in self.uses):
-            if reason := reason_against(mechanism):
-                raise SpecificationError(
-                    f"'{mechanism.name}' {reason}; --decoder-attention takes: "
-                    f"{', '.join(sorted(safe_in_decoders()))}"
-                )
+        chosen = [use.mechanism for use in self.uses]
+        safe = sorted(safe_in_decoders())
+        refuse_in_decoders(chosen, reason_against, "--decoder-attention", safe)
 
     def in_layer(self, layer: int) -> list[MechanismUse]:
         """Return the mechanisms that act in a layer, in the order listed."""

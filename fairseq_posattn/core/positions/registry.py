@@ -23,6 +23,7 @@ from fairseq_posattn.core.specification import (
     make_options,
     parse,
     reason_against_decoders,
+    refuse_in_decoders,
     registered,
 )
 
@@ -155,12 +156,9 @@ class PositionSpecification:
 
     def check_causal(self) -> None:
         """Refuse positions that cannot stand in a decoder."""
-        for position in (use.position for use in self.uses):
-            if reason := reason_against_decoders(position):
-                raise SpecificationError(
-                    f"'{position.name}' {reason}; --decoder-positions takes: "
-                    f"{', '.join(safe_in_decoders())}"
-                )
+        chosen = [use.position for use in self.uses]
+        safe = safe_in_decoders()
+        refuse_in_decoders(chosen, reason_against_decoders, "--decoder-positions", safe)
 
     def build(self, shape: PositionShape) -> list[Position]:
         """Return new modules for all positions but that of the sequence, which the model has."""
