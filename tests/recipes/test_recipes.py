@@ -15,13 +15,19 @@ sys.path.insert(0, str(ROOT / "recipes/benchmark"))
 
 @pytest.mark.long
 def test_the_toy_recipe_shows_what_trees_are_good_for(tmp_path):
+    """After 800 of its 1,400 updates the tree already decides what the string leaves open.
+
+    A model that reads the string alone is right on at most half of the ambiguous sentences, and one
+    that knows depths too on at most half of the ties, however long they train.
+    """
     results = tmp_path / "results"
-    outputs = {"TOY_WORK": str(tmp_path / "work"), "TOY_RESULTS": str(results)}
+    outputs = {"TOY_WORK": str(tmp_path / "work"), "TOY_RESULTS": str(results), "UPDATES": "800"}
     outputs |= warm.variables()
     printed = run(ROOT / "recipes/toy/run.sh", env=outputs, cwd="/").stdout
-    models = json.loads((results / "toy.json").read_text())["models"]
+    models = json.loads((results / "toy.800_updates.json").read_text())["models"]
     by_name = {model["name"]: model for model in models}
-    assert by_name["full tree"]["ambiguous_exact"] >= 0.9
+    assert by_name["full tree"]["ambiguous_exact"] >= 0.7
+    assert by_name["full tree"]["tie_exact"] >= 0.55
     assert by_name["sequence"]["ambiguous_exact"] <= 0.5
     assert by_name["no positions"]["ambiguous_exact"] <= 0.5
     assert by_name["sequence + depth"]["tie_exact"] <= 0.5
