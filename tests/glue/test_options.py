@@ -312,6 +312,22 @@ def test_activation_checkpointing_changes_nothing(toy_data, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("chosen", "smallest"), [((), 100_000_000), (("--checkpoint-activations",), 0)]
+)
+def test_fsdp_wraps_the_layers_that_it_wraps_in_fairseq(chosen, smallest, toy_data, monkeypatch):
+    """FSDP itself needs GPUs; what matters is from which number of parameters it wraps a layer."""
+    asked = {"encoder": [], "decoder": []}
+
+    def wrap_of(side):
+        return lambda layer, min_num_params: asked[side].append(min_num_params) or layer
+
+    for side in asked:
+        monkeypatch.setattr(f"fairseq_posattn.glue.models.{side}.fsdp_wrap", wrap_of(side))
+    build(toy_data, *FULL_TREE, "--decoder-attention", "window(size=3)", *chosen)
+    assert set(asked["encoder"]) == set(asked["decoder"]) == {smallest}
+
+
+@pytest.mark.parametrize(
     "flag",
     ["--fp16", "--memory-efficient-fp16", "--bf16", "--memory-efficient-bf16", "--amp"],
 )

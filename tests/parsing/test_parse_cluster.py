@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -128,6 +129,22 @@ def test_the_number_of_a_job(said):
     assert job_id(f"sbatch: a note\nSubmitted batch job 4711{said}\n") == "4711"
     with pytest.raises(InputError, match="sbatch named no job in 'sorry'"):
         job_id("sorry\n")
+
+
+@pytest.mark.parametrize(("named", "asked"), [(None, "auto"), ("nowhere", "nowhere")])
+def test_the_address_of_ray(named, asked, monkeypatch):
+    """Without RAY_ADDRESS the cluster is asked for that this machine is part of."""
+    pytest.importorskip("datatrove")
+    from fairseq_posattn.parsing.executors.ray import connect
+
+    ray = mock.Mock()
+    ray.is_initialized.return_value = False
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if named:
+        monkeypatch.setenv("RAY_ADDRESS", named)
+    connect(ray)
+    [call] = ray.init.call_args_list
+    assert call.kwargs["address"] == asked
 
 
 def test_without_options(slurm, given, tmp_path):

@@ -548,6 +548,10 @@ def test_shards(corpus, done, tmp_path, capsys):
     assert not list(shards[1].glob("valid.*"))
     assert all(json.loads((shard / "prepare.json").read_text()) for shard in shards)
     assert steps_done(capsys, *options) == set()
+    prepare(*options, "--max-length", 14)  # fewer pairs have their words less often
+    words = lines_of(shards[2] / "dict.de.txt")
+    assert words == lines_of(shards[0] / "dict.de.txt")
+    assert words != lines_of(done / "dict.de.txt")
 
 
 CHANGED_INPUTS = {  # of the test set: what is replaced, by what, and the steps that see it

@@ -176,6 +176,30 @@ BROKEN = {
         "It reads trees if",
         "write needs_tree = True",
     ),
+    "a parameter is never used": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def __init__(self, options, shape, heads=None):
+        super().__init__(options, shape, heads)
+        self.idle = nn.Parameter(torch.ones(1))
+    def bias(self, q, ctx):
+        return -ctx.distances.abs()
+""",
+        "gradient",
+        r"expected a finite gradient of mechanisms.broken.idle, found none; .*use it in a stage",
+    ),
+    "a gradient is not a number": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def __init__(self, options, shape, heads=None):
+        super().__init__(options, shape, heads)
+        self.slope = nn.Parameter(torch.zeros(1))
+    def bias(self, q, ctx):
+        return (0 * self.slope).sqrt() * ctx.distances
+""",
+        "gradient",
+        r"expected a finite gradient of mechanisms.broken.slope, found nan or infinity",
+    ),
     "it does nothing": (
         """class Broken(ScoreBias):
     name = "broken"
