@@ -218,9 +218,13 @@ def test_bad_merges(tmp_path, codes, message):
 
 
 def test_vocabulary(prepared, tmp_path):
-    (tmp_path / "vocabulary").write_text("h@@ 9\nou@@ 1\n")
+    """A piece that is not in the vocabulary, or too rare there, is split again."""
+    (tmp_path / "vocabulary").write_text("h@@ 9\nous@@ 1\n")
     options = "--codes", prepared / "codes", "--out", tmp_path / "pieces"
-    options = *options, "--vocabulary", tmp_path / "vocabulary", "--vocabulary-threshold", "2"
+    options = *options, "--vocabulary", tmp_path / "vocabulary"
+    succeeds("segment", "apply", prepared / "w.words", *options)
+    assert lines_of(tmp_path / "pieces")[0] == "h@@ ous@@ e"
+    options = *options, "--vocabulary-threshold", "2"
     succeeds("segment", "apply", prepared / "w.words", *options)
     assert lines_of(tmp_path / "pieces")[0] == "h@@ o@@ u@@ s@@ e"
     (tmp_path / "vocabulary").write_text("h@@ 9\nou@@\n")

@@ -26,6 +26,7 @@ from fairseq_posattn.cli import tag
 from fairseq_posattn.glue.optim.rmsprop import RMSprop
 from fairseq_posattn.glue.tasks.tagging import TaggingTask
 from fairseq_posattn.preparation.binarize_tagging import binarize, parser
+from fairseq_posattn.tagging.curve import Curve
 from support.commands import PATIENCE, PLUGIN, fairseq, run
 from support.in_process import call
 
@@ -510,6 +511,16 @@ def same_state(left: Path, right: Path) -> None:
         assert float(kept["step"]) == float(b[number]["step"])
         difference = (kept["square_avg"] - b[number]["square_avg"]).abs().max()
         assert difference == 0
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_of_several_processes_writes_the_curve(rank, tmp_path, monkeypatch):
+    several = Namespace(is_initialized=lambda: True, get_rank=lambda: rank)
+    monkeypatch.setattr("fairseq_posattn.tagging.curve.dist", several)
+    monkeypatch.setattr(Curve, "measure", lambda *arguments: {"loss": 1.0})
+    curve = Curve(str(tmp_path / "curve"), 3)
+    curve.add_point(Namespace(datasets={"valid": []}), None, None, 3)
+    assert (tmp_path / "curve").exists() == (rank == 0)
 
 
 def test_a_curve_changes_nothing_of_the_training(data, unbroken, tmp_path):

@@ -21,14 +21,6 @@ class Patch(NamedTuple):
     releases: str
     until: str
 
-    @property
-    def function(self) -> str:
-        """Return the full name of what is wrapped."""
-        place = self.place
-        where = getattr(place, "__qualname__", "")
-        module = getattr(place, "__module__", None) or getattr(place, "__name__", "")
-        return ".".join(part for part in (module, where, self.name) if part)
-
     def install(self) -> None:
         """Put the wrapper in place, unless it is there already."""
         if self not in installed:

@@ -200,6 +200,15 @@ BROKEN = {
         "gradient",
         r"expected a finite gradient of mechanisms.broken.slope, found nan or infinity",
     ),
+    "it does nothing in training": (
+        """class Broken(ScoreBias):
+    name = "broken"
+    def bias(self, q, ctx):
+        return torch.zeros(1) if self.training else -ctx.distances.abs()
+""",
+        "It changes the output",
+        "expected another output than plain attention in training, found the same",
+    ),
     "it does nothing": (
         """class Broken(ScoreBias):
     name = "broken"
