@@ -370,6 +370,18 @@ def test_a_folder_for_user_dir(tmp_path, monkeypatch):
     assert (ended.code, ended.output.splitlines()[0]) == (0, "in_a_folder")
 
 
+def test_a_folder_gets_the_real_plugin_where_fairseq_is_installed(tmp_path):
+    """A process of its own, in which nothing has imported the plug-in before."""
+    pytest.importorskip("fairseq")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/__init__.py").write_text("from fairseq_posattn import plugin\n")
+    code = "from fairseq_posattn.testing.own_modules import imported_from as load\n"
+    code += "import sys; print(load('mine').plugin.__file__, 'fairseq.tasks' in sys.modules)"
+    started = run(sys.executable, "-c", code, cwd=tmp_path, fresh=True)
+    printed = started.stdout.splitlines()[-1]
+    assert printed == f"{ROOT / 'fairseq_posattn/plugin.py'} True"
+
+
 def test_a_module_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_module")
