@@ -14,6 +14,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
+from fairseq_posattn.parsing.control_options import add_control_options, control_of
 from fairseq_posattn.parsing.options import add_parser_options
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
@@ -44,6 +45,7 @@ def parse_options() -> argparse.Namespace:
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
     add_cluster_options(parser.add_argument_group("where the source is parsed"))
+    add_control_options(parser.add_argument_group("control trees"))
     add_piece_options(parser.add_argument_group("pieces"))
     add_limits(parser.add_argument_group("training pairs"))
     return parser.parse_args()
@@ -186,6 +188,7 @@ def main() -> None:
         target_tokenize=options.target_tokenize,
         segmenter=options.segmenter,
         parser=settings,
+        control=control_of(options),
     )
     learning = Learning(
         options.symbols,

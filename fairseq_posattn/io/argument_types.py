@@ -28,6 +28,17 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def share(text: str) -> float:
+    """Read a number from 0 to 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise ArgumentTypeError(f"expected a number from 0 to 1, found '{text}'")
+    return number
+
+
 def not_negative(text: str) -> int:
     """Read a whole number that is 0 or more."""
     if not text.isdecimal():

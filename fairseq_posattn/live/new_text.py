@@ -20,6 +20,7 @@ from fairseq_posattn.live.segmented import SegmentedLine, lines_of_encoder, line
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import Sentence, TreeError
 from fairseq_posattn.trees.checks import checked_tree
+from fairseq_posattn.trees.control import TreeControl
 
 BYTE_ORDER_MARK = "\ufeff"
 Given = Sequence[int] | Sentence | None  # a program gives the parents of the words, or a sentence
@@ -82,9 +83,28 @@ class NewText:
             found = self.with_flat(lines, self.check_given(lines, given))
         return NewTrees(lines, lambda asked: [found[k] for k in asked])
 
+    @cached_property
+    def control(self) -> TreeControl:
+        """Return the control of the trees, which is that of the data unless an option names one."""
+        if self.cfg.tree_control:
+            return TreeControl.from_tag(self.cfg.tree_control)
+        return self.pipeline.config.control if self.pipeline else TreeControl()
+
     def parse(self, lines: list[SegmentedLine]) -> list[Sentence]:
-        """Return the trees that the provider finds for the lines."""
-        return self.with_flat(lines, trees_of(self.provider, lines))
+        """Return the trees that the provider finds for the lines, or those of the control."""
+        if self.control.needs_trees or self.cfg.tree_file:
+            found = self.with_flat(lines, trees_of(self.provider, lines))
+        else:
+            found = self.without_trees(lines)
+        return [self.control.of(sentence) for sentence in found]
+
+    def without_trees(self, lines: list[SegmentedLine]) -> list[Sentence]:
+        """Return the lines as sentences without trees, tokenised as the provider does it."""
+        words = [line.words for line in lines if line.words is not None]
+        if len(words) == len(lines):
+            return words
+        texts = [line.text for line in lines]  # pieces of binarised data spell them
+        return self.provider.words(texts) or [Sentence(line.tokens) for line in lines]
 
     def with_flat(
         self, lines: list[SegmentedLine], parsed: Sequence[Sentence | None]

@@ -6,15 +6,25 @@ from fairseq_posattn.io.argument_types import positive
 from fairseq_posattn.text.parser_settings import LONG_LINES, ON_FAILURE, PARSERS
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
+PARSE_HELP = "parse with stanza (default), or take the trees of --trees"
+PREPARE_HELP = (
+    "parse the source with stanza (default); or take the trees of PREFIX.conllu, which may end in "
+    ".gz, .xz or .zst, one for each line of PREFIX.SOURCE, beside which it lies; or make data "
+    "without trees, for models that read none"
+)
+
 
 def add_parser_options(group, lang: str | None = None) -> None:
-    """Add the options of a parser to a parser of a command line."""
+    """Add the options of a parser to a parser of a command line.
+
+    lang: the default language of posattn-parse; None adds the options of posattn-prepare.
+    """
     add = group.add_argument
     add(
         "--parser",
-        choices=PARSERS,
+        choices=[name for name in PARSERS if name != "none" or lang is None],
         default="stanza",
-        help="parse with stanza (default), or take trees that were made elsewhere for these lines",
+        help=PREPARE_HELP if lang is None else PARSE_HELP,
     )
     default = lang or "SOURCE"
     add(

@@ -1,7 +1,7 @@
 """Binarise pieces and trees to fairseq's data with tree files beside them.
 
-For each split, PREFIX.SRC.trees must lie beside the source PREFIX.SRC. fairseq-preprocess makes the
-dictionaries and binarises the text.
+For each split, PREFIX.SRC.trees must lie beside the source PREFIX.SRC, unless --no-trees is given.
+fairseq-preprocess makes the dictionaries and binarises the text.
 """
 
 import codecs
@@ -46,6 +46,9 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--overwrite", action="store_true", help="replace DESTDIR if it exists already"
     )
+    parser.add_argument(
+        "--no-trees", action="store_true", help="make data without trees, for models that read none"
+    )
     return parser
 
 
@@ -63,7 +66,8 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
         _run_fairseq(args)
         for split in splits(args):
             check_sentences(split, args)
-            _add_trees(split, args)
+            if not args.no_trees:
+                _add_trees(split, args)
         add(partial)
 
 
@@ -129,12 +133,13 @@ def exists(prefix: str, args: Namespace) -> bool:
 def check_files(split: Split, args: Namespace) -> None:
     """Check, before the long work starts, that texts and trees of a split belong together."""
     texts = [f"{split.prefix}.{language}" for language in languages(args)]
-    trees = tree_path(split, args)
-    if same_number_of_lines([*texts, trees]) == 0:
+    trees = [] if args.no_trees else [tree_path(split, args)]
+    if same_number_of_lines([*texts, *trees]) == 0:
         raise InputError(f"{texts[0]}: the file is empty; name one with text")
     for text in texts:
         _check_text(text)
-    _check_pieces(texts[0], trees)
+    for path in trees:
+        _check_pieces(texts[0], path)
 
 
 def tree_path(split: Split, args: Namespace) -> str:
@@ -186,7 +191,7 @@ def _close_log() -> None:
 
 def check_sentences(split: Split, args: Namespace) -> None:
     """Check that fairseq's workers, which split a file by offsets, read each line exactly once."""
-    expected = same_number_of_lines([tree_path(split, args)])
+    expected = same_number_of_lines([f"{split.prefix}.{args.source_lang}"])
     for language in languages(args):
         prefix = preprocess.dataset_dest_prefix(args, split.name, language)
         if (found := len(indexed_dataset.make_dataset(prefix, "mmap"))) != expected:

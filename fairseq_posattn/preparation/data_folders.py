@@ -32,9 +32,9 @@ class DataFolders:
 
     def dictionaries(self) -> list[Path]:
         """Make the dictionaries of all training pairs, and deal the pairs out to the shards."""
-        prefix = self.job.file("train", "clean")
+        prefix = self.job.clean("train")
         texts = [f"{prefix}.{language}" for language in (self.source, self.target)]
-        folder = self.job.work / "dictionaries"
+        folder = self.job.work / f"dictionaries{self.job.variant}"
         found = [folder / f"dict.{language}.txt" for language in (self.source, self.target)]
         options = [
             *self.languages(),
@@ -45,17 +45,17 @@ class DataFolders:
             *self.joined_dictionary(),
         ]
         self.steps.do(
-            "dictionaries",
+            self.job.step("dictionaries"),
             self.job.learning.separate,
             texts,
             found,
             lambda: binarize.make_dictionaries(binarize.parser().parse_args(options)),
         )
-        kinds = (self.source, self.target, f"{self.source}.trees")
+        kinds = self.job.kinds()
         files = [f"{prefix}.{kind}" for kind in kinds]
         shards = [[f"{prefix}.shard{k}.{kind}" for kind in kinds] for k in range(self.job.shards)]
         self.steps.do(
-            "shards",
+            self.job.step("shards"),
             self.job.shards,
             files,
             [path for of_shard in shards for path in of_shard],
@@ -86,11 +86,12 @@ class DataFolders:
             of_kind.setdefault(split.rstrip("0123456789"), []).append(prefix)
         for kind, named in of_kind.items():
             options += [f"--{kind}pref", ",".join(named)]
-        kinds = (self.source, self.target, f"{self.source}.trees")
-        texts = [f"{prefix}.{kind}" for prefix in prefixes.values() for kind in kinds]
+        if not self.config.has_trees:
+            options.append("--no-trees")
+        texts = [f"{prefix}.{kind}" for prefix in prefixes.values() for kind in self.job.kinds()]
         model = self.job.segmenters()[0]
         self.steps.do(
-            "binarize" if folder == self.job.out else f"binarize.{folder.name}",
+            self.job.step("binarize" if folder == self.job.out else f"binarize.{folder.name}"),
             [self.job.learning.separate, list(prefixes), asdict(self.config)],
             [*texts, model, *dictionaries],
             self.data_files(folder, list(prefixes)),
@@ -103,7 +104,7 @@ class DataFolders:
         for language in (self.source, self.target):
             start = f"{self.source}-{self.target}.{language}"
             kinds = ["bin", "idx"]
-            if language == self.source:
+            if language == self.source and self.config.has_trees:
                 kinds += ["tree.bin", "tree.idx"]
             names.append(f"dict.{language}.txt")
             names += [f"{split}.{start}.{kind}" for split in splits for kind in kinds]
@@ -125,7 +126,7 @@ def data_folders(job: Job) -> dict[Path, dict[str, str]]:
 
     Shards get the training pairs in turn. fairseq looks for all other splits in the first shard.
     """
-    clean = {split: job.file(split, "clean") for split in job.corpus.splits()}
+    clean = {split: job.clean(split) for split in job.corpus.splits()}
     if job.shards == 1:
         return {job.out: clean}
     train, shards = clean.pop("train"), {}

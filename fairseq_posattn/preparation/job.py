@@ -74,6 +74,33 @@ class Job:
         """Return the path of a file between the steps."""
         return str(self.work / f"{split}.{kind}")
 
+    @property
+    def variant(self) -> str:
+        """Return what the names of files and steps end in that depend on the trees.
+
+        So several data directories, with the same words and other trees, share a work folder.
+        """
+        if self.config.control:
+            return f".{self.config.control.tag}"
+        return "" if self.config.parsed else ".no_trees"
+
+    def step(self, name: str) -> str:
+        """Return the name of a step that depends on the trees."""
+        return f"{name}{self.variant}"
+
+    def kinds(self) -> list[str]:
+        """Return how the names of the files end that hold source, target and trees."""
+        trees = [f"{self.config.source}.trees"] if self.config.has_trees else []
+        return [self.config.source, self.config.target, *trees]
+
+    def pieces(self, split: str, kind: str) -> str:
+        """Return the path of the pieces of a language, or of their trees."""
+        return self.file(split, f"pieces{self.variant if kind.endswith('.trees') else ''}.{kind}")
+
+    def clean(self, split: str) -> str:
+        """Return the prefix of the pairs that are kept."""
+        return self.file(split, f"clean{self.variant}")
+
     def segmenters(self) -> tuple[Path, Path]:
         """Return the files of the segmenters of source and target, which may be the same."""
         source = self.work / self.config.segmenter_file

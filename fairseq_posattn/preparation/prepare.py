@@ -44,11 +44,13 @@ class PreparationRun:
         """Do all steps, up to the binary data."""
         for split, prefix in self.job.corpus.splits().items():
             self.normalize(split, prefix)
-            self.parse(split, prefix)
+            if self.config.parsed:
+                self.parse(split, prefix)
         self.learn()
         for split in self.job.corpus.splits():
             self.segment(split)
-            self.project(split)
+            if self.config.has_trees:
+                self.project(split)
             self.filter(split)
         self.folders.binarize()
 
@@ -150,28 +152,34 @@ class PreparationRun:
 
     def project(self, split: str) -> None:
         """Project the trees of a split from words to pieces."""
-        words, parents = self.job.file(split, "words"), self.job.file(split, "parents")
+        words, parents = self.job.file(split, f"text.{self.source}"), None
+        if self.config.parsed:
+            words, parents = self.job.file(split, "words"), self.job.file(split, "parents")
         pieces = self.job.file(split, f"pieces.{self.source}")
         text = model = None
         if not self.config.splits_words:
             text, model = self.to_segment(split)[0], str(self.job.segmenters()[0])
+        separator, control = self.config.separator, self.config.control
         inputs = ProjectionInputs(
-            words, parents, pieces, text, model, self.config.separator, missing_tree="flat"
+            words, parents, pieces, text, model, separator, missing_tree="flat", control=control
         )
-        out = self.job.file(split, f"pieces.{self.source}.trees")
+        out = self.job.pieces(split, f"{self.source}.trees")
         files = [*inputs.files, *([model] if model else [])]
         self.steps.do(
-            f"project.{split}", inputs.separator, files, [out], lambda: project(inputs, out)
+            self.job.step(f"project.{split}"),
+            [separator, asdict(control)] if control else separator,
+            files,
+            [out],
+            lambda: project(inputs, out),
         )
 
     def filter(self, split: str) -> None:
         """Keep the training pairs within the limits, and all pairs of the other splits."""
-        kinds = [self.source, self.target, f"{self.source}.trees"]
-        files = [self.job.file(split, f"pieces.{kind}") for kind in kinds]
-        outputs = [self.job.file(split, f"clean.{kind}") for kind in kinds]
+        files = [self.job.pieces(split, kind) for kind in self.job.kinds()]
+        outputs = [f"{self.job.clean(split)}.{kind}" for kind in self.job.kinds()]
         limits = self.job.limits if split == "train" else None
         self.steps.do(
-            f"filter.{split}",
+            self.job.step(f"filter.{split}"),
             limits and asdict(limits),
             files,
             outputs,

@@ -1,7 +1,7 @@
 """Project trees onto pieces: read words, parents and pieces, and write trees."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
@@ -12,7 +12,8 @@ from fairseq_posattn.io.progress import progress
 from fairseq_posattn.text.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
 from fairseq_posattn.trees.checks import TreeError, flat_tree
-from fairseq_posattn.trees.lines import Tree, read_parents, read_words, tree_line
+from fairseq_posattn.trees.control import TreeControl
+from fairseq_posattn.trees.lines import Parents, Tree, read_parents, read_words, tree_line
 from fairseq_posattn.trees.sentence import Sentence, of_tokens
 from fairseq_posattn.trees.whitespace import shortened
 
@@ -23,18 +24,21 @@ MISSING_TREE = ("error", "flat")
 class ProjectionInputs:
     """These inputs name files of the same sentences, and say what is done with doubtful trees.
 
+    parents: None if there are none, which the control must not need then.
     text: the lines that a sentencepiece model segmented.
     sentencepiece: this model.
+    control: says which trees the sentences get instead of their own.
     """
 
     words: str
-    parents: str
+    parents: str | None
     pieces: str
     text: str | None = None
     sentencepiece: str | None = None
     separator: str = projection.SEPARATOR
     several_roots: str = "error"
     missing_tree: str = "error"
+    control: TreeControl = field(default_factory=TreeControl)
 
     def __post_init__(self):
         if (self.text is None) != (self.sentencepiece is None):
@@ -46,7 +50,7 @@ class ProjectionInputs:
     @property
     def files(self) -> list[str]:
         """Return the files that must have the same number of lines."""
-        return [self.words, self.parents, self.pieces, *([self.text] if self.text else [])]
+        return [path for path in (self.words, self.parents, self.pieces, self.text) if path]
 
 
 def project(inputs: ProjectionInputs, out: str) -> None:
@@ -83,12 +87,23 @@ def parents_of(sentence: Sentence) -> Sequence[int]:
 
 
 def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
-    """Yield the sentences with their trees, or with flat trees if the options ask for it."""
-    files = read_words(inputs.words), read_parents(inputs.parents, inputs.several_roots)
-    for number, (tokens, (parents, counts)) in enumerate(zip(*files, strict=True), start=1):
-        if parents is None:
+    """Yield the sentences with the trees that the control gives them.
+
+    A sentence that lacks its own tree gets a flat one first if the options ask for it.
+    """
+    lines = zip(read_words(inputs.words), read_own_parents(inputs), strict=True)
+    for number, (tokens, (parents, counts)) in enumerate(lines, start=1):
+        if parents is None and inputs.control.needs_trees:
             parents = stand_in_tree(tokens, f"{inputs.parents}:{number}", inputs.missing_tree)
-        yield of_tokens(tokens, parents, counts)
+        yield inputs.control.of(of_tokens(tokens, parents, counts))
+
+
+def read_own_parents(inputs: ProjectionInputs) -> Iterator[Parents]:
+    """Yield the parents of each sentence, or no parents where there is no file of them."""
+    if inputs.parents is not None:
+        yield from read_parents(inputs.parents, inputs.several_roots)
+    else:
+        yield from ((None, None) for _ in read_lines(inputs.words))
 
 
 def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: str) -> list:

@@ -25,6 +25,7 @@ from fairseq_posattn.text.segmenters import (
     SentencePiece,
     SubwordNmt,
 )
+from fairseq_posattn.trees.control import OF_WORDS, TreeControl
 from fairseq_posattn.trees.projection import SEPARATOR
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.trees.whitespace import escape_whitespace
@@ -51,12 +52,28 @@ class TextConfig:
     )
     segmenter_file: str = field(default="segmenter", metadata=plain_name())
     parser: ParserSettings = field(default_factory=ParserSettings)
+    control: TreeControl = field(default_factory=TreeControl)
 
     def __post_init__(self) -> None:
         if self.target_tokenize == "stanza":
             raise InputError(
                 "the target is not parsed, so stanza cannot tokenise it; choose moses or spaces"
             )
+        if not self.parsed and self.control and self.control.needs_trees:
+            raise InputError(
+                f"the control '{self.control.tag}' changes trees of the parser, but --parser none "
+                f"finds none; choose a parser, or a control of {', '.join(OF_WORDS)}"
+            )
+
+    @property
+    def parsed(self) -> bool:
+        """Return whether the sentences have trees of their own."""
+        return self.parser.parser != "none"
+
+    @property
+    def has_trees(self) -> bool:
+        """Return whether the data have trees, of their own or of a control."""
+        return self.parsed or bool(self.control)
 
     @property
     def splits_words(self) -> bool:

@@ -33,6 +33,14 @@ KINDS = {
     "bpe-moses": (*SENTENCEPIECE, "--model-type", "bpe", "--tokenize", "moses", "--separate"),
     "unigram-spaces": (*SENTENCEPIECE, "--tokenize", "spaces", "--no-normalize"),
 }
+BY_MOSES = ("--symbols", 90, "--tokenize", "moses")
+CONTROLLED = {
+    "shuffled": (*KINDS["stanza"], "--control", "shuffled"),
+    "flipped": (*SENTENCEPIECE, "--control", "own", "--flip", 0.5, "--control-seed", 2),
+    "chain": (*BY_MOSES, "--parser", "none", "--control", "chain"),
+    "random": (*KINDS["unigram-stanza"], "--control", "random"),
+    "no trees": (*BY_MOSES, "--parser", "none"),
+}
 MODELS = {"tree": FULL_TREE, "sequence": ()}
 LANGUAGES = ("--source-lang", "de", "--target-lang", "en")
 
@@ -161,11 +169,11 @@ class Corpus:
         ]
 
     def data(self, kind: str) -> Path:
-        """A data directory as KINDS describes it; the files between the steps are in KIND.work."""
+        """A data directory as the tables say; the files between the steps are in KIND.work."""
         out = self.folder / kind
         with FileLock(f"{out}.made"):  # OUT.lock is the program's own
             if not out.exists():
-                prepare(*self.options(*KINDS[kind], "--out", out))
+                prepare(*self.options(*(KINDS | CONTROLLED)[kind], "--out", out))
         return out
 
     def model(self, kind: str, name: str = "tree") -> Path:

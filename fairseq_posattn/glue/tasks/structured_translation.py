@@ -30,6 +30,7 @@ from fairseq_posattn.live.spelled_source import SpelledSource
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.projection import SEPARATOR
 from fairseq_posattn.trees.store import exists
 
@@ -54,6 +55,13 @@ class StructuredTranslationConfig(TranslationConfig):
         default=None,
         metadata={
             "help": "read trees from this CoNLL-U file: the k-th line of new text gets tree k"
+        },
+    )
+    tree_control: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "give sentences of new text these control trees instead of their own, such as "
+            "chain, shuffled or own-flip0.25-seed2; the default is the control of the data"
         },
     )
     missing_tree: ChoiceEnum(["error", "flat"]) = field(  # type: ignore[valid-type]  # fairseq calls it
@@ -116,6 +124,7 @@ class StructuredTranslationTask(TranslationTask):
             cfg.upsample_primary = 1
         super().__init__(cfg, src_dict, tgt_dict)
         provider_class(cfg, None)  # this refuses an unknown name
+        TreeControl.from_tag(cfg.tree_control or "own")  # and this an unknown control
         self.needs_trees: Optional[bool] = None  # a model must be built before this is known
         self.own_bpe = False
         self.pending = PendingTrees()

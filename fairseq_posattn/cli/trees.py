@@ -1,0 +1,53 @@
+r"""Give the sentences of a treebank control trees, which have less of their syntax, or nothing.
+
+    posattn-trees train.conllu.xz --control chain --out train.chain.conllu.xz
+
+A gain from syntax is the difference to a model that was trained in the same way on control trees,
+because any tree may help. All columns but HEAD, DEPREL and DEPS stay as they are. posattn-prepare
+takes the same options, and gives new text the same control.
+"""
+
+import argparse
+
+from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.command_line import run
+from fairseq_posattn.parsing.control_options import add_control_options, control_of
+from fairseq_posattn.preparation.control import control_treebank
+from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+
+
+def parse_options() -> argparse.Namespace:
+    """Read the options of the command line."""
+    parser = command_parser("posattn-trees", __doc__)
+    parser.add_argument(
+        "treebank", metavar="CONLLU", help="read this treebank; .gz, .xz and .zst are read"
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        help="write the treebank here; the name ends in .conllu, .conllu.xz or .conllu.zst",
+    )
+    add_control_options(parser)
+    parser.add_argument(
+        "--several-roots",
+        choices=SEVERAL_ROOTS,
+        default="error",
+        help="if a tree has several roots, stop with an error (default), or keep the first and "
+        "make the others its children",
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Write the treebank that the command line names."""
+    options = parse_options()
+    control_treebank(options.treebank, options.out, control_of(options), options.several_roots)
+
+
+def command() -> None:
+    """Run the command and exit."""
+    run(main)
+
+
+if __name__ == "__main__":
+    command()
