@@ -14,6 +14,7 @@ from fairseq_posattn.evaluation.example_record import read_examples
 from fairseq_posattn.evaluation.fairseq_logs import logs, training_log
 from fairseq_posattn.evaluation.metrics import buckets, ngrams
 from fairseq_posattn.evaluation.metrics.score_texts import (
+    Texts,
     check_count,
     read_references,
     read_texts,
@@ -21,7 +22,6 @@ from fairseq_posattn.evaluation.metrics.score_texts import (
 )
 from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
 from fairseq_posattn.evaluation.metrics.significance import Samples, compared
-from fairseq_posattn.evaluation.metrics.spacing import Text
 from fairseq_posattn.evaluation.score_record import VERSION, Baseline, Ngrams, ScoredSystem, Speed
 from fairseq_posattn.io.records import ABSENT
 
@@ -32,27 +32,35 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
     texts = read_texts(args)
     given = read_references(args, texts)
     warn_of_spacing(texts, given)
-    hypotheses, references = texts["hypotheses"].lines, [text.lines for text in given]
+    runs, references = [text.lines for text in texts.system], [text.lines for text in given]
     settings = Settings(args.target_lang, args.tokenize, args.lowercase, args.nist)
     measures = read_measures(args, texts)
     scoring = Scoring(references, settings)
-    orders = ngrams.by_order(hypotheses, references, settings)
+    orders = orders_of(runs, scoring)
     return ScoredSystem(
         version=VERSION,
-        system=writable(args.name or Path(args.hypotheses).name),
+        system=writable(args.name or Path(args.hypotheses[0]).name),
         test=writable(args.test),
         source=writable(args.source_lang),
         target=writable(args.target_lang),
-        sentences=len(hypotheses),
+        sentences=len(runs[0]),
         references=len(references),
-        scores=scoring.scores(hypotheses),
+        runs=len(runs) if len(runs) > 1 else ABSENT,
+        scores=scoring.scores_of_runs(runs),
         ngrams=orders,
         buckets={
-            name: buckets.bleu_by(values, ranges, hypotheses, references, settings)
+            name: buckets.bleu_by(values, ranges, runs, references, settings)
             for name, (values, ranges) in measures.items()
         },
         baseline=against_baseline(args, scoring, texts, orders) if args.baseline else ABSENT,
         **extras,
+    )
+
+
+def orders_of(runs: Sequence[Sequence[str]], scoring: Scoring) -> list[Ngrams]:
+    """Return BLEU and precision for each order of n-grams, the means over the runs."""
+    return ngrams.means(
+        [ngrams.by_order(run, scoring.references, scoring.settings) for run in runs]
     )
 
 
@@ -61,32 +69,34 @@ def writable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def read_measures(args: argparse.Namespace, texts: dict[str, Text]) -> dict[str, tuple]:
+def read_measures(args: argparse.Namespace, texts: Texts) -> dict[str, tuple]:
     """Return for each name of buckets the measure of each source sentence and the ranges."""
     found: dict[str, tuple] = {}
-    if args.source:
-        found["length"] = buckets.lengths(texts["source"].lines), buckets.LENGTHS
+    if texts.source:
+        found["length"] = buckets.lengths(texts.source.lines), buckets.LENGTHS
     if args.trees:
         found["depth"] = buckets.tree_depths(args.trees), buckets.DEPTHS
         count = len(found["depth"][0])
-        check_count(texts["hypotheses"], args.trees, count, "sentences")
-    if args.pieces:
-        split = buckets.split_words(texts["pieces"], args.separator)
+        check_count(texts.system[0], args.trees, count, "sentences")
+    if texts.pieces:
+        split = buckets.split_words(texts.pieces, args.separator)
         found["split_words"] = split, buckets.SPLIT_WORDS
     return found
 
 
 def against_baseline(
-    args: argparse.Namespace, scoring: Scoring, texts: dict[str, Text], ours: Sequence[Ngrams]
+    args: argparse.Namespace, scoring: Scoring, texts: Texts, ours: Sequence[Ngrams]
 ) -> Baseline:
     """Return how the system differs from the baseline."""
-    hypotheses, baseline = texts["hypotheses"].lines, texts["baseline"].lines
-    theirs = ngrams.by_order(baseline, scoring.references, scoring.settings)
+    system = [text.lines for text in texts.system]
+    baseline = [text.lines for text in texts.baseline]
+    theirs = orders_of(baseline, scoring)
     samples = Samples(args.samples, args.samples) if args.samples else Samples()
     return Baseline(
-        system=writable(args.baseline_name or Path(args.baseline).name),
+        system=writable(args.baseline_name or Path(args.baseline[0]).name),
+        runs=len(baseline) if len(baseline) > 1 else ABSENT,
         significance=str(samples),
-        scores=compared(scoring.metrics, baseline, hypotheses, samples),
+        scores=compared(scoring.metrics, baseline, system, samples),
         ngrams=ngrams.gaps(ours, theirs),
     )
 

@@ -19,7 +19,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     )
     parser.add_argument(
         "hypotheses",
-        help="score this translation, which is detokenised and has one sentence a line",
+        nargs="+",
+        metavar="HYPOTHESES",
+        help="score this translation, which is detokenised and has one sentence a line; several "
+        "files are the translations by the runs of one system, trained with several seeds",
     )
     references = parser.add_mutually_exclusive_group(required=True)
     references.add_argument(
@@ -70,7 +73,11 @@ def add_scoring(group) -> None:
         help="compute NIST BLEU, which several references always have",
     )
     group.add_argument(
-        "--baseline", metavar="FILE", help="compare with this translation by another system"
+        "--baseline",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="compare with this translation by another system, or with those by its runs",
     )
     group.add_argument(
         "--baseline-name",
@@ -82,7 +89,7 @@ def add_scoring(group) -> None:
         "--samples",
         type=positive,
         metavar="N",
-        help="draw N samples in both significance tests "
+        help="draw N samples in the bootstrap and in randomisation "
         "(default: 1000 in the bootstrap, 10000 in randomisation)",
     )
 

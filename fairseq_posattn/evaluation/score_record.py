@@ -18,7 +18,15 @@ VERSION = 1
 class Score(Open):
     """This is a score of the whole test set."""
 
-    score: Number = field(metadata=about("the score of the whole test set"))
+    score: Number = field(
+        metadata=about("the score of the whole test set; of several runs the mean")
+    )
+    deviation: Number = field(
+        default=ABSENT, metadata=about("the standard deviation of the runs, if there are several")
+    )
+    runs: list[Number] = field(
+        default=ABSENT, metadata=about("the score of each run, if there are several")
+    )
     signature: Text = field(metadata=about("how it was computed, as sacrebleu describes it"))
     brevity_penalty: Number = field(default=ABSENT, metadata=about("the brevity penalty in BLEU"))
     precisions: list[Number] = field(
@@ -53,15 +61,23 @@ class Difference(Open):
 
     difference: Number = field(metadata=about("the score minus that of the baseline"))
     bootstrap_p: Number | None = field(
-        default=ABSENT, metadata=about("the p value of the paired bootstrap")
+        default=ABSENT,
+        metadata=about("the p value of the bootstrap over the sentences, and over the runs"),
     )
     randomisation_p: Number | None = field(
-        default=ABSENT, metadata=about("the p value of paired approximate randomisation")
+        default=ABSENT,
+        metadata=about("the p value of approximate randomisation of the outputs of these runs"),
+    )
+    welch_p: Number | None = field(
+        default=ABSENT,
+        metadata=about("the p value of Welch's t test over the runs, if both have several"),
+    )
+    interval: list[Number] = field(
+        default=ABSENT,
+        metadata=about("where the difference lies in 95 % of the samples of the bootstrap"),
     )
     mark: Text = field(
-        metadata=about(
-            "⇑ means better and ⇓ worse, with p < 0.01 in the bootstrap; ↑ ↓ the same with p < 0.05"
-        )
+        metadata=about("⇑ means better and ⇓ worse with p < 0.01 over the runs; ↑ ↓ p < 0.05")
     )
 
 
@@ -70,6 +86,9 @@ class Baseline(Open):
     """This says how the system compares with another one."""
 
     system: Text = field(metadata=about("the name of the baseline"))
+    runs: Whole = field(
+        default=ABSENT, metadata=about("how many runs of it were compared, if several")
+    )
     significance: Text = field(
         default=ABSENT, metadata=about("how many samples were drawn, and the seed")
     )
@@ -148,6 +167,9 @@ class ScoredSystem(Open):
     )
     references: Whole | None = field(
         default=ABSENT, metadata=about("how many references each of them has")
+    )
+    runs: Whole = field(
+        default=ABSENT, metadata=about("how many runs of the system were scored, if several")
     )
     scores: dict[str, Score] = field(
         metadata=about("the scores under their names, such as BLEU, chrF2, TER")

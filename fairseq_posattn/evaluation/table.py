@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fairseq_posattn.evaluation.metrics.runs import smallest_exact
 from fairseq_posattn.evaluation.score_record import Bucket, Difference, ScoredSystem
+from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.io.visible import visible
 
 
@@ -23,6 +25,7 @@ def heading(result: ScoredSystem) -> str:
     """Return the line that names system and test set."""
     test = f" on {visible(result.test)}" if result.test else ""
     counts = f"{result.sentences:,} sentences, references: {result.references}"
+    counts += f", runs: {result.runs}" if result.runs else ""
     return f"{visible(result.system)}{test}: {counts}"
 
 
@@ -31,18 +34,36 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
     baseline = result.baseline
     for name, score in result.scores.items():
         compared = baseline.scores.get(name) if baseline else None
+        spread = f" ± {score.deviation:4.2f}" if result.runs else ""
         differs = f"  {difference(compared):44}" if baseline else ""
-        yield f"{name:15} {score.score:6.2f}{differs}  {score.signature}".rstrip()
+        yield f"{name:15} {score.score:6.2f}{spread}{differs}  {score.signature}".rstrip()
     if baseline:
         yield f"differences to {visible(baseline.system)}: {baseline.significance}"
-        yield "⇑ ⇓ p < 0.01, ↑ ↓ p < 0.05, bootstrap"
+        yield from what_they_say(result.runs or 1, baseline.runs or 1)
+
+
+def what_they_say(runs: int, others: int) -> Iterator[str]:
+    """Yield lines that tell what the tests of so many runs can show."""
+    if min(runs, others) < 2:
+        yield "p: for these outputs; nothing is known of new trainings without several runs of both"
+        return
+    yield "Welch and bootstrap: p for new trainings; randomisation: p for these runs"
+    yield "⇑ ⇓ Welch's p < 0.01, ↑ ↓ p < 0.05"
+    smallest = smallest_exact(others, runs)
+    if smallest > 0.01:
+        yield (
+            f"with {others} + {runs} runs no exact permutation of the runs can go below "
+            f"p = {smallest:.2g}"
+        )
 
 
 def difference(compared: Difference | None) -> str:
     """Return the difference, its mark and its p values as text."""
     if compared is None:
         return ""
-    p = f"p {compared.bootstrap_p:.4f}, randomisation {compared.randomisation_p:.4f}"
+    p = f"bootstrap {compared.bootstrap_p:.4f}, randomisation {compared.randomisation_p:.4f}"
+    if compared.welch_p is not ABSENT:
+        p = f"Welch {compared.welch_p:.4f}, {p}"
     return f"{compared.difference:+6.2f} {compared.mark:1} ({p})"
 
 

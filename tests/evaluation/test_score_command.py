@@ -249,6 +249,37 @@ def test_only_what_was_asked_for(files, scored):
     assert list(result["scores"]) == ["BLEU", "chrF2", "TER"]
 
 
+def test_several_runs(files, write, scored, capsys):
+    """Means with deviations, and tests over the runs; the buckets and n-grams are means, too."""
+    ours = [write(f"run{k}", noisy(SENTENCES, 0.1, k)) for k in range(3)]
+    theirs = [write(f"base{k}", noisy(SENTENCES, 0.6, k)) for k in range(3)]
+    given = ["--references", files["ref"], "--samples", 100]
+    given += ["--source", write("src", ["a b c"] * 18)]
+    found = scored(*ours, "--baseline", *theirs, *given)
+    printed = capsys.readouterr().out
+    each = [scored(path, *given) for path in ours]
+    score = found["scores"]["BLEU"]
+    assert score["runs"] == [one["scores"]["BLEU"]["score"] for one in each]
+    assert found["runs"] == found["baseline"]["runs"] == 3 and found["system"] == "run0"
+    assert f"{score['score']:6.2f} ± {score['deviation']:.2f}" in printed and "runs: 3" in printed
+    for part in ("ngrams", "buckets"):
+        lists = [one[part] if part == "ngrams" else one[part]["length"] for one in [found, *each]]
+        mean, *runs = [rows[0]["bleu"] for rows in lists]
+        assert mean == pytest.approx(sum(runs) / 3)
+    compared = found["baseline"]["scores"]["BLEU"]
+    assert f"(Welch {compared['welch_p']:.4f}, bootstrap {compared['bootstrap_p']:.4f}" in printed
+    assert "with 3 + 3 runs no exact permutation of the runs can go below p = 0.1" in printed
+    assert "Welch and bootstrap: p for new trainings; randomisation: p for these runs" in printed
+
+
+def test_one_run_says_nothing_of_new_trainings(files, scored, capsys):
+    compare = "--baseline", files["base"], "--samples", 20
+    found = scored(files["hyp"], "--references", files["ref"], *compare)["baseline"]
+    assert {figures["mark"] for figures in found["scores"].values()} == {""}
+    assert not any("welch_p" in figures for figures in found["scores"].values())
+    assert "nothing is known of new trainings without several runs" in capsys.readouterr().out
+
+
 def test_itself_as_baseline(files, scored):
     compare = "--baseline", files["hyp"], "--samples", 20
     baseline = scored(files["hyp"], "--references", files["ref"], *compare)["baseline"]

@@ -22,6 +22,7 @@ from fairseq_posattn.evaluation.metrics.scores import (
 from fairseq_posattn.evaluation.metrics.significance import Samples, compared, mark
 from fairseq_posattn.evaluation.metrics.spacing import Text
 from fairseq_posattn.evaluation.score_record import Difference, Ngrams
+from fairseq_posattn.io.records import ABSENT
 
 REFERENCE = [
     "The dog barks at the old mailman , as dogs do .",
@@ -213,7 +214,7 @@ def test_tokeniser_that_cannot_be_fetched(monkeypatch, tmp_path):
 def marks(hypotheses, baseline) -> dict:
     reference = REFERENCE * 10
     metrics = Scoring([reference], Settings(tokenize="none", nist=True)).metrics
-    return compared(metrics, baseline, hypotheses, Samples(1000, 1000))
+    return compared(metrics, [baseline], [hypotheses], Samples(1000, 1000))
 
 
 def test_a_system_against_itself():
@@ -222,12 +223,42 @@ def test_a_system_against_itself():
 
 
 def test_far_better_and_far_worse():
+    """One run of each says nothing of new trainings, so it has no mark; several runs have one."""
     better, worse = noisy(REFERENCE * 10, 0.1, 1), noisy(REFERENCE * 10, 0.5, 2)
-    up, down = marks(better, worse), marks(worse, better)
-    assert [figures.mark for figures in up.values()] == ["⇑"] * 4
-    assert [figures.mark for figures in down.values()] == ["⇓"] * 4
-    assert up["TER"].difference < 0 < up["BLEU"].difference
-    assert list(up) == ["BLEU", "chrF2", "TER", NIST]
+    found = marks(better, worse)
+    assert found["TER"].difference < 0 < found["BLEU"].difference
+    assert list(found) == ["BLEU", "chrF2", "TER", NIST]
+    for figures in found.values():
+        assert figures.mark == "" and figures.bootstrap_p < 0.01 > figures.randomisation_p
+    metrics = Scoring([REFERENCE * 10], PLAIN).metrics
+    runs = [[noisy(REFERENCE * 10, rate, seed) for seed in range(3)] for rate in (0.1, 0.5)]
+    up, down = (compared(metrics, *pair, Samples(200, 200)) for pair in (runs[::-1], runs))
+    assert [figures.mark for figures in up.values()] == ["⇑"] * 3
+    assert [figures.mark for figures in down.values()] == ["⇓"] * 3
+    for figures in up.values():
+        low, high = figures.interval
+        assert low < figures.difference < high and not low < 0 < high
+        assert figures.welch_p < 0.01 > figures.randomisation_p
+
+
+def test_several_runs_against_one():
+    metrics = Scoring([REFERENCE * 10], PLAIN).metrics
+    runs = [noisy(REFERENCE * 10, 0.1, seed) for seed in range(2)]
+    found = compared(metrics, [noisy(REFERENCE * 10, 0.5, 3)], runs, Samples(50, 50))["BLEU"]
+    assert (found.welch_p, found.mark) == (ABSENT, "") and found.randomisation_p < 0.05
+
+
+def test_scores_over_runs():
+    runs = [noisy(REFERENCE * 10, 0.3, seed) for seed in range(3)]
+    scoring = Scoring([REFERENCE * 10], Settings("de"))
+    each = [scoring.scores(run) for run in runs]
+    for name, found in scoring.scores_of_runs(runs).items():
+        scores = [of_run[name].score for of_run in each]
+        assert found.runs == scores and found.signature == each[0][name].signature
+        assert found.score == pytest.approx(sum(scores) / 3)
+        variance = sum((score - found.score) ** 2 for score in scores) / 2
+        assert found.deviation == pytest.approx(variance**0.5)
+    assert scoring.scores_of_runs(runs[:1]) == each[0]
 
 
 def test_two_of_a_kind():
@@ -241,7 +272,7 @@ def test_the_difference_is_that_of_the_scores():
     one, two = (noisy(REFERENCE * 10, 0.3, seed) for seed in (1, 2))
     scoring = Scoring([REFERENCE * 10], PLAIN)
     ours, theirs = scoring.scores(one), scoring.scores(two)
-    for name, figures in compared(scoring.metrics, two, one, Samples(10, 10)).items():
+    for name, figures in compared(scoring.metrics, [two], [one], Samples(10, 10)).items():
         assert figures.difference == ours[name].score - theirs[name].score
 
 
@@ -267,12 +298,16 @@ def test_marks(difference, p, lower, arrow):
 
 
 def test_buckets_hold_bleu_of_their_sentences():
-    found = buckets.bleu_by([3, None, 12, 10], buckets.LENGTHS, HYPOTHESES, [REFERENCE], PLAIN)
+    lengths, runs = [3, None, 12, 10], [HYPOTHESES]
+    found = buckets.bleu_by(lengths, buckets.LENGTHS, runs, [REFERENCE], PLAIN)
     short = BLEU(tokenize="none").corpus_score(
         [HYPOTHESES[0], HYPOTHESES[3]], [[REFERENCE[0], REFERENCE[3]]]
     )
     assert [(b.first, b.last, b.sentences) for b in found] == [(1, 10, 2), (11, 20, 1)]
     assert found[0].bleu == short.score
+    several = buckets.bleu_by(lengths, buckets.LENGTHS, [HYPOTHESES, OTHER], [REFERENCE], PLAIN)
+    other = buckets.bleu_by(lengths, buckets.LENGTHS, [OTHER], [REFERENCE], PLAIN)
+    assert several[0].bleu == pytest.approx((found[0].bleu + other[0].bleu) / 2)
 
 
 @pytest.mark.parametrize("ranges", [buckets.LENGTHS, buckets.DEPTHS, buckets.SPLIT_WORDS])

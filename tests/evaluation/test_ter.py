@@ -96,7 +96,7 @@ def test_ter_of_words(settings):
 def test_significance_compares_characters_too():
     references, hypotheses = list(CHINESE.values()), list(CHINESE)
     metrics = Scoring([references], Settings("zh")).metrics
-    found = compared(metrics, hypotheses, references, Samples(10, 10))["TER"]
+    found = compared(metrics, [hypotheses], [references], Samples(10, 10))["TER"]
     assert found.difference == pytest.approx(-20)
 
 

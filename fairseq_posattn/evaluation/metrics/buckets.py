@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import mean
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics.scores import Settings
@@ -24,22 +25,23 @@ SPLIT_WORDS: tuple[Range, ...] = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, No
 def bleu_by(
     measures: Sequence[int | None],
     ranges: Sequence[Range],
-    hypotheses: Sequence[str],
+    runs: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]],
     settings: Settings,
 ) -> list[Bucket]:
-    """Return BLEU of the sentences whose measure lies in each range; a measure of None lies in
-    none."""
+    """Return BLEU of the sentences whose measure lies in each range, the mean over the runs.
+
+    A measure of None lies in no range.
+    """
     found = []
     metric = settings.bleu(force=True)
     for first, last in ranges:
         chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
         if not chosen:
             continue
-        score = metric.corpus_score(
-            [hypotheses[k] for k in chosen], [[lines[k] for k in chosen] for lines in references]
-        )
-        found.append(Bucket(first=first, last=last, sentences=len(chosen), bleu=score.score))
+        of_chosen = [[lines[k] for k in chosen] for lines in references]
+        scores = [metric.corpus_score([run[k] for k in chosen], of_chosen).score for run in runs]
+        found.append(Bucket(first=first, last=last, sentences=len(chosen), bleu=mean(scores)))
     return found
 
 

@@ -6,6 +6,7 @@ Long n-grams tell more of the order of phrases than short ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import mean
 
 from sacrebleu.metrics import BLEU
 
@@ -31,6 +32,18 @@ def by_order(
         precision = 100 * correct[-1] / total[-1] if total[-1] else 0.0
         found.append(Ngrams(n=n, bleu=score.score, precision=precision))
     return found
+
+
+def means(runs: Sequence[Sequence[Ngrams]]) -> list[Ngrams]:
+    """Return the means over several runs, for each order."""
+    return [
+        Ngrams(
+            n=orders[0].n,
+            bleu=mean(order.bleu for order in orders),
+            precision=mean(order.precision for order in orders),
+        )
+        for orders in zip(*runs, strict=True)
+    ]
 
 
 def gaps(system: Sequence[Ngrams], baseline: Sequence[Ngrams]) -> list[Ngrams]:

@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import product, starmap
+from typing import NamedTuple
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics import sgm
@@ -16,16 +17,40 @@ from fairseq_posattn.evaluation.metrics.spacing import Text, spaced_differently
 from fairseq_posattn.io.files import read_lines, refuse_different_lengths
 
 
-def read_texts(args: argparse.Namespace) -> dict[str, Text]:
-    """Return the plain texts under the names of their options.
+class Texts(NamedTuple):
+    """These are the plain texts that belong together.
+
+    system, baseline: the translations by each run of the system and of the baseline.
+    source, pieces: the words and the pieces of the source, or None.
+    """
+
+    system: list[Text]
+    baseline: list[Text]
+    source: Text | None
+    pieces: Text | None
+
+    @property
+    def translations(self) -> list[Text]:
+        """Return all translations."""
+        return [*self.system, *self.baseline]
+
+
+def read_texts(args: argparse.Namespace) -> Texts:
+    """Return the plain texts that the options name.
 
     Each file is read once, so that it may be a pipe.
     """
-    names = ("hypotheses", "baseline", "source", "pieces")
-    found = {name: read_text(path) for name in names if (path := getattr(args, name))}
-    check_lengths(found.values())
-    if not found["hypotheses"].lines:
-        raise InputError(f"{args.hypotheses}: the file is empty; name a translation to score")
+    found = Texts(
+        [read_text(path) for path in args.hypotheses],
+        [read_text(path) for path in args.baseline],
+        read_text(args.source) if args.source else None,
+        read_text(args.pieces) if args.pieces else None,
+    )
+    check_lengths(
+        text for text in (*found.translations, found.source, found.pieces) if text is not None
+    )
+    if not found.system[0].lines:
+        raise InputError(f"{args.hypotheses[0]}: the file is empty; name a translation to score")
     return found
 
 
@@ -39,9 +64,9 @@ def check_lengths(texts: Iterable[Text]) -> None:
     refuse_different_lengths({text.name: len(text.lines) for text in texts})
 
 
-def read_references(args: argparse.Namespace, texts: dict[str, Text]) -> list[Text]:
+def read_references(args: argparse.Namespace, texts: Texts) -> list[Text]:
     """Return all references, in the order of the hypotheses."""
-    hypotheses = texts["hypotheses"]
+    hypotheses = texts.system[0]
     if args.references:
         if args.sgm_source:
             raise InputError(
@@ -56,10 +81,9 @@ def read_references(args: argparse.Namespace, texts: dict[str, Text]) -> list[Te
     return list(map(Text, map(str, sets), sgm.aligned(sets, order)))
 
 
-def warn_of_spacing(texts: dict[str, Text], references: Sequence[Text]) -> None:
+def warn_of_spacing(texts: Texts, references: Sequence[Text]) -> None:
     """Print a warning if a tokenised text is compared with a plain one."""
-    systems = [texts[name] for name in ("hypotheses", "baseline") if name in texts]
-    pairs = product(systems, references)
+    pairs = product(texts.translations, references)
     if found := next(filter(None, starmap(spaced_differently, pairs)), None):
         print(f"warning: {found}", file=sys.stderr)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import mean, stdev
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
@@ -103,6 +104,11 @@ class Scoring:
             found[NIST] = BLEU(lowercase=True, tokenize="13a", force=True, references=references)
         return found
 
+    def scores_of_runs(self, runs: Sequence[Sequence[str]]) -> dict[str, Score]:
+        """Return all scores of the translations by several runs, or by one."""
+        by_run = [self.scores(run) for run in runs]
+        return {name: over_runs([scores[name] for scores in by_run]) for name in by_run[0]}
+
     def scores(self, hypotheses: Sequence[str]) -> dict[str, Score]:
         """Return all scores of a translation with their signatures."""
         found = {name: scored(metric, hypotheses) for name, metric in self.metrics.items()}
@@ -110,6 +116,16 @@ class Scoring:
         if self.settings.moses:
             found[TOKENISED] = tokenised_bleu(hypotheses, self.references, self.settings)
         return {**found, NIST: nist} if nist else found
+
+
+def over_runs(scores: Sequence[Score]) -> Score:
+    """Return the mean of the scores of several runs, or the only score as it is."""
+    if len(scores) == 1:
+        return scores[0]
+    found = [score.score for score in scores]
+    return Score(
+        score=mean(found), deviation=stdev(found), runs=found, signature=scores[0].signature
+    )
 
 
 def scored(metric: Metric, hypotheses: Sequence[str]) -> Score:

@@ -1,6 +1,8 @@
-"""Test whether a difference between two systems could be chance, with sacrebleu's paired tests.
+"""Test whether a difference between two systems could be chance.
 
-Both tests draw the same sentences for the same SACREBLEU_SEED (12345 unless set).
+One run of each system is compared by sacrebleu's paired tests, which say nothing of new trainings.
+Several runs are compared by the tests of runs.py, and only their Welch's t test gives a mark. All
+tests draw the same samples for the same SACREBLEU_SEED (12345 unless set).
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ from dataclasses import dataclass
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
+from fairseq_posattn.evaluation.metrics.runs import compared_runs, statistics_of
 from fairseq_posattn.evaluation.metrics.scores import LOWER_IS_BETTER
 from fairseq_posattn.evaluation.score_record import Difference
+from fairseq_posattn.io.records import ABSENT
 
+Runs = Sequence[Sequence[str]]
 ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # limit of p, sign of better, sign of worse
 
 
@@ -26,37 +31,56 @@ class Samples:
     randomisation: int = 10000
 
     def __str__(self) -> str:
-        seed = os.environ.get("SACREBLEU_SEED", "12345").lower()
-        return f"bs:{self.bootstrap}|ar:{self.randomisation}|seed:{seed}"
+        return f"bs:{self.bootstrap}|ar:{self.randomisation}|seed:{seed()}"
+
+
+def seed() -> str:
+    """Return the seed of all tests, which may be `none`, as sacrebleu reads it."""
+    return os.environ.get("SACREBLEU_SEED", "12345").lower()
 
 
 def compared(
-    metrics: Mapping[str, Metric],
-    baseline: Sequence[str],
-    hypotheses: Sequence[str],
-    samples: Samples,
+    metrics: Mapping[str, Metric], baseline: Runs, system: Runs, samples: Samples
 ) -> dict[str, Difference]:
     """Return difference, p values and mark for each metric, which holds its references."""
+    if len(baseline) == len(system) == 1:
+        pair = [baseline[0], system[0]]
+        return {name: compared_pair(metric, pair, samples) for name, metric in metrics.items()}
     return {
-        name: compared_by(name, metric, [baseline, hypotheses], samples)
+        name: compared_by_runs(name, metric, baseline, system, samples)
         for name, metric in metrics.items()
     }
 
 
-def compared_by(
-    name: str, metric: Metric, systems: Sequence[Sequence[str]], samples: Samples
-) -> Difference:
-    """Return how the two systems differ by one metric."""
+def compared_pair(metric: Metric, systems: Sequence[Sequence[str]], samples: Samples) -> Difference:
+    """Return how one run of a system differs from one of the baseline, without a mark."""
     bootstrap = paired_test(metric, systems, "bs", samples.bootstrap)
     randomisation = paired_test(metric, systems, "ar", samples.randomisation)
     difference = bootstrap[1].score - bootstrap[0].score
     # the tests count samples with a larger difference; equal systems have none, so p would be tiny
-    p = bootstrap[1].p_value if difference else 1.0
     return Difference(
         difference=difference,
-        bootstrap_p=p,
+        bootstrap_p=bootstrap[1].p_value if difference else 1.0,
         randomisation_p=randomisation[1].p_value if difference else 1.0,
-        mark=mark(difference, p, name in LOWER_IS_BETTER),
+        mark="",
+    )
+
+
+def compared_by_runs(
+    name: str, metric: Metric, baseline: Runs, system: Runs, samples: Samples
+) -> Difference:
+    """Return how several runs differ, with a mark if new trainings would differ, too."""
+    before, after = (statistics_of(metric, runs) for runs in (baseline, system))
+    chosen = None if seed() == "none" else int(seed())
+    found = compared_runs(metric, before, after, samples.bootstrap, samples.randomisation, chosen)
+    p = found.new_runs
+    return Difference(
+        difference=found.difference,
+        bootstrap_p=found.resampled,
+        randomisation_p=found.these_runs,
+        welch_p=ABSENT if p is None else p,
+        interval=list(found.interval),
+        mark="" if p is None else mark(found.difference, p, name in LOWER_IS_BETTER),
     )
 
 

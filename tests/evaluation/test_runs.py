@@ -1,0 +1,218 @@
+"""Tests over several runs of two systems, against slow loops from their definitions."""
+
+import itertools
+import math
+import random
+import statistics
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+
+from fairseq_posattn.evaluation.metrics.runs import (
+    bootstrap,
+    compared_runs,
+    dealt,
+    holm,
+    randomisation,
+    scores,
+    smallest_exact,
+    statistics_of,
+    two_sided,
+    welch,
+)
+
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "a",
+    "mat",
+    "and",
+    "saw",
+    "one",
+    "small",
+    "dog",
+    "near",
+    "its",
+    "door",
+]
+METRICS = {"BLEU": BLEU, "chrF": CHRF, "TER": TER}
+
+
+def text(seed: int, sentences: int = 20) -> list[str]:
+    dice = random.Random(seed)
+    return [" ".join(dice.choices(WORDS, k=dice.randint(4, 12))) for _ in range(sentences)]
+
+
+def noisy(lines: list[str], rate: float, seed: int) -> list[str]:
+    """Return a translation that has other words at a rate."""
+    dice = random.Random(seed)
+    return [
+        " ".join(dice.choice(WORDS) if dice.random() < rate else word for word in line.split())
+        for line in lines
+    ]
+
+
+REFERENCE = text(1)
+GOOD = [noisy(REFERENCE, 0.25, seed) for seed in (2, 3, 4)]
+WORSE = [noisy(REFERENCE, 0.28, seed) for seed in (5, 6)]
+
+
+@pytest.fixture(params=METRICS)
+def metric(request):
+    return METRICS[request.param](references=[REFERENCE])
+
+
+def test_scores_are_those_of_sacrebleu(metric):
+    expected = [metric.corpus_score(run, None).score for run in GOOD]
+    assert scores(metric, statistics_of(metric, GOOD)) == pytest.approx(expected)
+
+
+def mean_score(metric, runs) -> float:
+    return statistics.mean(metric.corpus_score(run, None).score for run in runs)
+
+
+def slow_randomisation(metric, baseline, system, samples: int) -> float:
+    """The outputs of each sentence are shuffled over all runs, and whole texts are scored again."""
+    dice, runs = random.Random(7), [*baseline, *system]
+    observed = abs(mean_score(metric, system) - mean_score(metric, baseline))
+    hits = 0
+    for _ in range(samples):
+        columns = [dice.sample(outputs, len(outputs)) for outputs in zip(*runs, strict=True)]
+        texts = [list(lines) for lines in zip(*columns, strict=True)]
+        first, rest = texts[: len(baseline)], texts[len(baseline) :]
+        hits += abs(mean_score(metric, rest) - mean_score(metric, first)) >= observed - 1e-9
+    return (hits + 1) / (samples + 1)
+
+
+@pytest.mark.long(but=["BLEU-several"])
+@pytest.mark.parametrize(
+    ("first", "rest"), [(WORSE, GOOD), (WORSE[:1], GOOD[:1])], ids=["several", "one"]
+)
+def test_randomisation(metric, first, rest):
+    slow = slow_randomisation(metric, first, rest, 200)
+    tables = [statistics_of(metric, runs) for runs in (first, rest)]
+    found = randomisation(metric, *tables, samples=1000, seed=1)
+    assert found == pytest.approx(slow, abs=4 * math.sqrt(0.25 / 200))
+    assert 0.001 < found < 0.9  # or the comparison would say little
+
+
+def test_randomisation_of_two_sentences_is_a_count():
+    """With one run each there are four ways, and the score is linear in the errors of TER."""
+    metric = TER(references=[["a b c d", "a b c d"]])
+    before, after = [["x b c d", "a b c d"]], [["a b c d", "a b c d"]]
+    tables = [statistics_of(metric, runs) for runs in (before, after)]
+    assert randomisation(metric, *tables, samples=500, seed=1) == 1.0  # any way differs as much
+    before = [["x b c d", "x b c d"]]
+    tables[0] = statistics_of(metric, before)
+    assert randomisation(metric, *tables, samples=4000, seed=1) == pytest.approx(0.5, abs=0.03)
+
+
+def test_each_output_is_dealt_to_one_run():
+    """Each output has a column of its own, so the sums say which outputs a run got."""
+    runs, sentences = 3, 4
+    outputs = np.eye(runs * sentences).reshape(runs, sentences, -1)
+    batches = list(dealt(outputs, 60, np.random.default_rng(1)))
+    samples = np.concatenate(batches)
+    assert samples.shape == (60, runs, runs * sentences)
+    assert (samples.sum(axis=1) == 1).all()
+    of_sentence = samples.reshape(60, runs, runs, sentences).sum(axis=2)
+    assert (of_sentence == 1).all()
+    assert len({sample.tobytes() for sample in samples}) > 50
+
+
+def slow_bootstrap(metric, baseline, system, samples: int) -> list[float]:
+    dice, found = random.Random(8), []
+    sentences = range(len(REFERENCE))
+    for _ in range(samples):
+        chosen = dice.choices(sentences, k=len(REFERENCE))
+        reference = [[REFERENCE[k] for k in chosen]]
+        means = []
+        for runs in (baseline, system):
+            drawn = dice.choices(runs, k=len(runs))
+            texts = [[run[k] for k in chosen] for run in drawn]
+            means.append(
+                statistics.mean(metric.corpus_score(lines, reference).score for lines in texts)
+            )
+        found.append(means[1] - means[0])
+    return found
+
+
+def test_bootstrap_over_runs_and_sentences():
+    metric = BLEU(references=[REFERENCE])
+    slow = slow_bootstrap(BLEU(), WORSE, GOOD, 300)
+    tables = [statistics_of(metric, runs) for runs in (WORSE, GOOD)]
+    found = bootstrap(metric, *tables, samples=1500, seed=1)
+    deviation = statistics.stdev(slow)
+    assert found.mean() == pytest.approx(statistics.mean(slow), abs=4 * deviation / 17)
+    assert found.std() == pytest.approx(deviation, rel=0.2)
+    for share in (0.1, 0.9):
+        assert np.quantile(found, share) == pytest.approx(
+            np.quantile(slow, share), abs=0.35 * deviation
+        )
+
+
+def test_two_sided():
+    assert two_sided(np.array([1.0] * 97 + [-1.0] * 2)) == pytest.approx(2 * 3 / 100)
+    assert two_sided(np.array([-1.0] * 99)) == pytest.approx(2 / 100)
+    assert two_sided(np.zeros(10)) == 1.0
+
+
+def slow_welch(before, after) -> float:
+    """Welch's t with Satterthwaite's degrees of freedom; the density of t is summed up."""
+    a, b = (statistics.variance(runs) / len(runs) for runs in (before, after))
+    t = abs(statistics.mean(after) - statistics.mean(before)) / math.sqrt(a + b)
+    freedom = (a + b) ** 2 / (a**2 / (len(before) - 1) + b**2 / (len(after) - 1))
+    factor = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
+    steps = 20000
+    width = t / steps
+    density = (
+        factor * (1 + ((k + 0.5) * width) ** 2 / freedom) ** (-(freedom + 1) / 2)
+        for k in range(steps)
+    )
+    return 1 - 2 * width * sum(density)
+
+
+def test_welch():
+    for before, after in (
+        ([30.1, 30.5, 29.8], [31.0, 31.6, 31.1]),
+        ([30.1, 30.5], [30.4, 33.0, 29.9, 30.3]),
+    ):
+        assert welch(before, after) == pytest.approx(slow_welch(before, after), abs=1e-6)
+        assert welch(after, before) == pytest.approx(welch(before, after))
+    assert welch([30.0], [31.0, 32.0]) is None
+    assert welch([30.0, 30.0], [30.0, 30.0]) == 1.0
+    assert welch([30.0, 30.0], [31.0, 31.0]) == 0.0
+
+
+def test_holm():
+    """The example of every textbook: 0.005 x 4, 0.01 x 3, 0.03 x 2, and then none is smaller."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 3), (2, 2), (2, 3), (5, 3), (1, 1)])
+def test_the_smallest_exact_p(before, after):
+    """All ways to deal out the runs are tried, with numbers that differ as much as can be."""
+    values = [0.0] * before + [1.0] * after
+    observed = 1.0
+    found = []
+    for chosen in itertools.combinations(range(before + after), before):
+        rest = [values[k] for k in range(before + after) if k not in chosen]
+        difference = statistics.mean(rest) - statistics.mean(values[k] for k in chosen)
+        found.append(abs(difference) >= observed - 1e-9)
+    assert smallest_exact(before, after) == pytest.approx(sum(found) / len(found))
+
+
+def test_everything_together():
+    metric = BLEU(references=[REFERENCE])
+    tables = [statistics_of(metric, runs) for runs in (WORSE, GOOD)]
+    found = compared_runs(metric, *tables, 500, 500, seed=1)
+    assert found.difference == pytest.approx(mean_score(metric, GOOD) - mean_score(metric, WORSE))
+    assert found.interval[0] < found.difference < found.interval[1]
+    assert found == compared_runs(metric, *tables, 500, 500, seed=1)
+    same = compared_runs(metric, tables[1], tables[1], 200, 200, seed=1)
+    assert (same.difference, same.these_runs, same.new_runs) == (0.0, 1.0, 1.0)
