@@ -106,7 +106,18 @@ def test_gaps_have_signs(page):
     rows = [[cell.strip() for cell in row] for row in Parsed(page(*both())).rows]
     assert [HOSTILE, "BLEU", "+0.12", "+0.25", "+0.38", "+0.50"] in [row[:6] for row in rows]
     assert [HOSTILE, "precision", "−0.25", "−0.50"] in [row[:4] for row in rows]
-    assert any(row[2:5] == ["BLEU", "+1.25 ⇑", "0.004"] for row in rows)
+    assert any(row[2:7] == ["BLEU", "+1.25 ⇑", "", "", "0.004"] for row in rows)
+
+
+def test_several_runs(page):
+    """Deviations stand beside the means, and the tests over the runs beside the difference."""
+    system = scored(better=1.25)
+    system["scores"]["BLEU"] |= {"deviation": 0.314, "runs": [28.0, 28.5]}
+    compared = system["baseline"]["scores"]["BLEU"]
+    compared |= {"welch_p": 0.0321, "interval": [-0.2, 2.5]}
+    rows = [[cell.strip() for cell in row] for row in Parsed(page(system)).rows]
+    assert any("28.25 ± 0.31 ⇑" in row for row in rows)
+    assert any(row[2:6] == ["BLEU", "+1.25 ⇑", "−0.20 to +2.50", "0.032"] for row in rows)
 
 
 @pytest.mark.parametrize(

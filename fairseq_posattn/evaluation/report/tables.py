@@ -35,6 +35,13 @@ class Column:
             "parsing": system.sentences_per_second("with_parsing"),
         }[self.group]
 
+    def spread(self, system: System) -> str:
+        """Return the standard deviation over the runs of a system as text, if there are several."""
+        deviation = None
+        if self.group == "score":
+            deviation = system.scores.get(self.title, {}).get("deviation")
+        return "" if deviation is None else f"± {deviation:.2f}"
+
     def written(self, value: float | None) -> str:
         """Return a figure as the table shows it."""
         return "" if value is None else f"{value:,.{self.digits}f}"
@@ -49,11 +56,12 @@ FIGURES = (  # U+2060 forbids a line break after the slash
 
 
 class Cell(NamedTuple):
-    """Holds the text of a cell, whether it is the best one, and its mark of significance."""
+    """Holds the text of a cell, whether it is the best one, its mark and its deviation."""
 
     text: str
     best: bool = False
     mark: str = ""
+    spread: str = ""
 
 
 def score_columns(systems: Sequence[System]) -> list[Column]:
@@ -68,7 +76,12 @@ def score_rows(systems: Sequence[System], columns: Sequence[Column]) -> list[lis
     best = [best_text(column, systems) for column in columns]
     return [
         [
-            Cell(text := column.written(column.value(system)), text == winner, mark(system, column))
+            Cell(
+                text := column.written(column.value(system)),
+                text == winner,
+                mark(system, column),
+                column.spread(system),
+            )
             for column, winner in zip(columns, best, strict=True)
         ]
         for system in systems
@@ -122,6 +135,8 @@ class Difference(NamedTuple):
     system: System
     score: str
     difference: str
+    interval: str
+    welch_p: str
     bootstrap_p: str
     randomisation_p: str
     mark: str
@@ -134,6 +149,8 @@ def differences(systems: Sequence[System]) -> list[Difference]:
             system,
             name,
             signed(found["difference"], digits=2),
+            " to ".join(signed(end, digits=2) for end in found.get("interval", [])),
+            probability(found.get("welch_p")),
             probability(found.get("bootstrap_p")),
             probability(found.get("randomisation_p")),
             found["mark"],
