@@ -56,6 +56,11 @@ def add_text_options(group) -> None:
     add = group.add_argument
     add("--no-normalize", action="store_true", help="leave the punctuation as it is")
     add(
+        "--lowercase",
+        action="store_true",
+        help="write source and target in lower case; the source is parsed as it is",
+    )
+    add(
         "--tokenize",
         choices=TOKENIZERS,
         default="stanza",
@@ -189,6 +194,7 @@ def main() -> None:
         segmenter=options.segmenter,
         parser=settings,
         control=control_of(options),
+        lowercase=options.lowercase,
     )
     learning = Learning(
         options.symbols,

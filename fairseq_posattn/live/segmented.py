@@ -78,8 +78,7 @@ def lines_of_pipeline(
 
 def segment(text: str, words: Sentence | None, pipeline: TextPipeline) -> SegmentedLine:
     """Segment a text, or its words where the pipeline splits words."""
-    if words is not None:
-        text = pipeline.segmented(text, words)
+    text = pipeline.segmented(text, words)
     segmenter = pipeline.segmenter
     pieces = " ".join(segmenter.segment(text))
     return SegmentedLine(text, pieces, segmenter.spans(text), words)

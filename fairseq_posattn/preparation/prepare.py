@@ -46,6 +46,8 @@ class PreparationRun:
             self.normalize(split, prefix)
             if self.config.parsed:
                 self.parse(split, prefix)
+            if self.config.lowercase:
+                self.lowercase(split)
         self.learn()
         for split in self.job.corpus.splits():
             self.segment(split)
@@ -67,7 +69,7 @@ class PreparationRun:
             out = self.job.file(split, f"text.{language}")
             self.steps.do(
                 f"normalize.{split}.{language}",
-                [self.config.normalize, by_moses],
+                [self.config.normalize, by_moses, *self.case_of(language)],
                 [raw[language]],
                 [out],
                 partial(rewrite, raw[language], out, text_of),
@@ -95,10 +97,29 @@ class PreparationRun:
             f"extract.{split}", several, [out], words, lambda: extract([out], start, several, True)
         )
 
+    def case_of(self, language: str) -> list[str]:
+        """Return what the stamp of a text says of its case: nothing, unless it was changed."""
+        lower = self.config.lowercase and language == self.target
+        return ["lowercase"] if lower else []
+
+    def lowercase(self, split: str) -> None:
+        """Write the source in lower case; it was parsed as it is."""
+        text, out = self.cased(split), self.job.file(split, f"lower.{self.source}")
+        self.steps.do(
+            f"lowercase.{split}", None, [text], [out], partial(rewrite, text, out, str.lower)
+        )
+
+    def cased(self, split: str) -> str:
+        """Return the file of the source that is segmented, before it is in lower case."""
+        kind = "words" if self.config.splits_parsers_words else f"text.{self.source}"
+        return self.job.file(split, kind)
+
     def to_segment(self, split: str) -> tuple[str, str]:
         """Return the files of source and target that are segmented."""
-        source = "words" if self.config.splits_parsers_words else f"text.{self.source}"
-        return self.job.file(split, source), self.job.file(split, f"text.{self.target}")
+        source = self.cased(split)
+        if self.config.lowercase:
+            source = self.job.file(split, f"lower.{self.source}")
+        return source, self.job.file(split, f"text.{self.target}")
 
     def learn(self) -> None:
         """Learn the segmenter, or one for each language, from the training data."""

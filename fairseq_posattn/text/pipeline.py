@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ VERSION = 1
 SEGMENTERS = ("subword-nmt", "sentencepiece")
 TOKENIZERS = ("moses", "stanza", "spaces")  # spaces: the text is tokenised already
 CHECKSUM = "segmenter_sha256"
+MODELS_FROM_HERE = "model_dir_from_here"  # the same folder as `model_dir`, as seen from the data
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class TextConfig:
     segmenter_file: str = field(default="segmenter", metadata=plain_name())
     parser: ParserSettings = field(default_factory=ParserSettings)
     control: TreeControl = field(default_factory=TreeControl)
+    lowercase: bool = False
 
     def __post_init__(self) -> None:
         if self.target_tokenize == "stanza":
@@ -109,12 +111,16 @@ class TextPipeline:
         if about.pop("version", None) != VERSION:
             raise InputError(f"{path}: the file is of another version; {remedy}")
         checksum = about.pop(CHECKSUM, None)  # data of an earlier version have none
-        return cls(as_record(TextConfig, about, str(path), remedy), folder, checksum)
+        from_here = about.pop(MODELS_FROM_HERE, None)
+        config = as_record(TextConfig, about, str(path), remedy)
+        return cls(with_models_found(config, Path(folder), from_here), folder, checksum)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write prepare.json into a folder of data, which holds the segmenter already."""
         checksum = sha256(Path(folder) / self.config.segmenter_file)
         about = {"version": VERSION, **asdict(self.config), CHECKSUM: checksum}
+        if models := self.config.parser.model_dir:
+            about[MODELS_FROM_HERE] = os.path.relpath(models, folder)
         (Path(folder) / FILE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
     @cached_property
@@ -155,11 +161,18 @@ class TextPipeline:
             return tokenized(line, self.config.source)
         return line
 
-    def segmented(self, text: str, words: Sentence) -> str:
-        """Return the text that is segmented: the words of the parser, or the text itself."""
-        if not self.config.splits_parsers_words:
-            return text
-        return " ".join(escape_whitespace(token) for token in words.tokens)
+    def segmented(self, text: str, words: Sentence | None) -> str:
+        """Return the text that is segmented: the words of the parser, or the text itself.
+
+        Only this text is in lower case, because parsers know more of words as they are written.
+        """
+        if self.config.splits_parsers_words and words is not None:
+            text = " ".join(escape_whitespace(token) for token in words.tokens)
+        return self.cased(text)
+
+    def cased(self, text: str) -> str:
+        """Return a text in lower case, if the data are."""
+        return text.lower() if self.config.lowercase else text
 
     # target
 
@@ -167,8 +180,8 @@ class TextPipeline:
         """Return the text of a target line that is segmented."""
         line = self.normal(line, self.config.target)
         if self.config.target_by_moses:
-            return tokenized(line, self.config.target)
-        return line
+            line = tokenized(line, self.config.target)
+        return self.cased(line)
 
     def detokenized(self, line: str) -> str:
         """Return a translation as a reader expects it, from its words."""
@@ -177,6 +190,20 @@ class TextPipeline:
             text: str = detokenizer.detokenize(line.split(), unescape=False)
             return text
         return line
+
+
+def with_models_found(config: TextConfig, folder: Path, from_here: object) -> TextConfig:
+    """Return the configuration with the models where they are now.
+
+    If they are not in their folder any more, they may have been moved together with the data.
+    """
+    models = config.parser.model_dir
+    if not models or not isinstance(from_here, str) or Path(models).exists():
+        return config
+    moved = Path(os.path.normpath(folder.absolute() / from_here))
+    if not moved.exists():
+        return config
+    return replace(config, parser=replace(config.parser, model_dir=str(moved)))
 
 
 def exists(folder: str | os.PathLike[str]) -> bool:

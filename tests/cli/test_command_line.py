@@ -178,7 +178,7 @@ def test_every_command_ends_in_one_line(path):
 def test_steps_in_a_checkout():
     """Each file of preprocess/ runs the command of its name."""
     steps = {path.stem: path.read_text() for path in (ROOT / "preprocess").glob("*.py")}
-    assert len(steps) == 7
+    assert len(steps) == 8
     for name, text in steps.items():
         assert f"from fairseq_posattn.cli.{name} import command" in text
         assert 'if __name__ == "__main__":' in text  # worker processes import it

@@ -317,6 +317,9 @@ def test_choices(prepared, corpus):
             "on_failure": "stop",
             "several_roots": "error",
         },
+        "control": {"kind": "own", "flip": 0.0, "seed": 1},
+        "lowercase": False,
+        "model_dir_from_here": os.path.relpath(corpus.models, prepared.data),
         "segmenter_sha256": sha256(prepared.data / "segmenter"),
     }
     work = Path(f"{prepared.data}.work")

@@ -17,6 +17,7 @@ from filelock import FileLock
 
 from fairseq_posattn.cli import prepare as prepare_command
 from fairseq_posattn.preparation.binarize import LOG
+from fairseq_posattn.text.pipeline import FILE
 from support import in_process, parse_toys
 from support.commands import FULL_TREE
 from support.files import write
@@ -40,6 +41,8 @@ CONTROLLED = {
     "chain": (*BY_MOSES, "--parser", "none", "--control", "chain"),
     "random": (*KINDS["unigram-stanza"], "--control", "random"),
     "no trees": (*BY_MOSES, "--parser", "none"),
+    "lower": (*KINDS["stanza"], "--lowercase"),
+    "unigram-lower": (*KINDS["unigram-stanza"], "--lowercase"),
 }
 MODELS = {"tree": FULL_TREE, "sequence": ()}
 LANGUAGES = ("--source-lang", "de", "--target-lang", "en")
@@ -187,5 +190,8 @@ class Corpus:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the bytes of all files of a data directory but the log."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != LOG}
+    """Return the bytes of all files of a data directory, without what depends on its place."""
+    found = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != LOG}
+    if FILE in found:
+        found[FILE] = re.sub(rb' "model_dir_from_here": .*\n', b"", found[FILE])
+    return found
