@@ -33,6 +33,7 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
     given = read_references(args, texts)
     warn_of_spacing(texts, given)
     runs, references = [text.lines for text in texts.system], [text.lines for text in given]
+    samples = Samples(args.samples, args.samples) if args.samples else Samples()
     settings = Settings(args.target_lang, args.tokenize, args.lowercase, args.nist)
     measures = read_measures(args, texts)
     scoring = Scoring(references, settings)
@@ -46,13 +47,17 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
         sentences=len(runs[0]),
         references=len(references),
         runs=len(runs) if len(runs) > 1 else ABSENT,
-        scores=scoring.scores_of_runs(runs),
+        scores=scoring.scores_of_runs(runs, samples.bootstrap, samples.seed),
         ngrams=orders,
         buckets={
-            name: buckets.bleu_by(values, ranges, runs, references, settings)
+            name: buckets.bleu_by(
+                values, ranges, runs, references, settings, samples.bootstrap, samples.seed
+            )
             for name, (values, ranges) in measures.items()
         },
-        baseline=against_baseline(args, scoring, texts, orders) if args.baseline else ABSENT,
+        baseline=(
+            against_baseline(args, scoring, texts, orders, samples) if args.baseline else ABSENT
+        ),
         **extras,
     )
 
@@ -85,13 +90,16 @@ def read_measures(args: argparse.Namespace, texts: Texts) -> dict[str, tuple]:
 
 
 def against_baseline(
-    args: argparse.Namespace, scoring: Scoring, texts: Texts, ours: Sequence[Ngrams]
+    args: argparse.Namespace,
+    scoring: Scoring,
+    texts: Texts,
+    ours: Sequence[Ngrams],
+    samples: Samples,
 ) -> Baseline:
     """Return how the system differs from the baseline."""
     system = [text.lines for text in texts.system]
     baseline = [text.lines for text in texts.baseline]
     theirs = orders_of(baseline, scoring)
-    samples = Samples(args.samples, args.samples) if args.samples else Samples()
     return Baseline(
         system=writable(args.baseline_name or Path(args.baseline[0]).name),
         runs=len(baseline) if len(baseline) > 1 else ABSENT,

@@ -28,6 +28,12 @@ class Score(Open):
         default=ABSENT, metadata=about("the score of each run, if there are several")
     )
     signature: Text = field(metadata=about("how it was computed, as sacrebleu describes it"))
+    interval: list[Number] = field(
+        default=ABSENT,
+        metadata=about(
+            "where the score lies in 95 % of the samples of a bootstrap over sentences and runs"
+        ),
+    )
     brevity_penalty: Number = field(default=ABSENT, metadata=about("the brevity penalty in BLEU"))
     precisions: list[Number] = field(
         default=ABSENT, metadata=about("the precisions in BLEU for n = 1 … 4")
@@ -53,6 +59,9 @@ class Bucket(Open):
     )
     sentences: Whole = field(metadata=about("how many sentences lie in it"))
     bleu: Number = field(metadata=about("BLEU of these sentences"))
+    interval: list[Number] = field(
+        default=ABSENT, metadata=about("where it lies in 95 % of the samples of the bootstrap")
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,7 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
     for name, score in result.scores.items():
         compared = baseline.scores.get(name) if baseline else None
         spread = f" ± {score.deviation:4.2f}" if result.runs else ""
+        spread += f" [{score.interval[0]:.2f}, {score.interval[1]:.2f}]" if score.interval else ""
         differs = f"  {difference(compared):44}" if baseline else ""
         yield f"{name:15} {score.score:6.2f}{spread}{differs}  {score.signature}".rstrip()
     if baseline:
@@ -82,7 +83,8 @@ def bucket_lines(name: str, buckets: list[Bucket]) -> Iterator[str]:
     """Yield a line for each bucket of one kind."""
     yield f"{name:12} sentences    BLEU"
     for bucket in buckets:
-        yield f"{span(bucket):12} {bucket.sentences:9,}  {bucket.bleu:6.2f}"
+        ends = f" [{bucket.interval[0]:.2f}, {bucket.interval[1]:.2f}]" if bucket.interval else ""
+        yield f"{span(bucket):12} {bucket.sentences:9,}  {bucket.bleu:6.2f}{ends}"
 
 
 def span(bucket: Bucket) -> str:

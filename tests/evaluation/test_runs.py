@@ -14,6 +14,7 @@ from fairseq_posattn.evaluation.metrics.runs import (
     compared_runs,
     dealt,
     holm,
+    interval,
     randomisation,
     scores,
     smallest_exact,
@@ -152,6 +153,21 @@ def test_bootstrap_over_runs_and_sentences():
         assert np.quantile(found, share) == pytest.approx(
             np.quantile(slow, share), abs=0.35 * deviation
         )
+
+
+def test_the_interval_of_a_score():
+    """With one run only the sentences are drawn; the ends are those of a slow bootstrap."""
+    metric = TER(references=[REFERENCE])
+    errors = statistics_of(metric, GOOD[:1])[0]
+    dice = random.Random(9)
+    slow = []
+    for _ in range(2000):
+        drawn = dice.choices(errors.tolist(), k=len(errors))
+        slow.append(100 * sum(a for a, _ in drawn) / sum(b for _, b in drawn))
+    found = interval(metric, errors[None], 2000, seed=1)
+    assert found == pytest.approx(tuple(np.quantile(slow, [0.025, 0.975])), abs=1.5)
+    several = interval(metric, statistics_of(metric, GOOD), 500, seed=1)
+    assert several[0] < np.mean(scores(metric, statistics_of(metric, GOOD))) < several[1]
 
 
 def test_two_sided():

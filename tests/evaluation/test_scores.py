@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from math import exp, log
 from urllib.error import URLError
@@ -155,7 +156,7 @@ def test_no_tokenised_bleu_where_moses_finds_no_words(target):
 
 def test_order_and_signatures():
     scores = Scoring([REFERENCE, OTHER], Settings("en")).scores(HYPOTHESES)
-    assert list(scores) == ["BLEU", "chrF2", "TER", TOKENISED, NIST]
+    assert list(scores) == ["BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST]
     assert all("nrefs:2|" in score.signature for score in scores.values())
     assert "case:lc|eff:no|tok:13a|" in scores[NIST].signature
     assert len(scores["BLEU"].precisions) == 4
@@ -227,14 +228,14 @@ def test_far_better_and_far_worse():
     better, worse = noisy(REFERENCE * 10, 0.1, 1), noisy(REFERENCE * 10, 0.5, 2)
     found = marks(better, worse)
     assert found["TER"].difference < 0 < found["BLEU"].difference
-    assert list(found) == ["BLEU", "chrF2", "TER", NIST]
+    assert list(found) == ["BLEU", "chrF2", "chrF2++", "TER", NIST]
     for figures in found.values():
         assert figures.mark == "" and figures.bootstrap_p < 0.01 > figures.randomisation_p
     metrics = Scoring([REFERENCE * 10], PLAIN).metrics
     runs = [[noisy(REFERENCE * 10, rate, seed) for seed in range(3)] for rate in (0.1, 0.5)]
     up, down = (compared(metrics, *pair, Samples(200, 200)) for pair in (runs[::-1], runs))
-    assert [figures.mark for figures in up.values()] == ["⇑"] * 3
-    assert [figures.mark for figures in down.values()] == ["⇓"] * 3
+    assert [figures.mark for figures in up.values()] == ["⇑"] * 4
+    assert [figures.mark for figures in down.values()] == ["⇓"] * 4
     for figures in up.values():
         low, high = figures.interval
         assert low < figures.difference < high and not low < 0 < high
@@ -252,13 +253,15 @@ def test_scores_over_runs():
     runs = [noisy(REFERENCE * 10, 0.3, seed) for seed in range(3)]
     scoring = Scoring([REFERENCE * 10], Settings("de"))
     each = [scoring.scores(run) for run in runs]
-    for name, found in scoring.scores_of_runs(runs).items():
+    for name, found in scoring.scores_of_runs(runs, 200, 1).items():
         scores = [of_run[name].score for of_run in each]
+        assert found.interval[0] < found.score < found.interval[1]
         assert found.runs == scores and found.signature == each[0][name].signature
         assert found.score == pytest.approx(sum(scores) / 3)
         variance = sum((score - found.score) ** 2 for score in scores) / 2
         assert found.deviation == pytest.approx(variance**0.5)
-    assert scoring.scores_of_runs(runs[:1]) == each[0]
+    only = scoring.scores_of_runs(runs[:1], 200, 1)
+    assert {name: replace(score, interval=ABSENT) for name, score in only.items()} == each[0]
 
 
 def test_two_of_a_kind():

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from statistics import mean
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.metrics.runs import interval, scores, statistics_of
 from fairseq_posattn.evaluation.metrics.scores import Settings
 from fairseq_posattn.evaluation.metrics.spacing import Text
 from fairseq_posattn.evaluation.score_record import Bucket
+from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
@@ -28,10 +30,12 @@ def bleu_by(
     runs: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]],
     settings: Settings,
+    samples: int = 0,
+    seed: int | None = None,
 ) -> list[Bucket]:
     """Return BLEU of the sentences whose measure lies in each range, the mean over the runs.
 
-    A measure of None lies in no range.
+    A measure of None lies in no range. With a number of samples, intervals are computed, too.
     """
     found = []
     metric = settings.bleu(force=True)
@@ -40,8 +44,16 @@ def bleu_by(
         if not chosen:
             continue
         of_chosen = [[lines[k] for k in chosen] for lines in references]
-        scores = [metric.corpus_score([run[k] for k in chosen], of_chosen).score for run in runs]
-        found.append(Bucket(first=first, last=last, sentences=len(chosen), bleu=mean(scores)))
+        tables = statistics_of(metric, [[run[k] for k in chosen] for run in runs], of_chosen)
+        found.append(
+            Bucket(
+                first=first,
+                last=last,
+                sentences=len(chosen),
+                bleu=mean(scores(metric, tables)),
+                interval=list(interval(metric, tables, samples, seed)) if samples else ABSENT,
+            )
+        )
     return found
 
 

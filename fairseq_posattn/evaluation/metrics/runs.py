@@ -43,9 +43,17 @@ class RunDifference:
     interval: tuple[float, float]
 
 
-def statistics_of(metric: Metric, runs: Sequence[Sequence[str]]) -> Statistics:
-    """Return what a metric, which holds its references, counts in each sentence of each run."""
-    counted = [metric._extract_corpus_statistics(run, None) for run in runs]  # as sacrebleu's tests
+def statistics_of(
+    metric: Metric,
+    runs: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]] | None = None,
+) -> Statistics:
+    """Return what a metric counts in each sentence of each run.
+
+    references: None if the metric holds them.
+    """
+    # sacrebleu's own tests call this method, which has no public name
+    counted = [metric._extract_corpus_statistics(run, references) for run in runs]
     return np.array(counted, dtype=np.float64)
 
 
@@ -130,17 +138,41 @@ def bootstrap(
 
     Both systems have the same sentences in a sample.
     """
-    dice, found = np.random.default_rng(seed), []
-    sentences = baseline.shape[1]
-    chances = np.full(sentences, 1 / sentences)
-    for _ in range(samples):
-        counts = dice.multinomial(sentences, chances)
-        means = []
-        for runs in (baseline, system):
-            drawn = runs[dice.integers(len(runs), size=len(runs))]
-            means.append(np.mean([score(metric, counts @ run) for run in drawn]))
-        found.append(means[1] - means[0])
-    return np.array(found)
+    dice = np.random.default_rng(seed)
+    means = np.array(list(mean_scores(metric, [baseline, system], samples, dice)))
+    return means[:, 1] - means[:, 0]
+
+
+def interval(
+    metric: Metric, runs: Statistics, samples: int, seed: int | None
+) -> tuple[float, float]:
+    """Return where the mean score lies in 95 % of the samples of runs and sentences."""
+    means = list(mean_scores(metric, [runs], samples, np.random.default_rng(seed)))
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def mean_scores(
+    metric: Metric, systems: Sequence[Statistics], samples: int, dice: np.random.Generator
+) -> Iterator[list[float]]:
+    """Yield for each sample of sentences the mean score of each system over a sample of its runs.
+
+    A sentence that is drawn twice counts twice.
+    """
+    sentences = systems[0].shape[1]
+    at_once = max(1, BATCH // sentences)
+    for start in range(0, samples, at_once):
+        size = min(at_once, samples - start)
+        counts = dice.multinomial(sentences, np.full(sentences, 1 / sentences), size=size)
+        sums = [counts.astype(np.float64) @ runs for runs in systems]  # runs x samples x sums
+        for k in range(size):
+            yield [mean_of_drawn(metric, of_runs[:, k], dice) for of_runs in sums]
+
+
+def mean_of_drawn(metric: Metric, sums: NDArray[np.float64], dice: np.random.Generator) -> float:
+    """Return the mean score of as many runs as there are, drawn with replacement."""
+    drawn = dice.integers(len(sums), size=len(sums)).tolist()
+    found = {run: score(metric, sums[run]) for run in set(drawn)}
+    return sum(found[run] for run in drawn) / len(drawn)
 
 
 def two_sided(differences: NDArray[np.float64]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import mean, stdev
 
@@ -14,6 +14,7 @@ from sacrebleu.metrics.base import Score as Computed
 from sacrebleu.metrics.bleu import BLEUScore
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.metrics.runs import Statistics, interval, statistics_of
 from fairseq_posattn.evaluation.score_record import Score
 from fairseq_posattn.text.pipeline import tokenized
 
@@ -97,6 +98,7 @@ class Scoring:
         found = {
             "BLEU": self.settings.bleu(references=references),
             "chrF2": CHRF(lowercase=lowercase, references=references),
+            "chrF2++": CHRF(word_order=2, lowercase=lowercase, references=references),
             "TER": self.settings.ter(references),
         }
         if self.settings.nist or len(references) > 1:
@@ -104,18 +106,56 @@ class Scoring:
             found[NIST] = BLEU(lowercase=True, tokenize="13a", force=True, references=references)
         return found
 
-    def scores_of_runs(self, runs: Sequence[Sequence[str]]) -> dict[str, Score]:
-        """Return all scores of the translations by several runs, or by one."""
+    def scores_of_runs(
+        self, runs: Sequence[Sequence[str]], samples: int, seed: int | None
+    ) -> dict[str, Score]:
+        """Return all scores of the translations by several runs, or by one, with intervals."""
         by_run = [self.scores(run) for run in runs]
-        return {name: over_runs([scores[name] for scores in by_run]) for name in by_run[0]}
+        found = {name: over_runs([scores[name] for scores in by_run]) for name in by_run[0]}
+        for name, score in found.items():
+            tables = self.statistics(name, runs)
+            ends = interval(self.metric(name), tables, samples, seed)
+            found[name] = replace(score, interval=list(ends))
+        return found
+
+    def metric(self, name: str) -> Metric:
+        """Return the metric of a name, which holds its references."""
+        return self.tokenised if name == TOKENISED else self.metrics[name]
+
+    def statistics(self, name: str, runs: Sequence[Sequence[str]]) -> Statistics:
+        """Return what a metric counts in each sentence of each run."""
+        if name == TOKENISED:
+            prepare = tokenised_text(self.settings)
+            runs = [[prepare(line) for line in run] for run in runs]
+        return statistics_of(self.metric(name), runs)
+
+    @cached_property
+    def tokenised(self) -> BLEU:
+        """Return BLEU of Moses' tokens without smoothing, with the references as tokens."""
+        prepare = tokenised_text(self.settings)
+        return BLEU(
+            lowercase=self.settings.lowercase,
+            tokenize="none",
+            smooth_method="none",
+            force=True,
+            references=[[prepare(line) for line in reference] for reference in self.references],
+        )
 
     def scores(self, hypotheses: Sequence[str]) -> dict[str, Score]:
         """Return all scores of a translation with their signatures."""
         found = {name: scored(metric, hypotheses) for name, metric in self.metrics.items()}
         nist = found.pop(NIST, None)
         if self.settings.moses:
-            found[TOKENISED] = tokenised_bleu(hypotheses, self.references, self.settings)
+            found[TOKENISED] = self.tokenised_score(hypotheses)
         return {**found, NIST: nist} if nist else found
+
+    def tokenised_score(self, hypotheses: Sequence[str]) -> Score:
+        """Return BLEU of Moses' tokens without smoothing; German compounds are split."""
+        prepare = tokenised_text(self.settings)
+        score = self.tokenised.corpus_score([prepare(line) for line in hypotheses], None)
+        compounds = "|compounds:split" if self.settings.compounds else ""
+        signature = f"{self.tokenised.get_signature()}|moses:{self.settings.target}{compounds}"
+        return described(score, signature)
 
 
 def over_runs(scores: Sequence[Score]) -> Score:
@@ -143,20 +183,6 @@ def described(found: Computed, signature: str) -> Score:
         brevity_penalty=found.bp,
         precisions=list(found.precisions),
     )
-
-
-def tokenised_bleu(
-    hypotheses: Sequence[str], references: Sequence[Sequence[str]], settings: Settings
-) -> Score:
-    """Return BLEU of Moses' tokens without smoothing; German compounds are split."""
-    prepare = tokenised_text(settings)
-    metric = BLEU(lowercase=settings.lowercase, tokenize="none", smooth_method="none", force=True)
-    score = metric.corpus_score(
-        [prepare(line) for line in hypotheses],
-        [[prepare(line) for line in reference] for reference in references],
-    )
-    compounds = "|compounds:split" if settings.compounds else ""
-    return described(score, f"{metric.get_signature()}|moses:{settings.target}{compounds}")
 
 
 def tokenised_text(settings: Settings) -> Callable[[str], str]:

@@ -31,12 +31,14 @@ class Samples:
     randomisation: int = 10000
 
     def __str__(self) -> str:
-        return f"bs:{self.bootstrap}|ar:{self.randomisation}|seed:{seed()}"
+        seed = "none" if self.seed is None else self.seed
+        return f"bs:{self.bootstrap}|ar:{self.randomisation}|seed:{seed}"
 
-
-def seed() -> str:
-    """Return the seed of all tests, which may be `none`, as sacrebleu reads it."""
-    return os.environ.get("SACREBLEU_SEED", "12345").lower()
+    @property
+    def seed(self) -> int | None:
+        """Return the seed of all samples, as sacrebleu reads it; None is another one each time."""
+        text = os.environ.get("SACREBLEU_SEED", "12345").lower()
+        return None if text == "none" else int(text)
 
 
 def compared(
@@ -71,8 +73,9 @@ def compared_by_runs(
 ) -> Difference:
     """Return how several runs differ, with a mark if new trainings would differ, too."""
     before, after = (statistics_of(metric, runs) for runs in (baseline, system))
-    chosen = None if seed() == "none" else int(seed())
-    found = compared_runs(metric, before, after, samples.bootstrap, samples.randomisation, chosen)
+    found = compared_runs(
+        metric, before, after, samples.bootstrap, samples.randomisation, samples.seed
+    )
     p = found.new_runs
     return Difference(
         difference=found.difference,

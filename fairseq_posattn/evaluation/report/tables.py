@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fairseq_posattn.evaluation.report.figures import signed
 from fairseq_posattn.evaluation.report.systems import System, by_test
 
-SCORES = ("BLEU", "chrF2", "TER", "tokenised BLEU", "NIST BLEU")
+SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "tokenised BLEU", "NIST BLEU")
 LOWER_IS_BETTER = {"TER"}
 ORDERS = range(1, 9)
 
