@@ -31,7 +31,7 @@ class Texts(NamedTuple):
 
     @property
     def translations(self) -> list[Text]:
-        """Return all translations."""
+        """Return the translations by all runs of both systems."""
         return [*self.system, *self.baseline]
 
 
