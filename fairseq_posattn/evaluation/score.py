@@ -21,8 +21,15 @@ from fairseq_posattn.evaluation.metrics.score_texts import (
     warn_of_spacing,
 )
 from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
+from fairseq_posattn.evaluation.metrics.segment_means import SegmentScores
 from fairseq_posattn.evaluation.metrics.significance import Samples, compared
-from fairseq_posattn.evaluation.score_record import VERSION, Baseline, Ngrams, ScoredSystem, Speed
+from fairseq_posattn.evaluation.score_record import (
+    VERSION,
+    Baseline,
+    Ngrams,
+    ScoredSystem,
+    Speed,
+)
 from fairseq_posattn.io.records import ABSENT
 
 
@@ -33,11 +40,12 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
     given = read_references(args, texts)
     warn_of_spacing(texts, given)
     runs, references = [text.lines for text in texts.system], [text.lines for text in given]
-    samples = Samples(args.samples, args.samples) if args.samples else Samples()
+    samples = samples_of(args)
     settings = Settings(args.target_lang, args.tokenize, args.lowercase, args.nist)
     measures = read_measures(args, texts)
     scoring = Scoring(references, settings)
     orders = orders_of(runs, scoring)
+    segments = SegmentScores.read(args, texts)
     return ScoredSystem(
         version=VERSION,
         system=writable(args.name or Path(args.hypotheses[0]).name),
@@ -47,7 +55,10 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
         sentences=len(runs[0]),
         references=len(references),
         runs=len(runs) if len(runs) > 1 else ABSENT,
-        scores=scoring.scores_of_runs(runs, samples.bootstrap, samples.seed),
+        scores={
+            **scoring.scores_of_runs(runs, samples.bootstrap, samples.seed),
+            **segments.scores(samples),
+        },
         ngrams=orders,
         buckets={
             name: buckets.bleu_by(
@@ -56,10 +67,15 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
             for name, (values, ranges) in measures.items()
         },
         baseline=(
-            against_baseline(args, scoring, texts, orders, samples) if args.baseline else ABSENT
+            against_baseline(args, scoring, texts, orders, segments) if args.baseline else ABSENT
         ),
         **extras,
     )
+
+
+def samples_of(args: argparse.Namespace) -> Samples:
+    """Return how many samples the tests draw."""
+    return Samples(args.samples, args.samples) if args.samples else Samples()
 
 
 def orders_of(runs: Sequence[Sequence[str]], scoring: Scoring) -> list[Ngrams]:
@@ -94,17 +110,21 @@ def against_baseline(
     scoring: Scoring,
     texts: Texts,
     ours: Sequence[Ngrams],
-    samples: Samples,
+    segments: SegmentScores,
 ) -> Baseline:
     """Return how the system differs from the baseline."""
     system = [text.lines for text in texts.system]
     baseline = [text.lines for text in texts.baseline]
     theirs = orders_of(baseline, scoring)
+    samples = samples_of(args)
     return Baseline(
         system=writable(args.baseline_name or Path(args.baseline[0]).name),
         runs=len(baseline) if len(baseline) > 1 else ABSENT,
         significance=str(samples),
-        scores=compared(scoring.metrics, baseline, system, samples),
+        scores={
+            **compared(scoring.metrics, baseline, system, samples),
+            **segments.compared(samples),
+        },
         ngrams=ngrams.gaps(ours, theirs),
     )
 

@@ -86,6 +86,28 @@ def add_scoring(group) -> None:
         help="name the other system in the report (default: the name of the file)",
     )
     group.add_argument(
+        "--segment-scores",
+        nargs="+",
+        default=[],
+        metavar="NAME=FILE",
+        help="take over numbers that another program gave the sentences, one a line, such as "
+        "COMET=comet.txt; with several runs a file for each, in their order",
+    )
+    group.add_argument(
+        "--baseline-segment-scores",
+        nargs="+",
+        default=[],
+        metavar="NAME=FILE",
+        help="take over such numbers of the baseline, too",
+    )
+    group.add_argument(
+        "--lower-is-better",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="say of which segment scores the smaller ones are better, such as those of MetricX",
+    )
+    group.add_argument(
         "--samples",
         type=positive,
         metavar="N",

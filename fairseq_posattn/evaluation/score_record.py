@@ -28,6 +28,9 @@ class Score(Open):
         default=ABSENT, metadata=about("the score of each run, if there are several")
     )
     signature: Text = field(metadata=about("how it was computed, as sacrebleu describes it"))
+    lower_is_better: bool = field(
+        default=ABSENT, metadata=about("true if a smaller score is a better one")
+    )
     interval: list[Number] = field(
         default=ABSENT,
         metadata=about(

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
-from fairseq_posattn.evaluation.metrics.runs import compared_runs, statistics_of
+from fairseq_posattn.evaluation.metrics.runs import Statistics, compared_runs, statistics_of
 from fairseq_posattn.evaluation.metrics.scores import LOWER_IS_BETTER
+from fairseq_posattn.evaluation.metrics.segment_scores import METRIC
 from fairseq_posattn.evaluation.score_record import Difference
 from fairseq_posattn.io.records import ABSENT
 
@@ -54,6 +55,13 @@ def compared(
     }
 
 
+def compared_segments(
+    baseline: Statistics, system: Statistics, samples: Samples, lower_is_better: bool
+) -> Difference:
+    """Return how the means of numbers differ that another program gave the sentences."""
+    return compared_tables(METRIC, baseline, system, samples, lower_is_better)
+
+
 def compared_pair(metric: Metric, systems: Sequence[Sequence[str]], samples: Samples) -> Difference:
     """Return how one run of a system differs from one of the baseline, without a mark."""
     bootstrap = paired_test(metric, systems, "bs", samples.bootstrap)
@@ -71,8 +79,19 @@ def compared_pair(metric: Metric, systems: Sequence[Sequence[str]], samples: Sam
 def compared_by_runs(
     name: str, metric: Metric, baseline: Runs, system: Runs, samples: Samples
 ) -> Difference:
-    """Return how several runs differ, with a mark if new trainings would differ, too."""
+    """Return how several runs differ by one metric."""
     before, after = (statistics_of(metric, runs) for runs in (baseline, system))
+    return compared_tables(metric, before, after, samples, name in LOWER_IS_BETTER)
+
+
+def compared_tables(
+    metric: Metric,
+    before: Statistics,
+    after: Statistics,
+    samples: Samples,
+    lower_is_better: bool,
+) -> Difference:
+    """Return how runs differ, with a mark if new trainings would differ, too."""
     found = compared_runs(
         metric, before, after, samples.bootstrap, samples.randomisation, samples.seed
     )
@@ -83,7 +102,7 @@ def compared_by_runs(
         randomisation_p=found.these_runs,
         welch_p=ABSENT if p is None else p,
         interval=list(found.interval),
-        mark="" if p is None else mark(found.difference, p, name in LOWER_IS_BETTER),
+        mark="" if p is None else mark(found.difference, p, lower_is_better),
     )
 
 

@@ -67,8 +67,14 @@ class Cell(NamedTuple):
 def score_columns(systems: Sequence[System]) -> list[Column]:
     """Return the columns that some system has, first those of usual scores, then others."""
     names = dict.fromkeys([*SCORES, *(name for system in systems for name in system.scores)])
-    scores = [Column(n, "score", 2, -1 if n in LOWER_IS_BETTER else 1) for n in names]
+    scores = [Column(n, "score", 2, -1 if lower_is_better(n, systems) else 1) for n in names]
     return [c for c in (*scores, *FIGURES) if any(c.value(s) is not None for s in systems)]
+
+
+def lower_is_better(name: str, systems: Sequence[System]) -> bool:
+    """Return whether a smaller score of this name is a better one."""
+    said = any(system.scores.get(name, {}).get("lower_is_better") for system in systems)
+    return said or name in LOWER_IS_BETTER
 
 
 def score_rows(systems: Sequence[System], columns: Sequence[Column]) -> list[list[Cell]]:
