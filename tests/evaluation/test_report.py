@@ -305,9 +305,38 @@ def test_a_title_that_writes_backwards(page):
     assert "<title>a\\u202eb</title>" in page(scored(), title=visible("a\u202eb"))
 
 
-def test_one_system_twice(write_results):
-    with pytest.raises(InputError, match=r"1\.json: the system 'a' .* stands already in .*0\.json"):
-        read_systems(write_results(scored("a"), scored("a")))
+def test_several_files_are_runs_of_one_system(write_results, page, capsys):
+    """Figures are means over the runs, scores have deviations, and no p value is left."""
+    runs = [scored("a", better=better) for better in (0.0, 1.0, 5.0)]
+    for k, run in enumerate(runs):
+        run["baseline"]["ngrams"][0]["bleu"] = float(k)
+        run["ngrams"] = [{"n": 1, "bleu": 10.0 * k, "precision": 1.0}]
+    [system, other] = read_systems(write_results(*runs, scored("b")))
+    assert (system.name, system.runs, other.runs) == ("a", 3, 1)
+    assert "a on newstest2014: 3 files are taken for runs of one system" in capsys.readouterr().err
+    bleu = system.scores["BLEU"]
+    assert bleu["runs"] == [27, 28, 32] and bleu["score"] == pytest.approx(29)
+    assert bleu["deviation"] == pytest.approx(7**0.5)
+    assert system.about["ngrams"] == [{"n": 1, "bleu": 10.0, "precision": 1.0}]
+    assert [b["bleu"] for b in system.buckets("length")] == [32, 27]
+    assert system.sentences_per_second("translation") == 238.5
+    difference = system.baseline["scores"]["BLEU"]
+    assert difference == {"difference": pytest.approx(2), "mark": ""}
+    assert system.baseline["ngrams"][0]["bleu"] == 1.0
+    rows = [[cell.strip() for cell in row] for row in Parsed(page(*runs, scored("b"))).rows]
+    assert any(row[:2] == ["a 3 runs", "29.00 ± 2.65"] for row in rows)
+
+
+def test_runs_that_do_not_belong_together(write_results):
+    other = scored("a")
+    other["scores"]["BLEU"]["signature"] = "another"
+    with pytest.raises(InputError, match=r"1\.json: BLEU has the signature another, .*0\.json is"):
+        read_systems(write_results(scored("a"), other))
+    with pytest.raises(InputError, match=r"1\.json: the baseline is not 'sequence'"):
+        read_systems(write_results(scored("a"), scored("a", baseline="other")))
+    [path] = write_results(scored("a"))
+    with pytest.raises(InputError, match=r"0\.json: this file is named twice"):
+        read_systems([path, path])
 
 
 def test_without_a_name_the_file_s(write_results):

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.report.several_runs import one_system
 from fairseq_posattn.evaluation.score_record import VERSION, ScoredSystem
 from fairseq_posattn.io.files import read_json_value
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.records import as_document, as_record
 from fairseq_posattn.io.visible import visible, visible_strings
 
@@ -18,7 +20,7 @@ AGAIN = "write it again with posattn-score"
 
 @dataclass(frozen=True)
 class System:
-    """Holds one file, which has one system on one test set."""
+    """Holds one system on one test set, from a file or from one for each of its runs."""
 
     path: str
     name: str
@@ -28,6 +30,11 @@ class System:
     def test(self) -> str:
         """Return the name of the test set."""
         return self.about["test"]
+
+    @property
+    def runs(self) -> int:
+        """Return how many runs of the system were scored."""
+        return self.about.get("runs", 1)
 
     @property
     def scores(self) -> dict[str, dict]:
@@ -59,18 +66,25 @@ class System:
 
 
 def read_systems(paths: Sequence[str | Path]) -> list[System]:
-    """Return all systems in the order of the files; each may stand once on each test set."""
-    systems = [read_system(path) for path in paths]
-    seen: dict[tuple[str, str], str] = {}
-    for system in systems:
-        key = system.name, system.test
-        if key in seen:
-            raise InputError(
-                f"{system.path}: the system '{system.name}' on the test set '{system.test}' stands "
-                f"already in {seen[key]}; rename one of them (posattn-score --name)"
-            )
-        seen[key] = system.path
-    return systems
+    """Return all systems in the order of the files.
+
+    Several files of one name and test set are the runs of one system, with several seeds.
+    """
+    groups: dict[tuple[str, str], list[System]] = {}
+    for system in map(read_system, paths):
+        groups.setdefault((system.name, system.test), []).append(system)
+    return [runs[0] if len(runs) == 1 else joined(runs) for runs in groups.values()]
+
+
+def joined(runs: Sequence[System]) -> System:
+    """Return one system for several runs, and tell the user that it was made of them."""
+    paths, about = [run.path for run in runs], [run.about for run in runs]
+    if again := next((path for path in paths if paths.count(path) > 1), None):
+        raise InputError(f"{again}: this file is named twice; name it once")
+    first = runs[0]
+    test = f" on {first.test}" if first.test else ""
+    say(f"{first.name}{test}: {len(runs)} files are taken for runs of one system")
+    return System(first.path, first.name, one_system(about, paths))
 
 
 def read_system(path: str | Path) -> System:

@@ -1,0 +1,105 @@
+"""Count how often each test of significance calls two equal systems different.
+
+    python recipes/benchmark/false_alarms.py --run-sigma 0 0.2 0.4 --runs 1 3 5 --json alarms.json
+
+Each trial draws translations of one test set by several runs of two systems. Every sentence has a
+difficulty, which all runs share, every run an effect that all of its sentences share, and the rest
+is noise. The systems are equal, unless --gain says by how much the second one is better. The score
+is the mean over the sentences, and all numbers are in its points. A test is right if it answers
+p < 0.05 in 5 % of the trials without a gain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_posattn.evaluation.metrics.runs import (
+    Statistics,
+    bootstrap,
+    randomisation,
+    two_sided,
+    welch,
+)
+from fairseq_posattn.evaluation.metrics.runs import scores as run_scores
+from fairseq_posattn.evaluation.metrics.segment_scores import METRIC
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.argument_types import positive
+
+LEVEL = 0.05
+TESTS = ("bootstrap over sentences, first runs", "randomisation", "bootstrap", "Welch")
+
+
+def drawn(options: argparse.Namespace, runs: int, sigma: float, dice) -> tuple[Statistics, ...]:
+    """Return what the runs of both systems got for each sentence."""
+    difficulty = dice.normal(30, options.difficulty, options.sentences)
+    systems = []
+    for gain in (0.0, options.gain):
+        effect = dice.normal(0, sigma, (runs, 1))
+        noise = dice.normal(0, options.noise, (runs, options.sentences))
+        numbers = difficulty + effect + noise + gain
+        systems.append(np.stack([numbers, np.ones_like(numbers)], axis=-1))
+    return tuple(systems)
+
+
+def alarms(options: argparse.Namespace, runs: int, sigma: float, dice) -> list[bool | None]:
+    """Return for each test whether it calls two systems different, or None where it cannot be."""
+    baseline, system = drawn(options, runs, sigma, dice)
+    seed = int(dice.integers(2**31))
+    samples = options.samples
+    p_values = [
+        two_sided(bootstrap(METRIC, baseline[:1], system[:1], samples, seed)),
+        randomisation(METRIC, baseline, system, samples, seed),
+        two_sided(bootstrap(METRIC, baseline, system, samples, seed)),
+        welch(run_scores(METRIC, baseline), run_scores(METRIC, system)),
+    ]
+    return [None if p is None else p < LEVEL for p in p_values]
+
+
+def rates(options: argparse.Namespace, runs: int, sigma: float) -> dict:
+    """Return a row of the table: how often each test answered p < 0.05."""
+    dice = np.random.default_rng(options.seed)
+    found = [alarms(options, runs, sigma, dice) for _ in range(options.trials)]
+    row: dict = {"runs": runs, "run_sigma": sigma, "gain": options.gain, "trials": options.trials}
+    for name, answers in zip(TESTS, zip(*found, strict=True), strict=True):
+        row[name] = None if None in answers else sum(answers) / len(answers)
+    return row
+
+
+def main() -> None:
+    """Print the table, and write it as JSON."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--runs", type=positive, nargs="+", default=[3], help="draw so many runs of each system")
+    add(
+        "--run-sigma",
+        type=float,
+        nargs="+",
+        default=[0.0, 0.3],
+        help="let the effect of a run have these standard deviations",
+    )
+    add("--gain", type=float, default=0.0, help="make the second system better by this")
+    add("--sentences", type=positive, default=1000, help="draw a test set of so many sentences")
+    add("--difficulty", type=float, default=20.0, help="what the sentences differ by")
+    add("--noise", type=float, default=12.0, help="what the outputs of a sentence differ by")
+    add("--trials", type=positive, default=400, help="draw so many pairs of systems")
+    add("--samples", type=positive, default=500, help="draw so many samples in each test")
+    add("--seed", type=int, default=1, help="draw with this seed")
+    add("--json", type=Path, help="write the table here, too")
+    options = parser.parse_args()
+    rows = [rates(options, *pair) for pair in product(options.runs, options.run_sigma)]
+    for row in rows:
+        shown = [f"{name}: {'-' if row[name] is None else f'{row[name]:.1%}'}" for name in TESTS]
+        print(f"{row['runs']} runs, sigma {row['run_sigma']:g}: {'; '.join(shown)}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    command_line.run(main)
