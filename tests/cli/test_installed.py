@@ -13,7 +13,8 @@ import pytest
 from support.commands import ROOT
 
 pytestmark = pytest.mark.long
-STEPS = ["prepare", "parse", "extract", "segment", "project", "binarize", "binarize-tagging"]
+STEPS = ["prepare", "parse", "trees", "extract", "segment", "project"]
+STEPS += ["binarize", "binarize-tagging"]
 OTHERS = [
     "average",
     "check-mechanism",
@@ -97,6 +98,7 @@ def test_from_text_to_a_report(bin_folder, tmp_path):
     for split, lines in names.items():
         text = (tmp_path / f"raw/{split}.src.conllu").read_text().split("\n\n")[:lines]
         (tmp_path / f"{split}.conllu").write_text("\n\n".join(text) + "\n\n")
+        posattn("trees", f"{split}.conllu", "--control", "shuffled", "--out", "shuffled.conllu")
         posattn("extract", f"{split}.conllu", "--out", split)
         target = (tmp_path / f"raw/{split}.tgt").read_text().splitlines()[:lines]
         (tmp_path / f"{split}.target").write_text("".join(line + "\n" for line in target))
