@@ -37,6 +37,7 @@ CONTRACT: tuple[Check, ...] = (
     settings.layers_do_not_mix_their_options,
     settings.neutral_settings_are_plain_attention,
     settings.a_checkpoint_keeps_it,
+    settings.diagnostics_are_numbers_of_its_heads,
     it_works_beside_others,
 )
 

@@ -8,6 +8,8 @@ import re
 import torch
 
 from fairseq_posattn.core.attention import AttentionSpecification, Mechanism
+from fairseq_posattn.core.attention.diagnostics import watch
+from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, real_pieces
 from fairseq_posattn.core.specification import parse
 from fairseq_posattn.testing.broken import (
@@ -164,3 +166,23 @@ def single(specification: str) -> type[Mechanism]:
     if len(terms) != 1 or terms[0].layers is not None or "heads" in terms[0].options:
         raise NotApplicable("it is checked for one mechanism at a time, in all layers and heads")
     return mechanisms_of(specification)[0]
+
+
+def diagnostics_are_numbers_of_its_heads(specification: str) -> None:
+    """Check that its diagnostics are finite, one for each head that it acts on or for the layer."""
+    ctx = context(TREES)
+    module = attention(specification)
+    watch(module)
+    module.output(inputs(TREES, ctx), ctx)
+    for mechanism in of_stage(module.mechanisms.values(), Mechanism):
+        for name, numbers in mechanism.diagnostics().items():
+            if numbers.shape not in ((mechanism.head_count,), ()):
+                raise BrokenPromise(
+                    f"diagnostics of the shape ({mechanism.head_count},), or single numbers",
+                    f"'{name}' of the shape {tuple(numbers.shape)}",
+                    "take the mean over all other axes",
+                )
+            if not torch.isfinite(numbers).all():
+                raise BrokenPromise(
+                    "finite numbers as diagnostics", f"'{name}' with {numbers.tolist()}", ""
+                )

@@ -102,7 +102,12 @@ class Block(ScoreMask, PostAttention):
         o, _ = self.over_blocks(v, AttentionContext(len(v), x.device, real_blocks.T))
         gate = torch.sigmoid(self.gate(torch.cat([o, v], dim=-1)))
         e = torch.lerp(v, o, gate)
-        return ctx.rows_from_front(self.fuse(x, h, e, self.size(ctx)))
+        if self.watching:
+            self.watch(gate_of_the_blocks=mean_of_rows(gate, real_blocks[..., None]))
+        fused, gate = self.fuse(x, h, e, self.size(ctx))
+        if self.watching:
+            self.watch(gate_of_the_output=mean_of_rows(gate, real))
+        return ctx.rows_from_front(fused)
 
     def pool(self, h: Tensor, real: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Return one vector for each block, G B C, and which of the blocks are there, G B."""
@@ -112,8 +117,8 @@ class Block(ScoreMask, PostAttention):
         weights = torch.softmax(at_least_float32(scores), dim=1).type_as(h)
         return (weights * h).sum(dim=1), real[..., 0].any(dim=1)
 
-    def fuse(self, x: Tensor, h: Tensor, e: Tensor, size: int) -> Tensor:
-        """Return the output, T B C, from input x, attention h and blocks e, G B C.
+    def fuse(self, x: Tensor, h: Tensor, e: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Return output and gate, T B C, from input x, attention h and blocks e, G B C.
 
         The part that e has in it is worked out once for each block, not for each piece.
         """
@@ -123,7 +128,13 @@ class Block(ScoreMask, PostAttention):
         joined = F.linear(torch.cat([x, h], dim=-1), of_pieces, self.fusion.bias)
         candidate, gate = (joined + blocks.flatten(0, 1)[: len(x)]).chunk(2, dim=-1)
         candidate, gate = torch.relu(candidate).type_as(x), torch.sigmoid(gate).type_as(x)
-        return torch.lerp(x, candidate, gate)
+        return torch.lerp(x, candidate, gate), gate
+
+
+def mean_of_rows(gate: Tensor, real: Tensor) -> Tensor:
+    """Return the mean of a gate, T B C, over the rows that are real, T B 1."""
+    weights = real.type_as(gate)
+    return (gate.detach() * weights).sum() / (weights.sum() * gate.size(-1))
 
 
 def in_blocks(x: Tensor, size: int) -> Tensor:

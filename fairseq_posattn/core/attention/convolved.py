@@ -9,7 +9,7 @@ are 0 before and after.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,6 +158,11 @@ class Convolved2d(Convolved):
     def start_as_plain_attention(self) -> None:
         """Let the weight in the middle through and ignore the eight around it."""
         self.weight[..., 1, 1] = 1
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        middle = self.weight[:, 0, 1, 1]
+        around = self.weight[:, 0].sum((-1, -2)) - middle
+        return {"middle of the filter": middle, "sum around it": around, "bias": self.bias}
 
     def convolve(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the weights of each head, convolved with its 3 x 3 filter."""

@@ -11,7 +11,7 @@ attention, is ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -76,6 +76,10 @@ class Direct(ScoreBias):
         self.scores = nn.Parameter(torch.zeros(self.head_count, *self.size()))
         if options.init == "glorot":
             glorot_normal_(self.scores, self.fan(), self.fan())
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        scores = at_least_float32(self.scores).flatten(1)
+        return {"deviation of the scores": scores.std(-1, unbiased=False)}
 
     def size(self) -> tuple[int, ...]:
         """Return the sizes of one head's table."""

@@ -7,6 +7,7 @@ s_ij - (i - j)^2 / (2 sigma_h^2); sigma_h is learnt for each head and starts wit
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,9 @@ class Gaussian(ScoreBias):
     def set_neutral(self) -> None:
         """Make the bell so wide that it is flat over any sentence."""
         self.log_sigma.fill_(30.0)
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        return {"σ": at_least_float32(self.log_sigma).exp()}
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         rate = 0.5 * torch.exp(-2 * at_least_float32(self.log_sigma))  # 1 / (2 sigma^2)

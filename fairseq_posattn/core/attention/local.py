@@ -63,7 +63,10 @@ class LocalHard(ScoreMask, WeightChange):
     def offsets(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return how far each key lies from the centre of each query, j - p_i: B H Q K."""
         hidden = torch.tanh(q @ self.hidden.transpose(-1, -2))  # B H Q D
-        return offsets(part_of_length((hidden * self.centre[:, None]).sum(-1), ctx), ctx)
+        centre = part_of_length((hidden * self.centre[:, None]).sum(-1), ctx)  # B H Q
+        if self.watching:
+            self.watch(centre_minus_query=from_query(centre, ctx))
+        return offsets(centre, ctx)
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         with torch.no_grad():
@@ -102,13 +105,31 @@ class LocalSoft(ScoreBias):
         hidden = hidden.unflatten(-1, (self.shape.heads, -1))  # B Q H D
         centre, width = ((hidden * u).sum(-1).transpose(1, 2) for u in (self.centre, self.width))
         width = part_of_length(width, ctx).clamp(min=self.SMALLEST)  # D_i: B H Q
-        offset = offsets(part_of_length(centre, ctx), ctx)  # B H Q K
+        centre = part_of_length(centre, ctx)  # P_i: B H Q
+        if self.watching:
+            self.watch(centre_minus_query=from_query(centre, ctx))
+            self.watch(width_of_the_window=mean_of_real(width, ctx))
+        offset = offsets(centre, ctx)  # B H Q K
         return -2 * (offset / width[..., None]).square()  # 2 sigma^2 = D^2 / 2
 
 
 def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
     """Return I sigmoid(x), B H Q, in float32 at least, since half precision is too coarse."""
     return torch.sigmoid(at_least_float32(x)) * ctx.lengths[:, None, None]
+
+
+def from_query(centre: Tensor, ctx: AttentionContext) -> Tensor:
+    """Return how far the centre, B H Q, lies from its query on average: H."""
+    return mean_of_real(centre - ctx.positions[:, None, ctx.length - ctx.queries :], ctx)
+
+
+def mean_of_real(x: Tensor, ctx: AttentionContext) -> Tensor:
+    """Return the mean of x, B H Q, over all queries that are no padding: H."""
+    x = x.detach().transpose(0, 1)  # H B Q
+    if ctx.real is None:
+        return x.mean((-1, -2))
+    real = ctx.real[:, ctx.length - ctx.queries :].type_as(x)
+    return (x * real).sum((-1, -2)) / real.sum()
 
 
 def offsets(centre: Tensor, ctx: AttentionContext) -> Tensor:

@@ -84,6 +84,8 @@ class Mechanism(nn.Module):
         self.shape = shape
         self.heads = heads  # None: all of them
         self.head_count = shape.heads if heads is None else len(heads)
+        self.watching = False  # whether to keep what `seen` has, at the cost of some sums
+        self.seen: dict[str, Tensor] = {}  # what was predicted from the last batch
 
     @classmethod
     def check(cls, options: Any, shape: AttentionShape, others: Sequence[Use]) -> None:
@@ -101,6 +103,23 @@ class Mechanism(nn.Module):
         B H Q K. Whole numbers are written into the picture: the relation of two words, say.
         """
         return {}
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        """Return named numbers that say what was learnt, for TensorBoard and the report.
+
+        Each is H, a number for each head that the mechanism acts on, or a single number for the
+        layer. What is predicted from the input, such as the centre of a window, is the mean over
+        the last batch; it is there if `watching` was set before.
+        """
+        return self.seen
+
+    def watch(self, **predicted: Tensor) -> None:
+        """Keep the mean over sentences and queries, and let `diagnostics` return it.
+
+        Give each number as H, or without axes. Names have underscores where spaces are meant.
+        """
+        for name, number in predicted.items():
+            self.seen[name.replace("_", " ")] = number.detach()
 
     def on_heads(self, x: Tensor) -> Tensor:
         """Return those heads of x (B H ...) that this mechanism acts on."""

@@ -16,7 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, ScoreBias, ValueTerm
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    ScoreBias,
+    ValueTerm,
+    at_least_float32,
+)
 from fairseq_posattn.core.options import option
 
 
@@ -67,6 +73,9 @@ class TableByRelation(ScoreBias, ValueTerm):
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
         return {"relation c(i, j) of query and key": self.rows(ctx) - self.options.max}
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        return {"mean length of the key vectors": at_least_float32(self.keys).norm(dim=-1).mean()}
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         keys: Tensor = for_product(self.keys) * q.size(-1) ** -0.5

@@ -6,6 +6,8 @@ projection has a bias, it is scaled too: gamma (W x + b).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -31,6 +33,10 @@ class Temperature(QKVTransform):
     def set_neutral(self) -> None:
         """Set all factors to 1, which changes nothing."""
         self.gamma.fill_(1.0)
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        names = ("γ of queries", "γ of keys", "γ of values")
+        return dict(zip(names, self.gamma, strict=True))
 
     def transform(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext

@@ -18,6 +18,7 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.glue.patches import (
     atomic,
     checked_data,
+    diagnostics,
     finished,
     input_errors,
     launch,
@@ -116,6 +117,22 @@ CHECKPOINTS = [
         "A validation at --max-update counts, although a longer training would not have made it.",
         ALL,
         "the checkpoint holds the count",
+    ),
+    Patch(
+        Trainer,
+        "begin_epoch",
+        diagnostics.watched,
+        "Mechanisms do not keep what they predict, which TensorBoard is to show.",
+        ALL,
+        "fairseq asks modules for numbers to log",
+    ),
+    Patch(
+        Trainer,
+        "begin_valid_epoch",
+        diagnostics.written,
+        "TensorBoard does not show what the mechanisms have learnt.",
+        ALL,
+        "fairseq asks modules for numbers to log",
     ),
     Patch(
         Trainer,

@@ -1,0 +1,66 @@
+"""Write what the mechanisms have learnt to TensorBoard, whenever the model is validated."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import progress_bar
+
+from fairseq_posattn.core.attention.diagnostics import diagnostics_of, watch
+
+FOLDER = "diagnostics"  # beside those of the training and the validation
+
+
+def watched(begin_epoch):
+    """Wrap Trainer.begin_epoch to let mechanisms keep what they predict, if it will be written."""
+
+    @functools.wraps(begin_epoch)
+    def begin(trainer, epoch):
+        if folder_of(trainer.cfg):
+            watch(trainer.model)
+        return begin_epoch(trainer, epoch)
+
+    return begin
+
+
+def written(begin_valid_epoch):
+    """Wrap Trainer.begin_valid_epoch to write the diagnostics of the model to TensorBoard."""
+
+    @functools.wraps(begin_valid_epoch)
+    def begin(trainer, epoch):
+        if folder := folder_of(trainer.cfg):
+            write(trainer, folder)
+        return begin_valid_epoch(trainer, epoch)
+
+    return begin
+
+
+def folder_of(cfg) -> str | None:
+    """Return the folder of TensorBoard's files, if this process writes them."""
+    is_master = distributed_utils.is_master(cfg.distributed_training)
+    return cfg.common.tensorboard_logdir if is_master else None
+
+
+def write(trainer, folder: str) -> None:
+    """Write a scalar for each number: PLACE/MECHANISM NAME/HEAD, in which spaces become _."""
+    if progress_bar.SummaryWriter is None:
+        return
+    writer = None
+    for found in diagnostics_of(trainer.model):
+        writer = writer or writer_of(folder)
+        for k, value in enumerate(found.values):
+            head = f"/head {found.heads[k]}" if found.heads else ""
+            tag = f"{found.place}/{found.mechanism} {found.name}{head}"
+            writer.add_scalar(tag, value, trainer.get_num_updates())
+    if writer is not None:
+        writer.flush()
+
+
+def writer_of(folder: str):
+    """Return the writer that fairseq would use for a folder of this name, made once."""
+    writers = progress_bar._tensorboard_writers
+    if FOLDER not in writers:
+        writers[FOLDER] = progress_bar.SummaryWriter(os.path.join(folder, FOLDER))
+    return writers[FOLDER]
