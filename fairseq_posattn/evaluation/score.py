@@ -20,8 +20,9 @@ from fairseq_posattn.evaluation.metrics.score_texts import (
     read_texts,
     warn_of_spacing,
 )
-from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
-from fairseq_posattn.evaluation.metrics.segment_means import SegmentScores
+from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings, Translations
+from fairseq_posattn.evaluation.metrics.segment_scores import SegmentScores
+from fairseq_posattn.evaluation.metrics.sentences import most_different
 from fairseq_posattn.evaluation.metrics.significance import Samples, compared
 from fairseq_posattn.evaluation.score_record import (
     VERSION,
@@ -30,6 +31,7 @@ from fairseq_posattn.evaluation.score_record import (
     ScoredSystem,
     Speed,
 )
+from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.records import ABSENT
 
 
@@ -39,49 +41,52 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
     texts = read_texts(args)
     given = read_references(args, texts)
     warn_of_spacing(texts, given)
-    runs, references = [text.lines for text in texts.system], [text.lines for text in given]
-    samples = samples_of(args)
+    references = [text.lines for text in given]
+    samples = Samples(args.samples, args.samples) if args.samples else Samples()
+    drawing = samples.bootstrap, samples.seed
     settings = Settings(args.target_lang, args.tokenize, args.lowercase, args.nist)
     measures = read_measures(args, texts)
     scoring = Scoring(references, settings)
-    orders = orders_of(runs, scoring)
+    system = Translations(scoring, [text.lines for text in texts.system])
+    orders = orders_of(system)
     segments = SegmentScores.read(args, texts)
     return ScoredSystem(
         version=VERSION,
+        code=code_version(),
         system=writable(args.name or Path(args.hypotheses[0]).name),
         test=writable(args.test),
         source=writable(args.source_lang),
         target=writable(args.target_lang),
-        sentences=len(runs[0]),
+        sentences=len(references[0]),
         references=len(references),
-        runs=len(runs) if len(runs) > 1 else ABSENT,
-        scores={
-            **scoring.scores_of_runs(runs, samples.bootstrap, samples.seed),
-            **segments.scores(samples),
-        },
+        runs=several(system),
+        scores={**system.scores(*drawing), **segments.scores(samples)},
         ngrams=orders,
         buckets={
             name: buckets.bleu_by(
-                values, ranges, runs, references, settings, samples.bootstrap, samples.seed
+                values, ranges, scoring.metrics["BLEU"], system.tables["BLEU"], *drawing
             )
             for name, (values, ranges) in measures.items()
         },
         baseline=(
-            against_baseline(args, scoring, texts, orders, segments) if args.baseline else ABSENT
+            against_baseline(args, system, texts, orders, segments, samples)
+            if args.baseline
+            else ABSENT
         ),
         **extras,
     )
 
 
-def samples_of(args: argparse.Namespace) -> Samples:
-    """Return how many samples the tests draw."""
-    return Samples(args.samples, args.samples) if args.samples else Samples()
+def several(system: Translations) -> int:
+    """Return how many runs there are, or ABSENT for one."""
+    return len(system.runs) if len(system.runs) > 1 else ABSENT
 
 
-def orders_of(runs: Sequence[Sequence[str]], scoring: Scoring) -> list[Ngrams]:
+def orders_of(system: Translations) -> list[Ngrams]:
     """Return BLEU and precision for each order of n-grams, the means over the runs."""
+    scoring = system.scoring
     return ngrams.means(
-        [ngrams.by_order(run, scoring.references, scoring.settings) for run in runs]
+        [ngrams.by_order(run, scoring.references, scoring.settings) for run in system.runs]
     )
 
 
@@ -107,25 +112,26 @@ def read_measures(args: argparse.Namespace, texts: Texts) -> dict[str, tuple]:
 
 def against_baseline(
     args: argparse.Namespace,
-    scoring: Scoring,
+    system: Translations,
     texts: Texts,
     ours: Sequence[Ngrams],
     segments: SegmentScores,
+    samples: Samples,
 ) -> Baseline:
     """Return how the system differs from the baseline."""
-    system = [text.lines for text in texts.system]
-    baseline = [text.lines for text in texts.baseline]
-    theirs = orders_of(baseline, scoring)
-    samples = samples_of(args)
+    baseline = Translations(system.scoring, [text.lines for text in texts.baseline])
     return Baseline(
         system=writable(args.baseline_name or Path(args.baseline[0]).name),
-        runs=len(baseline) if len(baseline) > 1 else ABSENT,
+        runs=several(baseline),
         significance=str(samples),
         scores={
-            **compared(scoring.metrics, baseline, system, samples),
+            **compared(baseline, system, samples),
             **segments.compared(samples),
         },
-        ngrams=ngrams.gaps(ours, theirs),
+        ngrams=ngrams.gaps(ours, orders_of(baseline)),
+        sentences=most_different(
+            baseline, system, texts.source and texts.source.lines, args.sentences
+        ),
     )
 
 

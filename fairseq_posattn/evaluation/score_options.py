@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn.io.argument_types import positive
+from fairseq_posattn.io.argument_types import not_negative, positive
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
@@ -113,6 +113,14 @@ def add_scoring(group) -> None:
         metavar="N",
         help="draw N samples in the bootstrap and in randomisation "
         "(default: 1000 in the bootstrap, 10000 in randomisation)",
+    )
+    group.add_argument(
+        "--sentences",
+        type=not_negative,
+        default=5,
+        metavar="N",
+        help="with --baseline: keep the N sentences that are translated better by most, and the N "
+        "that are translated worse, by chrF2 (default: %(default)s)",
     )
 
 

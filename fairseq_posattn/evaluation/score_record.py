@@ -94,6 +94,23 @@ class Difference(Open):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComparedSentence(Open):
+    """This is a sentence on which the system differs much from the baseline."""
+
+    number: Whole = field(metadata=about("the number of the sentence, counted from 0"))
+    source: Text = field(default=ABSENT, metadata=about("the sentence in the source language"))
+    reference: Text = field(metadata=about("its first reference"))
+    translation: Text = field(
+        metadata=about("the translation by the system, of several runs by the first")
+    )
+    baseline: Text = field(
+        metadata=about("the translation by the baseline, of several runs by the first")
+    )
+    score: Number = field(metadata=about("chrF2 of the sentence, of several runs the mean"))
+    baseline_score: Number = field(metadata=about("the same of the baseline"))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Baseline(Open):
     """This says how the system compares with another one."""
 
@@ -109,6 +126,12 @@ class Baseline(Open):
     )
     ngrams: list[Ngrams] = field(
         default=ABSENT, metadata=about("the gaps to the baseline, one for each order of n-grams")
+    )
+    sentences: list[ComparedSentence] = field(
+        default=ABSENT,
+        metadata=about(
+            "the sentences with the largest differences, those where the system is better first"
+        ),
     )
 
 
@@ -170,6 +193,10 @@ class ScoredSystem(Open):
     """This is the whole file, which describes a system on a test set."""
 
     version: Whole = field(metadata=about("the version of this format"))
+    code: Text = field(
+        default=ABSENT,
+        metadata=about("the version of the package that wrote it, with the commit in a checkout"),
+    )
     system: Text = field(metadata=about("the name of the system"))
     test: Text = field(metadata=about("the name of the test set"))
     source: Text = field(default=ABSENT, metadata=about("the language of the source"))

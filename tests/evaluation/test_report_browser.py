@@ -112,6 +112,25 @@ def test_text_of_plots_stays_within(shown):
             assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 2
 
 
+SIZE = """text => {
+  const { a, b } = text.getCTM(); // it may be turned
+  return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
+}"""
+
+
+def test_text_is_readable_on_a_telephone(shown):
+    """Wide figures are scrolled, so their text stays as large as that of the others."""
+    seen = shown(*both())
+    seen.page.set_viewport_size({"width": 390, "height": 844})
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+    heights = {}
+    for plot in seen.page.locator(".plot").all():
+        assert plot.bounding_box()["width"] <= 390
+        for text in plot.locator("text").all():
+            heights[text.text_content()] = text.evaluate(SIZE)
+    assert min(heights.values()) >= 7.5, heights
+
+
 def test_choosing_draws_another_map(shown):
     seen = shown(scored())
     assert seen.options("sentence")[0] == "17: The dog barks ."

@@ -13,7 +13,6 @@ from fairseq_posattn.evaluation.metrics.runs import (
     bootstrap,
     compared_runs,
     dealt,
-    holm,
     interval,
     randomisation,
     scores,
@@ -201,13 +200,6 @@ def test_welch():
     assert welch([30.0], [31.0, 32.0]) is None
     assert welch([30.0, 30.0], [30.0, 30.0]) == 1.0
     assert welch([30.0, 30.0], [31.0, 31.0]) == 0.0
-
-
-def test_holm():
-    """The example of every textbook: 0.005 x 4, 0.01 x 3, 0.03 x 2, and then none is smaller."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 3), (2, 2), (2, 3), (5, 3), (1, 1)])

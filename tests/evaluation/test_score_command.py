@@ -144,9 +144,10 @@ def test_everything_in_one_file(files, write, scored, capsys):
         *("--train-log", write("train", [train])),
         *("--examples", write("examples", [json.dumps([EXAMPLE])])),
     )
-    assert list(result)[:7] == [
-        *("version", "system", "test", "source", "target", "sentences", "references")
+    assert list(result)[:8] == [
+        *("version", "code", "system", "test", "source", "target", "sentences", "references")
     ]
+    result.pop("code")
     assert list(result.values())[:7] == [1, "csan", "toy", "en", "de", count, 1]
     assert list(result["scores"]) == [
         "BLEU",
@@ -286,6 +287,12 @@ def test_one_run_says_nothing_of_new_trainings(files, scored, capsys):
     assert {figures["mark"] for figures in found["scores"].values()} == {""}
     assert not any("welch_p" in figures for figures in found["scores"].values())
     assert "nothing is known of new trainings without several runs" in capsys.readouterr().out
+
+
+def test_a_seed_that_is_no_number(files, scored, monkeypatch):
+    monkeypatch.setenv("SACREBLEU_SEED", "lucky")
+    with pytest.raises(InputError, match="SACREBLEU_SEED is 'lucky', expected a whole number"):
+        scored(files["hyp"], "--references", files["ref"])
 
 
 def test_itself_as_baseline(files, scored):

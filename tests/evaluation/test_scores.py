@@ -12,11 +12,13 @@ from sacrebleu.metrics import BLEU
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics import buckets, ngrams
+from fairseq_posattn.evaluation.metrics.runs import statistics_of
 from fairseq_posattn.evaluation.metrics.scores import (
     NIST,
     TOKENISED,
     Scoring,
     Settings,
+    Translations,
     split_compounds,
     tokenised_text,
 )
@@ -214,8 +216,9 @@ def test_tokeniser_that_cannot_be_fetched(monkeypatch, tmp_path):
 
 def marks(hypotheses, baseline) -> dict:
     reference = REFERENCE * 10
-    metrics = Scoring([reference], Settings(tokenize="none", nist=True)).metrics
-    return compared(metrics, [baseline], [hypotheses], Samples(1000, 1000))
+    scoring = Scoring([reference], Settings(tokenize="none", nist=True))
+    pair = (Translations(scoring, [lines]) for lines in (baseline, hypotheses))
+    return compared(*pair, Samples(1000, 1000))
 
 
 def test_a_system_against_itself():
@@ -231,9 +234,12 @@ def test_far_better_and_far_worse():
     assert list(found) == ["BLEU", "chrF2", "chrF2++", "TER", NIST]
     for figures in found.values():
         assert figures.mark == "" and figures.bootstrap_p < 0.01 > figures.randomisation_p
-    metrics = Scoring([REFERENCE * 10], PLAIN).metrics
-    runs = [[noisy(REFERENCE * 10, rate, seed) for seed in range(3)] for rate in (0.1, 0.5)]
-    up, down = (compared(metrics, *pair, Samples(200, 200)) for pair in (runs[::-1], runs))
+    scoring = Scoring([REFERENCE * 10], PLAIN)
+    runs = [
+        Translations(scoring, [noisy(REFERENCE * 10, rate, seed) for seed in range(3)])
+        for rate in (0.1, 0.5)
+    ]
+    up, down = (compared(*pair, Samples(200, 200)) for pair in (runs[::-1], runs))
     assert [figures.mark for figures in up.values()] == ["⇑"] * 4
     assert [figures.mark for figures in down.values()] == ["⇓"] * 4
     for figures in up.values():
@@ -243,9 +249,10 @@ def test_far_better_and_far_worse():
 
 
 def test_several_runs_against_one():
-    metrics = Scoring([REFERENCE * 10], PLAIN).metrics
-    runs = [noisy(REFERENCE * 10, 0.1, seed) for seed in range(2)]
-    found = compared(metrics, [noisy(REFERENCE * 10, 0.5, 3)], runs, Samples(50, 50))["BLEU"]
+    scoring = Scoring([REFERENCE * 10], PLAIN)
+    runs = Translations(scoring, [noisy(REFERENCE * 10, 0.1, seed) for seed in range(2)])
+    one = Translations(scoring, [noisy(REFERENCE * 10, 0.5, 3)])
+    found = compared(one, runs, Samples(50, 50))["BLEU"]
     assert (found.welch_p, found.mark) == (ABSENT, "") and found.randomisation_p < 0.05
 
 
@@ -253,14 +260,14 @@ def test_scores_over_runs():
     runs = [noisy(REFERENCE * 10, 0.3, seed) for seed in range(3)]
     scoring = Scoring([REFERENCE * 10], Settings("de"))
     each = [scoring.scores(run) for run in runs]
-    for name, found in scoring.scores_of_runs(runs, 200, 1).items():
+    for name, found in Translations(scoring, runs).scores(200, 1).items():
         scores = [of_run[name].score for of_run in each]
         assert found.interval[0] < found.score < found.interval[1]
         assert found.runs == scores and found.signature == each[0][name].signature
         assert found.score == pytest.approx(sum(scores) / 3)
         variance = sum((score - found.score) ** 2 for score in scores) / 2
         assert found.deviation == pytest.approx(variance**0.5)
-    only = scoring.scores_of_runs(runs[:1], 200, 1)
+    only = Translations(scoring, runs[:1]).scores(200, 1)
     assert {name: replace(score, interval=ABSENT) for name, score in only.items()} == each[0]
 
 
@@ -275,7 +282,8 @@ def test_the_difference_is_that_of_the_scores():
     one, two = (noisy(REFERENCE * 10, 0.3, seed) for seed in (1, 2))
     scoring = Scoring([REFERENCE * 10], PLAIN)
     ours, theirs = scoring.scores(one), scoring.scores(two)
-    for name, figures in compared(scoring.metrics, [two], [one], Samples(10, 10)).items():
+    pair = Translations(scoring, [two]), Translations(scoring, [one])
+    for name, figures in compared(*pair, Samples(10, 10)).items():
         assert figures.difference == ours[name].score - theirs[name].score
 
 
@@ -301,15 +309,19 @@ def test_marks(difference, p, lower, arrow):
 
 
 def test_buckets_hold_bleu_of_their_sentences():
-    lengths, runs = [3, None, 12, 10], [HYPOTHESES]
-    found = buckets.bleu_by(lengths, buckets.LENGTHS, runs, [REFERENCE], PLAIN)
+    def by_length(*runs):
+        metric = BLEU(tokenize="none", references=[REFERENCE])
+        table = statistics_of(metric, runs)
+        return buckets.bleu_by([3, None, 12, 10], buckets.LENGTHS, metric, table, 100, 1)
+
+    found = by_length(HYPOTHESES)
     short = BLEU(tokenize="none").corpus_score(
         [HYPOTHESES[0], HYPOTHESES[3]], [[REFERENCE[0], REFERENCE[3]]]
     )
     assert [(b.first, b.last, b.sentences) for b in found] == [(1, 10, 2), (11, 20, 1)]
     assert found[0].bleu == short.score
-    several = buckets.bleu_by(lengths, buckets.LENGTHS, [HYPOTHESES, OTHER], [REFERENCE], PLAIN)
-    other = buckets.bleu_by(lengths, buckets.LENGTHS, [OTHER], [REFERENCE], PLAIN)
+    assert found[0].interval[0] <= found[0].bleu <= found[0].interval[1]
+    several, other = by_length(HYPOTHESES, OTHER), by_length(OTHER)
     assert several[0].bleu == pytest.approx((found[0].bleu + other[0].bleu) / 2)
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairseq_posattn.cli import score
-from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
+from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings, Translations
 from fairseq_posattn.evaluation.metrics.spacing import Text, spaced_differently
 from fairseq_posattn.io.records import as_document
 
@@ -76,8 +76,8 @@ def test_a_warning_and_the_score(score_files, hypotheses):
     scores, printed = score_files(*options, hyp=ours["zh"], ref=theirs["zh"])
     assert printed.startswith("warning: hyp and ref are spaced differently (spaces between ")
     assert printed.count("\n") == 1 and len(printed) <= 300
-    expected = Scoring([theirs["zh"]], Settings("", "zh"))
-    assert scores == as_document(expected.scores_of_runs([ours["zh"]], 1000, 12345))
+    expected = Translations(Scoring([theirs["zh"]], Settings("", "zh")), [ours["zh"]])
+    assert scores == as_document(expected.scores(1000, 12345))
 
 
 def test_no_warning_where_both_are_alike(score_files):

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings
+from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings, Translations
 from fairseq_posattn.evaluation.metrics.significance import Samples, compared
 from support.commands import run
 
@@ -95,8 +95,9 @@ def test_ter_of_words(settings):
 
 def test_significance_compares_characters_too():
     references, hypotheses = list(CHINESE.values()), list(CHINESE)
-    metrics = Scoring([references], Settings("zh")).metrics
-    found = compared(metrics, [hypotheses], [references], Samples(10, 10))["TER"]
+    scoring = Scoring([references], Settings("zh"))
+    pair = Translations(scoring, [hypotheses]), Translations(scoring, [references])
+    found = compared(*pair, Samples(10, 10))["TER"]
     assert found.difference == pytest.approx(-20)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import mean
 
+from sacrebleu.metrics.base import Metric
+
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.metrics.runs import interval, scores, statistics_of
-from fairseq_posattn.evaluation.metrics.scores import Settings
+from fairseq_posattn.evaluation.metrics.runs import Statistics, interval, scores
 from fairseq_posattn.evaluation.metrics.spacing import Text
 from fairseq_posattn.evaluation.score_record import Bucket
-from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
@@ -27,31 +27,28 @@ SPLIT_WORDS: tuple[Range, ...] = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, No
 def bleu_by(
     measures: Sequence[int | None],
     ranges: Sequence[Range],
-    runs: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    settings: Settings,
-    samples: int = 0,
-    seed: int | None = None,
+    bleu: Metric,
+    counted: Statistics,
+    samples: int,
+    seed: int | None,
 ) -> list[Bucket]:
     """Return BLEU of the sentences whose measure lies in each range, the mean over the runs.
 
-    A measure of None lies in no range. With a number of samples, intervals are computed, too.
+    A measure of None lies in no range. `counted` is what BLEU counts in all sentences.
     """
     found = []
-    metric = settings.bleu(force=True)
     for first, last in ranges:
         chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
         if not chosen:
             continue
-        of_chosen = [[lines[k] for k in chosen] for lines in references]
-        tables = statistics_of(metric, [[run[k] for k in chosen] for run in runs], of_chosen)
+        table = counted[:, chosen]
         found.append(
             Bucket(
                 first=first,
                 last=last,
                 sentences=len(chosen),
-                bleu=mean(scores(metric, tables)),
-                interval=list(interval(metric, tables, samples, seed)) if samples else ABSENT,
+                bleu=mean(scores(bleu, table)),
+                interval=list(interval(bleu, table, samples, seed)),
             )
         )
     return found

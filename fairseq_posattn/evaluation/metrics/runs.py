@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric, Score
 
 Statistics = NDArray[np.float64]  # runs x sentences x sums of a metric
 BATCH = 1 << 22  # this many numbers are drawn at once
@@ -43,23 +43,21 @@ class RunDifference:
     interval: tuple[float, float]
 
 
-def statistics_of(
-    metric: Metric,
-    runs: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]] | None = None,
-) -> Statistics:
-    """Return what a metric counts in each sentence of each run.
-
-    references: None if the metric holds them.
-    """
-    # sacrebleu's own tests call this method, which has no public name
-    counted = [metric._extract_corpus_statistics(run, references) for run in runs]
+def statistics_of(metric: Metric, runs: Sequence[Sequence[str]]) -> Statistics:
+    """Return what a metric, which holds its references, counts in each sentence of each run."""
+    # sacrebleu's own tests call this method and the next one, which have no public names
+    counted = [metric._extract_corpus_statistics(run, None) for run in runs]
     return np.array(counted, dtype=np.float64)
+
+
+def computed_score(metric: Metric, sums: NDArray[np.float64]) -> Score:
+    """Return what sacrebleu computes for a text from what was counted in it."""
+    return metric._compute_score_from_stats(sums.tolist())
 
 
 def score(metric: Metric, sums: NDArray[np.float64]) -> float:
     """Return the score of a text from what was counted in it."""
-    return float(metric._compute_score_from_stats(sums.tolist()).score)
+    return float(computed_score(metric, sums).score)
 
 
 def scores(metric: Metric, runs: Statistics) -> list[float]:
@@ -200,17 +198,3 @@ def smallest_exact(before: int, after: int) -> float:
     """
     ways = math.comb(before + after, before)
     return min(1.0, (2 if before == after else 1) / ways)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values that are corrected for the number of tests (Holm 1979).
-
-    The smallest is multiplied by the number of tests, the next one by one less, and so on; none is
-    smaller than the one before it, and none larger than 1.
-    """
-    order = sorted(range(len(p_values)), key=lambda k: p_values[k])
-    corrected, highest = [0.0] * len(p_values), 0.0
-    for rank, k in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[k]))
-        corrected[k] = highest
-    return corrected

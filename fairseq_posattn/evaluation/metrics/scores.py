@@ -14,7 +14,12 @@ from sacrebleu.metrics.base import Score as Computed
 from sacrebleu.metrics.bleu import BLEUScore
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.metrics.runs import Statistics, interval, statistics_of
+from fairseq_posattn.evaluation.metrics.runs import (
+    Statistics,
+    computed_score,
+    interval,
+    statistics_of,
+)
 from fairseq_posattn.evaluation.score_record import Score
 from fairseq_posattn.text.pipeline import tokenized
 
@@ -106,23 +111,27 @@ class Scoring:
             found[NIST] = BLEU(lowercase=True, tokenize="13a", force=True, references=references)
         return found
 
-    def scores_of_runs(
-        self, runs: Sequence[Sequence[str]], samples: int, seed: int | None
-    ) -> dict[str, Score]:
-        """Return all scores of the translations by several runs, or by one, with intervals."""
-        by_run = [self.scores(run) for run in runs]
-        found = {name: over_runs([scores[name] for scores in by_run]) for name in by_run[0]}
-        for name, score in found.items():
-            tables = self.statistics(name, runs)
-            ends = interval(self.metric(name), tables, samples, seed)
-            found[name] = replace(score, interval=list(ends))
-        return found
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all scores in their order."""
+        found = [name for name in self.metrics if name != NIST]
+        if self.settings.moses:
+            found.append(TOKENISED)
+        return [*found, NIST] if NIST in self.metrics else found
 
     def metric(self, name: str) -> Metric:
         """Return the metric of a name, which holds its references."""
         return self.tokenised if name == TOKENISED else self.metrics[name]
 
-    def statistics(self, name: str, runs: Sequence[Sequence[str]]) -> Statistics:
+    def signature(self, name: str) -> str:
+        """Return how a score is computed, as sacrebleu describes it."""
+        signature = str(self.metric(name).get_signature())
+        if name != TOKENISED:
+            return signature
+        compounds = "|compounds:split" if self.settings.compounds else ""
+        return f"{signature}|moses:{self.settings.target}{compounds}"
+
+    def table(self, name: str, runs: Sequence[Sequence[str]]) -> Statistics:
         """Return what a metric counts in each sentence of each run."""
         if name == TOKENISED:
             prepare = tokenised_text(self.settings)
@@ -143,19 +152,37 @@ class Scoring:
 
     def scores(self, hypotheses: Sequence[str]) -> dict[str, Score]:
         """Return all scores of a translation with their signatures."""
-        found = {name: scored(metric, hypotheses) for name, metric in self.metrics.items()}
-        nist = found.pop(NIST, None)
-        if self.settings.moses:
-            found[TOKENISED] = self.tokenised_score(hypotheses)
-        return {**found, NIST: nist} if nist else found
+        return Translations(self, [hypotheses]).plain_scores()
 
-    def tokenised_score(self, hypotheses: Sequence[str]) -> Score:
-        """Return BLEU of Moses' tokens without smoothing; German compounds are split."""
-        prepare = tokenised_text(self.settings)
-        score = self.tokenised.corpus_score([prepare(line) for line in hypotheses], None)
-        compounds = "|compounds:split" if self.settings.compounds else ""
-        signature = f"{self.tokenised.get_signature()}|moses:{self.settings.target}{compounds}"
-        return described(score, signature)
+
+@dataclass(frozen=True)
+class Translations:
+    """Holds the translations of a test set by one run of a system, or by several."""
+
+    scoring: Scoring
+    runs: Sequence[Sequence[str]]
+
+    @cached_property
+    def tables(self) -> dict[str, Statistics]:
+        """Return what each metric counts in each sentence of each run, which takes longest."""
+        return {name: self.scoring.table(name, self.runs) for name in self.scoring.names}
+
+    def plain_scores(self) -> dict[str, Score]:
+        """Return all scores, of several runs the means, without intervals."""
+        found = {}
+        for name, table in self.tables.items():
+            metric, signature = self.scoring.metric(name), self.scoring.signature(name)
+            computed = [computed_score(metric, sums) for sums in table.sum(axis=1)]
+            found[name] = over_runs([described(one, signature) for one in computed])
+        return found
+
+    def scores(self, samples: int, seed: int | None) -> dict[str, Score]:
+        """Return all scores with their intervals, for which so many samples are drawn."""
+        found = self.plain_scores()
+        for name, table in self.tables.items():
+            ends = interval(self.scoring.metric(name), table, samples, seed)
+            found[name] = replace(found[name], interval=list(ends))
+        return found
 
 
 def over_runs(scores: Sequence[Score]) -> Score:
@@ -166,11 +193,6 @@ def over_runs(scores: Sequence[Score]) -> Score:
     return Score(
         score=mean(found), deviation=stdev(found), runs=found, signature=scores[0].signature
     )
-
-
-def scored(metric: Metric, hypotheses: Sequence[str]) -> Score:
-    """Return the score that a metric gives a translation."""
-    return described(metric.corpus_score(hypotheses, None), str(metric.get_signature()))
 
 
 def described(found: Computed, signature: str) -> Score:

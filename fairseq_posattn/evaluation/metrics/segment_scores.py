@@ -6,16 +6,23 @@ it like the metrics of sacrebleu.
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.metrics.runs import Statistics
+from fairseq_posattn.evaluation.metrics.runs import Statistics, interval
+from fairseq_posattn.evaluation.metrics.runs import scores as run_scores
+from fairseq_posattn.evaluation.metrics.score_texts import Texts
+from fairseq_posattn.evaluation.metrics.scores import over_runs
+from fairseq_posattn.evaluation.metrics.significance import Samples, compared_tables
+from fairseq_posattn.evaluation.score_record import Difference, Score
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.records import ABSENT
 
 SIGNATURE = "segments:mean"
 MEANING = "--segment-scores and --baseline-segment-scores take NAME=FILE, as in COMET=comet.txt"
@@ -35,6 +42,54 @@ class MeanOfSegments:
         """Return the mean, from the sum of the numbers and how many there are."""
         total, count = sums
         return Mean(total / count)
+
+
+METRIC: Any = MeanOfSegments()
+
+
+@dataclass(frozen=True)
+class SegmentScores:
+    """These numbers were given to the sentences of each run by another program.
+
+    system, baseline: a table for each name; the baseline may lack some of them.
+    lower_is_better: the names of which a smaller score is better.
+    """
+
+    system: dict[str, Statistics]
+    baseline: dict[str, Statistics]
+    lower_is_better: Sequence[str]
+
+    @classmethod
+    def read(cls, args: argparse.Namespace, texts: Texts) -> SegmentScores:
+        """Read the files that the options name, and check that they fit the translations."""
+        sentences = len(texts.system[0].lines)
+        system = read_segment_scores(args.segment_scores, len(texts.system), sentences)
+        baseline = read_segment_scores(args.baseline_segment_scores, len(texts.baseline), sentences)
+        for name in (*baseline, *args.lower_is_better):
+            if name not in system:
+                raise InputError(f"{name}: there are no --segment-scores {name}=FILE of the system")
+        return cls(system, baseline, args.lower_is_better)
+
+    def scores(self, samples: Samples) -> dict[str, Score]:
+        """Return the mean of each name, with deviation and interval."""
+        found = {}
+        for name, table in self.system.items():
+            of_runs = [
+                Score(score=score, signature=SIGNATURE) for score in run_scores(METRIC, table)
+            ]
+            ends = interval(METRIC, table, samples.bootstrap, samples.seed)
+            lower = True if name in self.lower_is_better else ABSENT
+            found[name] = replace(over_runs(of_runs), interval=list(ends), lower_is_better=lower)
+        return found
+
+    def compared(self, samples: Samples) -> dict[str, Difference]:
+        """Return how the means differ from those of the baseline, where it has such numbers."""
+        return {
+            name: compared_tables(
+                METRIC, table, self.system[name], samples, name in self.lower_is_better
+            )
+            for name, table in self.baseline.items()
+        }
 
 
 def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict[str, Statistics]:
@@ -82,6 +137,3 @@ def number(line: str, where: str) -> float:
     if not math.isfinite(found):
         raise InputError(f"{where}: the line is '{line[:40]}', but a number is expected")
     return found
-
-
-METRIC: Any = MeanOfSegments()

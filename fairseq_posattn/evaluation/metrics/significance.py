@@ -8,19 +8,18 @@ tests draw the same samples for the same SACREBLEU_SEED (12345 unless set).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
-from fairseq_posattn.evaluation.metrics.runs import Statistics, compared_runs, statistics_of
-from fairseq_posattn.evaluation.metrics.scores import LOWER_IS_BETTER
-from fairseq_posattn.evaluation.metrics.segment_scores import METRIC
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.metrics.runs import Statistics, compared_runs
+from fairseq_posattn.evaluation.metrics.scores import LOWER_IS_BETTER, Translations
 from fairseq_posattn.evaluation.score_record import Difference
 from fairseq_posattn.io.records import ABSENT
 
-Runs = Sequence[Sequence[str]]
 ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # limit of p, sign of better, sign of worse
 
 
@@ -39,27 +38,25 @@ class Samples:
     def seed(self) -> int | None:
         """Return the seed of all samples, as sacrebleu reads it; None is another one each time."""
         text = os.environ.get("SACREBLEU_SEED", "12345").lower()
+        if text != "none" and not text.isdecimal():
+            raise InputError(f"SACREBLEU_SEED is '{text}', expected a whole number or none")
         return None if text == "none" else int(text)
 
 
 def compared(
-    metrics: Mapping[str, Metric], baseline: Runs, system: Runs, samples: Samples
+    baseline: Translations, system: Translations, samples: Samples
 ) -> dict[str, Difference]:
-    """Return difference, p values and mark for each metric, which holds its references."""
-    if len(baseline) == len(system) == 1:
-        pair = [baseline[0], system[0]]
+    """Return difference, p values and mark for each of sacrebleu's metrics."""
+    metrics = system.scoring.metrics
+    if len(baseline.runs) == len(system.runs) == 1:
+        pair = [baseline.runs[0], system.runs[0]]
         return {name: compared_pair(metric, pair, samples) for name, metric in metrics.items()}
     return {
-        name: compared_by_runs(name, metric, baseline, system, samples)
+        name: compared_tables(
+            metric, baseline.tables[name], system.tables[name], samples, name in LOWER_IS_BETTER
+        )
         for name, metric in metrics.items()
     }
-
-
-def compared_segments(
-    baseline: Statistics, system: Statistics, samples: Samples, lower_is_better: bool
-) -> Difference:
-    """Return how the means of numbers differ that another program gave the sentences."""
-    return compared_tables(METRIC, baseline, system, samples, lower_is_better)
 
 
 def compared_pair(metric: Metric, systems: Sequence[Sequence[str]], samples: Samples) -> Difference:
@@ -74,14 +71,6 @@ def compared_pair(metric: Metric, systems: Sequence[Sequence[str]], samples: Sam
         randomisation_p=randomisation[1].p_value if difference else 1.0,
         mark="",
     )
-
-
-def compared_by_runs(
-    name: str, metric: Metric, baseline: Runs, system: Runs, samples: Samples
-) -> Difference:
-    """Return how several runs differ by one metric."""
-    before, after = (statistics_of(metric, runs) for runs in (baseline, system))
-    return compared_tables(metric, before, after, samples, name in LOWER_IS_BETTER)
 
 
 def compared_tables(

@@ -14,7 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairseq_posattn.evaluation.report import tables
+from fairseq_posattn.evaluation.report import side_by_side, tables
 from fairseq_posattn.evaluation.report.arcs import tree_svg
 from fairseq_posattn.evaluation.report.drawing import looks
 from fairseq_posattn.evaluation.report.figures import Plotter
@@ -48,6 +48,7 @@ def page(systems: Sequence[System], title: str = TITLE) -> str:
             compared=compared,
             signatures=tables.signatures(systems),
             differences=tables.differences(compared),
+            different=side_by_side.all_pairs(compared),
             gaps=gaps(compared, plotter),
             orders=tables.ORDERS,
             plots=[s for s in (buckets(systems, plotter), *speeds(systems, plotter)) if s.parts],
