@@ -276,3 +276,20 @@ do_or_show() {
         "$@"
     fi
 }
+
+# Runs a step of a recipe in Python. What only shows or explains something needs no set-up.
+engine() { # STEP ARGUMENTS
+    local word quick=''
+    for word in "$@"; do
+        [[ $word != -- ]] || break
+        [[ $word != --dry-run && $word != --help && $word != -h && $1 != new ]] || quick=yes
+    done
+    if [[ -z $quick ]]; then
+        set_up recipes
+    elif [[ -z ${VIRTUAL_ENV:-} && -x $checkout/.venv/bin/python ]]; then
+        PATH=$checkout/.venv/bin:$PATH
+    fi
+    POSATTN_PYTHON=$(command -v python || command -v python3)
+    export POSATTN_PYTHON PYTHONPATH=$checkout${PYTHONPATH:+:$PYTHONPATH} PYTHONWARNINGS=ignore
+    exec "$POSATTN_PYTHON" -m fairseq_posattn.cli.recipe "$@"
+}

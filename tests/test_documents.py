@@ -75,7 +75,7 @@ def test_each_block_of_bash_is_run_or_says_why_not(block):
         "posattn-generate data --task structured_translation --path a --no-such-option",
         "recipes/toy/no_such.sh",
         "recipes/lm/run.sh --data a --modell positional",
-        "recipes/wmt14_en_de/prepare.sh -- --no-such-option",
+        "recipes/prepare.sh wmt14_en_de -- --no-such-option",
         "posattn-no-such-command",
     ],
 )

@@ -7,8 +7,8 @@ import argparse
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.parsing.options import add_several_roots
 from fairseq_posattn.preparation.extract import extract
-from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
 
 def parse_options() -> argparse.Namespace:
@@ -26,13 +26,7 @@ def parse_options() -> argparse.Namespace:
         action="store_true",
         help="write words as the text has them (im), and not as the tree has them (in dem)",
     )
-    parser.add_argument(
-        "--several-roots",
-        choices=SEVERAL_ROOTS,
-        default="error",
-        help="if a tree has several roots, stop with an error (default), or keep the first and "
-        "make the others its children",
-    )
+    add_several_roots(parser)
     return parser.parse_args()
 
 

@@ -14,8 +14,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
-from fairseq_posattn.parsing.control_options import add_control_options, control_of
 from fairseq_posattn.parsing.options import add_parser_options
+from fairseq_posattn.preparation.control import add_control_options, control_of
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 

@@ -15,8 +15,8 @@ import argparse
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.parsing.options import add_several_roots
 from fairseq_posattn.preparation.project import MISSING_TREE, ProjectionInputs, project
-from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
@@ -44,13 +44,7 @@ def parse_options() -> argparse.Namespace:
         default=SEPARATOR,
         help="this marks the end of a piece that is joined to the next (default: %(default)s)",
     )
-    parser.add_argument(
-        "--several-roots",
-        choices=SEVERAL_ROOTS,
-        default="error",
-        help="if a tree has several roots, stop with an error (default), or keep the first and "
-        "make the others its children",
-    )
+    add_several_roots(parser)
     parser.add_argument(
         "--missing-tree",
         choices=MISSING_TREE,

@@ -11,9 +11,12 @@ import argparse
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.parsing.control_options import add_control_options, control_of
-from fairseq_posattn.preparation.control import control_treebank
-from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+from fairseq_posattn.parsing.options import add_several_roots
+from fairseq_posattn.preparation.control import (
+    add_control_options,
+    control_of,
+    control_treebank,
+)
 
 
 def parse_options() -> argparse.Namespace:
@@ -28,13 +31,7 @@ def parse_options() -> argparse.Namespace:
         help="write the treebank here; the name ends in .conllu, .conllu.xz or .conllu.zst",
     )
     add_control_options(parser)
-    parser.add_argument(
-        "--several-roots",
-        choices=SEVERAL_ROOTS,
-        default="error",
-        help="if a tree has several roots, stop with an error (default), or keep the first and "
-        "make the others its children",
-    )
+    add_several_roots(parser)
     return parser.parse_args()
 
 

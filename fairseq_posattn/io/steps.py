@@ -20,9 +20,12 @@ class Steps:
     """This class runs the steps that are not done yet, and those whose inputs or options changed.
 
     Whether a file has changed is seen from its content, so it may be copied or moved.
+
+    tell: shows a line of text to the user.
     """
 
-    def __init__(self, work: Path):
+    def __init__(self, work: Path, tell: Callable[[str], object] = say):
+        self.tell = tell
         self.stamps = work / "steps"
         self.stamps.mkdir(parents=True, exist_ok=True)
         self.states: dict[tuple[str, int, int, int], dict[str, Any]] = {}
@@ -43,9 +46,9 @@ class Steps:
         key = self.digest(choices, inputs)
         before = self.stamp(name)
         if before.get("key") == key and self.all_as_in(before.get("outputs"), outputs):
-            say(f"{name}: this was done before")
+            self.tell(f"{name}: this was done before")
             return
-        say(f"{name} ...")
+        self.tell(f"{name} ...")
         if forget and before.get("key") != key:
             forget()
         self.write(name, {"key": key})

@@ -80,7 +80,7 @@ class NewText:
         if given is None:
             found = self.parse(lines)
         else:
-            found = self.with_flat(lines, self.check_given(lines, given))
+            found = self.controlled(lines, self.check_given(lines, given))
         return NewTrees(lines, lambda asked: [found[k] for k in asked])
 
     @cached_property
@@ -91,11 +91,20 @@ class NewText:
         return self.pipeline.config.control if self.pipeline else TreeControl()
 
     def parse(self, lines: list[SegmentedLine]) -> list[Sentence]:
-        """Return the trees that the provider finds for the lines, or those of the control."""
+        """Return the trees of the lines, which a provider finds, or the control alone makes."""
         if self.control.needs_trees or self.cfg.tree_file:
-            found = self.with_flat(lines, trees_of(self.provider, lines))
+            return self.controlled(lines, trees_of(self.provider, lines))
+        return self.controlled(lines, self.without_trees(lines))
+
+    def controlled(
+        self, lines: list[SegmentedLine], own: Sequence[Sentence | None]
+    ) -> list[Sentence]:
+        """Return the trees that the control makes of own trees, where it needs them."""
+        if self.control.needs_trees:
+            found = self.with_flat(lines, own)
         else:
-            found = self.without_trees(lines)
+            pairs = zip(lines, own, strict=True)
+            found = [sentence or Sentence(line.tokens) for line, sentence in pairs]
         return [self.control.of(sentence) for sentence in found]
 
     def without_trees(self, lines: list[SegmentedLine]) -> list[Sentence]:
@@ -104,7 +113,8 @@ class NewText:
         if len(words) == len(lines):
             return words
         texts = [line.text for line in lines]  # pieces of binarised data spell them
-        return self.provider.words(texts) or [Sentence(line.tokens) for line in lines]
+        tokenize = getattr(self.provider, "words", None)  # as in `lines`
+        return (tokenize and tokenize(texts)) or [Sentence(line.tokens) for line in lines]
 
     def with_flat(
         self, lines: list[SegmentedLine], parsed: Sequence[Sentence | None]

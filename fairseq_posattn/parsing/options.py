@@ -64,16 +64,21 @@ def add_parser_options(group, lang: str | None = None) -> None:
         help="if the parser fails on a line, stop with an error (default), or give the line a flat "
         "tree and report it",
     )
-    add(
-        "--several-roots",
-        choices=SEVERAL_ROOTS,
-        default="error",
-        help="if a tree made elsewhere has several roots, stop with an error (default), or keep "
-        "the first and make the others its children",
-    )
+    add_several_roots(group)
     add(
         "--shard-lines",
         type=positive,
         default=2000,
         help="each shard has this many lines (default: %(default)s)",
+    )
+
+
+def add_several_roots(group) -> None:
+    """Add the option that says what happens to a tree with several roots."""
+    group.add_argument(
+        "--several-roots",
+        choices=SEVERAL_ROOTS,
+        default="error",
+        help="if a tree made elsewhere has several roots, stop with an error (default), or keep "
+        "the first and make the others its children",
     )

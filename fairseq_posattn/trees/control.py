@@ -21,8 +21,10 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import limit, one_of
@@ -68,7 +70,8 @@ class TreeControl:
     @property
     def tag(self) -> str:
         """Return the control as one word, for files and options: chain-flip0.25-seed2."""
-        flip = f"-flip{self.flip!r}" if self.flip else ""
+        rate = f"{Decimal(repr(float(self.flip))):f}"  # never as 1e-05
+        flip = f"-flip{rate}" if self.flip else ""
         seed = f"-seed{self.seed}" if self.seed != 1 else ""
         return f"{self.kind}{flip}{seed}"
 
@@ -171,7 +174,8 @@ def neighbours_of(sequence: Sequence[int], size: int) -> list[list[int]]:
     neighbours: list[list[int]] = [[] for _ in range(size)]
     if size == 1:
         return neighbours
-    missing = [1 + sequence.count(node) for node in range(size)]
+    joined = Counter(sequence)
+    missing = [1 + joined[node] for node in range(size)]
     leaves = [node for node in range(size) if missing[node] == 1]
     for node in sequence:
         leaf = heapq.heappop(leaves)

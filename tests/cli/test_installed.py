@@ -17,6 +17,7 @@ STEPS = ["prepare", "parse", "trees", "extract", "segment", "project"]
 STEPS += ["binarize", "binarize-tagging"]
 OTHERS = [
     "average",
+    "recipe",
     "check-mechanism",
     "translations",
     "sgm",

@@ -36,9 +36,9 @@ def unbroken(small, tmp_path_factory) -> dict[str, torch.Tensor]:
     return parameters(experiment)
 
 
-def parameters(experiment: Experiment) -> dict[str, torch.Tensor]:
-    path = experiment.work / "runs/sequence.demo/checkpoint_last.pt"
-    return torch.load(path, weights_only=False)["model"]
+def parameters(experiment: Experiment, seed: int = 1) -> dict[str, torch.Tensor]:
+    [folder] = (experiment.work / "runs").glob(f"sequence.demo.seed{seed}.*")
+    return torch.load(folder / "checkpoint_last.pt", weights_only=False)["model"]
 
 
 def assert_equal(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
@@ -64,14 +64,15 @@ class Job:
 
     def wait_until_it_trains(self) -> None:
         """Wait until the job has saved something and goes on."""
-        last = self.experiment.work / "runs/sequence.demo/checkpoint_last.pt"
-        self.slurm.wait_until(last.exists)
+        runs = self.experiment.work / "runs"
+        self.slurm.wait_until(lambda: any(runs.glob("sequence.demo.*/checkpoint_last.pt")))
 
     def goes_on(self) -> None:
         """Check that the job waits in the queue again, and let it run to its end."""
         self.slurm.begin_soon(self.number)
         assert self.slurm.state_at_the_end(self.number) == "COMPLETED", self.log.read_text()[-2000:]
-        assert "Loaded checkpoint" in self.log.read_text()
+        [log] = self.experiment.work.glob("runs/sequence.demo.*/train.log")
+        assert "Loaded checkpoint" in log.read_text()
 
 
 def test_pre_empted_with_a_time_of_grace(slurm, small, unbroken, tmp_path):
@@ -129,11 +130,21 @@ def test_two_nodes(slurm, small, tmp_path):
             slurm.run("scancel", "--signal=USR1", job.number)  # to the training, not the script
             job.goes_on()
         assert slurm.state_at_the_end(job.number) == "COMPLETED", job.log.read_text()[-2000:]
-        folder = job.experiment.work / "runs/sequence.demo"
+        [folder] = job.experiment.runs("sequence.demo")
         logs = {path.name: path.read_text() for path in folder.glob("*.log")}
         assert sorted(logs) == ["train.log", "train.n2.log"]
         assert "num_updates 40" in logs["train.log"] and "num_updates" not in logs["train.n2.log"]
     assert_equal(parameters(broken.experiment), parameters(whole.experiment))
+
+
+def test_an_array_trains_with_several_seeds(slurm, small, unbroken, tmp_path):
+    job = Job(slurm, small, tmp_path / "job", "--array=1-2", updates=UPDATES).submit()
+    for seed in (1, 2):
+        done = f"sequence.demo.seed{seed}.*/finished"
+        slurm.wait_until(lambda done=done: any(job.experiment.work.glob(f"runs/{done}")))
+    assert_equal(parameters(job.experiment), unbroken)
+    other = parameters(job.experiment, seed=2)
+    assert any(not torch.equal(other[name], unbroken[name]) for name in unbroken)
 
 
 @pytest.mark.parametrize("arguments", [(), (RECIPE,), ("no_such", "sequence")])
@@ -153,8 +164,8 @@ def test_preparing_is_interrupted_while_it_waits(slurm, small, tmp_path):
     (work / "raw").mkdir(parents=True)
     for path in (small.work / "raw").glob("*.conllu"):
         (work / "raw" / path.name).write_bytes(path.read_bytes())
-    script = ROOT / f"recipes/{RECIPE}/prepare.sh"
-    command = ["env", f"VIRTUAL_ENV={sys.prefix}", script, "--from", tmp_path / "from"]
+    script = ROOT / "recipes/prepare.sh"
+    command = ["env", f"VIRTUAL_ENV={sys.prefix}", script, RECIPE, "--from", tmp_path / "from"]
     command += ["--work", work, "--any-size", "--", *PREPARING, "--executor", "slurm"]
     command += ["--memory-gb", 1]
     slurm.run("scontrol", "update", "nodename=n1,n2", "state=drain", "reason=test")

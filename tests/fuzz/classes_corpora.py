@@ -1,56 +1,55 @@
-"""What recipes/corpora.py reads: the table of sources, packed texts, archives."""
+"""What the recipes read: recipe.toml, packed texts, archives."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import lzma
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
+from fairseq_posattn.experiments.archives import unpack
+from fairseq_posattn.experiments.corpora import check_sentences, write_lines
+
 from .classes_logs import write
-from .mutations import BYTES, COLUMNS
+from .mutations import BYTES
 from .registry import ROOT, add
 from .runner import Command, InputClass
 
-sys.path.insert(0, str(ROOT / "recipes"))
 TEXT = "".join(f"line {k}\n" for k in range(200)).encode()
-SOURCES = """\
-# name\tbytes\tsha256 (text: of what is packed)\taddress
-train.en.gz\t-\ttext:460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6\thttps://a.org/x.gz
-train.tgz\t657632379\t0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7\tftp://b:c@d.org/y.tgz
-"""
 
 
-def table(folder: Path) -> Command:
-    """Nothing is fetched: the table is read, and what would be fetched is looked at."""
-    from sources import sources
+def recipe(folder: Path) -> None:
+    text = (ROOT / "recipes/wmt14_en_de/recipe.toml").read_text(encoding="utf-8")
+    write(folder / "recipe.toml", text)
 
-    def read() -> None:
-        for source in sources(str(folder / "sources.tsv")):
-            assert 0 < source.most < 10**15 and len(source) == 4
+
+def read(folder: Path) -> Command:
+    """Nothing is fetched or trained: the recipe is read, and what it would do is looked at."""
+    from fairseq_posattn.experiments.recipe import arguments, read_recipe
+
+    def look() -> None:
+        found = read_recipe(str(folder))
+        for source in found.content.corpus.downloads:
+            assert 0 < source.most < 10**15
             assert "/" not in source.name and source.name.strip(".")
+        for row in found.content.models:
+            assert found.content.sizes[row.size].updates > 0 and "/" not in row.system
+            assert all(type(word) is str for word in arguments(row.training))
 
-    return Command(read)
+    return Command(look)
 
 
 add(
     InputClass(
-        "SOURCES.tsv",
-        lambda folder: write(folder / "sources.tsv", SOURCES),
-        table,
-        damaged=["sources.tsv"],
-        mutations=COLUMNS,
+        "recipe.toml",
+        recipe,
+        read,
+        damaged=["recipe.toml"],
+        mutations=BYTES,
     )
 )
-
-
-def corpora() -> None:
-    from corpora import main
-
-    main()
 
 
 def packed(folder: Path) -> None:
@@ -64,7 +63,7 @@ add(
         "corpora: join",
         packed,
         lambda folder: Command(
-            corpora, ["join", folder / "out", folder / "a.gz", folder / "b.xz", folder / "c"]
+            lambda: write_lines(folder / "out", [folder / name for name in ("a.gz", "b.xz", "c")])
         ),
         damaged=["a.gz", "b.xz", "c"],
         mutations=BYTES,
@@ -75,7 +74,7 @@ add(
     InputClass(
         "corpora: expect",
         packed,
-        lambda folder: Command(corpora, ["expect", folder / "a.gz", 200]),
+        lambda folder: Command(lambda: check_sentences(folder / "a.gz", 200)),
         damaged=["a.gz"],
         mutations=BYTES,
         share=0.5,
@@ -101,7 +100,7 @@ for archive in ("a.tgz", "a.zip"):
             f"archives ({archive})",
             archives,
             lambda folder, archive=archive: Command(
-                corpora, ["unpack", folder / archive, folder / "out"]
+                lambda: unpack(str(folder / archive), folder / "out", [])
             ),
             damaged=[archive],
             mutations=BYTES,

@@ -114,38 +114,32 @@ add(
 
 # the tables of the recipes
 
-MODELS = (
-    "# model\tsize\tdev\ttest\tpaper\n"
-    "sequence\tbase\t-\t27.3\tYang et al. 2019\n"
-    "csan_2d\tbase\t26.1\t28.18\tYang et al. 2019\n"
-)
-
 
 def results(folder: Path) -> None:
-    write(folder / "models.tsv", MODELS)
-    for name, bleu in (("sequence", 20.0), ("csan_2d", 21.0), ("window_3", 21.0)):
+    for name, bleu in (("sequence", 20.0), ("csan_2d", 21.0)):
         for test in ("dev", "test"):
             write(folder / f"results/{name}.base.{test}.json", json.dumps(system(name, bleu, test)))
-    for name in ("window_11", "window_11_across_3"):
-        write(folder / f"results/{name}.base.dev.json", json.dumps(system(name, 22.0, "dev")))
 
 
 def table(folder: Path) -> Command:
-    options = [folder / "models.tsv", "--results", folder / "results", "--out", folder / "out.md"]
-    return Command(program("recipes/table.py"), options)
+    """The tables in all three formats, from results that lie there."""
+    from fairseq_posattn.experiments.recipe import Row
+    from fairseq_posattn.experiments.tables import lines_of, write_tables
+
+    rows = [Row("sequence", "base"), Row("csan_2d", "base", published={"test": 28.18})]
+    found = {
+        (row.system, test, "sequence"): folder / f"results/{row.system}.{test}.json"
+        for row in rows
+        for test in ("dev", "test")
+    }
+
+    def write_all() -> None:
+        lines = lines_of(rows, ["dev", "test"], found, ["sequence"])
+        print("\n".join(write_tables(lines, folder / "out")))
+
+    return Command(write_all)
 
 
-add(
-    InputClass(
-        "models.tsv: table",
-        results,
-        table,
-        damaged=["models.tsv"],
-        mutations=COLUMNS,
-        outputs=["out.md"],
-        share=0.5,
-    )
-)
 add(
     InputClass(
         "results: table",
@@ -153,24 +147,29 @@ add(
         table,
         damaged=["results/sequence.*", "results/csan_2d.*"],
         mutations=SYSTEMS,
-        outputs=["out.md"],
+        outputs=["out.md", "out.csv", "out.tex"],
     )
 )
 add(
     InputClass(
         "results: sweep",
         results,
-        lambda folder: Command(
-            program("recipes/sweep.py"),
-            ["--results", folder / "results", "--test", "dev", "--size", "base"]
-            + ["--out", folder / "out"],
-        ),
-        damaged=["results/window*.dev.json", "results/sequence.base.dev.json"],
+        lambda folder: Command(lambda: sweep(folder)),
+        damaged=["results/*.dev.json"],
         mutations=SYSTEMS,
         outputs=["out.md", "out.png"],
         share=0.3,
     )
 )
+
+
+def sweep(folder: Path) -> None:
+    from fairseq_posattn.experiments.sweeps import bleu_of, write
+
+    base, window = (
+        bleu_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")
+    )
+    write({("size", 3): window, ("size", 11): window}, base, folder / "out")
 
 
 def perplexities(folder: Path) -> None:

@@ -291,6 +291,18 @@ def test_hub_tells_two_trees_apart(hub, text, two_trees, expected):
     assert found == [expected[first], expected[second]]
 
 
+def test_a_control_replaces_the_trees_that_a_program_gives(hub, text, tree_model, toy_data):
+    """The reversed chain replaces any tree, and sentences that have none get it, too."""
+    lines, own = text.lines[:3], text.parents[:3]
+    reversed_trees = [[*range(2, len(line.split()) + 1), 0] for line in lines]
+    expected = hub.translate(lines, beam=2, trees=reversed_trees)
+    assert expected != hub.translate(lines, beam=2, trees=own)
+    controlled = loaded(tree_model, toy_data, tree_control="reversed")
+    assert controlled.translate(lines, beam=2, trees=own) == expected
+    assert controlled.translate(lines, beam=2, trees=[None] * 3) == expected
+    assert controlled.translate(lines, beam=2) == expected
+
+
 @pytest.mark.long
 def test_hub_in_a_program_of_its_own(text, tree_model, toy_data, expected, tmp_path):
     """The program imports nothing but the model."""
@@ -351,6 +363,8 @@ def test_generate_without_tree_files(without_trees, tree_model, toy_data, text, 
         assert part in str(result.error)
     output = generate(without_trees, tree_model, "--missing-tree", "flat").output
     assert "all its sentences get flat ones" in output
+    controlled = generate(without_trees, tree_model, "--tree-control", "flat").output
+    assert same_translations(*map(hypotheses_and_scores, (output, controlled)))
     path = flat(tmp_path / "flat.conllu", text.lines)
     lines = "".join(f"{line}\n" for line in text.pieces)
     expected = interactive(toy_data, tree_model, lines, "--tree-file", path).output

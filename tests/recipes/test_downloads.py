@@ -17,21 +17,29 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments import downloads
+from fairseq_posattn.experiments.archives import unpack
+from fairseq_posattn.experiments.downloads import fetch
+from fairseq_posattn.experiments.recipe import Corpus, read_recipe
+from fairseq_posattn.experiments.sources import Source
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.command_line import describe
-from support.commands import ROOT, run
+from fairseq_posattn.io.records import as_record
+from support.commands import ROOT
 from support.files import names
 from support.hostile_server import CONTENT, HALF, OTHER, WAYS, serving
 
-sys.path.insert(0, str(ROOT / "recipes"))
-import downloads
-from archives import unpack
-from downloads import fetch
-from sources import sources
-
 SIZE = len(CONTENT)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-PROGRAM = ROOT / "recipes/corpora.py"
+FETCH = """
+import sys
+from pathlib import Path
+from fairseq_posattn.experiments.downloads import fetch
+from fairseq_posattn.experiments.sources import Source
+from fairseq_posattn.io import command_line
+name, address, sha256, size, folder = sys.argv[1:]
+command_line.run(lambda: fetch(Path(folder), [Source(name, address, sha256, int(size))]))
+"""
 
 
 @pytest.fixture
@@ -45,10 +53,8 @@ def address(server, way: str) -> str:
     return f"http://127.0.0.1:{server.server_port}/{way}"
 
 
-def table_of(server, folder: Path, way: str, sha256: str = SHA256, size="-") -> str:
-    path = folder / "sources.tsv"
-    path.write_text(f"# head\nfile\t{size}\t{sha256}\t{address(server, way)}\n")
-    return str(path)
+def table_of(server, folder: Path, way: str, sha256: str = SHA256, size=0) -> list[Source]:
+    return [Source("file", address(server, way), sha256, size)]
 
 
 def begun(folder: Path, content: bytes = CONTENT[:HALF]) -> Path:
@@ -58,7 +64,7 @@ def begun(folder: Path, content: bytes = CONTENT[:HALF]) -> Path:
     return folder / "raw"
 
 
-def refused(folder: Path, table: str) -> str:
+def refused(folder: Path, table: list[Source]) -> str:
     """Return the line that a failing download ends with."""
     with pytest.raises((InputError, OSError)) as raised:
         fetch(folder, table)
@@ -69,7 +75,7 @@ def refused(folder: Path, table: str) -> str:
 
 
 @pytest.mark.parametrize("way", ["file", "redirects", "ignores_ranges", "odd_lengths"])
-@pytest.mark.parametrize("size", [SIZE, "-"])
+@pytest.mark.parametrize("size", [SIZE, 0])
 def test_a_file_is_fetched_once(server, tmp_path, way, size):
     table = table_of(server, tmp_path, way, size=size)
     fetch(tmp_path / "raw", table)
@@ -155,14 +161,14 @@ def test_no_more_is_written_than_stated(server, tmp_path, way, with_part):
     process = start(server, tmp_path, way, largest=SIZE)
     message = process.communicate()[1]
     assert process.returncode == 1
-    assert "sends more than the 12,800 bytes that its table states" in message or (
+    assert "sends more than the 12,800 bytes that the recipe states" in message or (
         "expected 12,800; get file" in message or "sends only a part" in message
     )
     assert set(names(raw)) <= {"file.part"}
 
 
 def test_no_end_and_no_stated_size(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("sources.MOST_OF_UNKNOWN", SIZE)
+    monkeypatch.setattr("fairseq_posattn.experiments.sources.MOST_OF_UNKNOWN", SIZE)
     message = refused(tmp_path / "raw", table_of(server, tmp_path, "for_ever"))
     assert "sends more than the 12,800 bytes that a file of unknown size may have" in message
     assert names(tmp_path / "raw") == []
@@ -171,13 +177,13 @@ def test_no_end_and_no_stated_size(server, tmp_path, monkeypatch):
 # every misbehaviour ends in one line
 
 
-@pytest.mark.parametrize("size", [SIZE, "-"])
+@pytest.mark.parametrize("size", [SIZE, 0])
 @pytest.mark.parametrize("with_part", [False, True])
 @pytest.mark.parametrize("way", [way[1:] for way in WAYS])
 def test_the_file_is_right_or_one_line_says_why_not(
     server, tmp_path, monkeypatch, capsys, way, size, with_part
 ):
-    monkeypatch.setattr("sources.MOST_OF_UNKNOWN", 10 * SIZE)
+    monkeypatch.setattr("fairseq_posattn.experiments.sources.MOST_OF_UNKNOWN", 10 * SIZE)
     raw = begun(tmp_path) if with_part else tmp_path / "raw"
     table = table_of(server, tmp_path, way, size=size)
     with pytest.raises(SystemExit) as ended:
@@ -201,8 +207,7 @@ def test_checksums(server, tmp_path):
 
 
 def test_no_network(server, tmp_path):
-    table = table_of(server, tmp_path, "file")
-    Path(table).write_text(Path(table).read_text().replace(str(server.server_port), "1"))
+    table = [Source("file", "http://127.0.0.1:1/file", SHA256)]
     assert "cannot be downloaded" in (message := refused(tmp_path / "raw", table))
     assert message.endswith("--from DIR")
 
@@ -216,9 +221,9 @@ def start(server, folder: Path, way: str, largest: int | None = None) -> subproc
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
 
-    command = [sys.executable, PROGRAM, "fetch", folder / "raw"]
+    command = [sys.executable, "-c", FETCH, "file", address(server, way), SHA256, SIZE]
     return subprocess.Popen(
-        [*map(str, command), table_of(server, folder, way, size=SIZE)],
+        [*map(str, command), str(folder / "raw")],
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=limit if largest else None,
@@ -276,48 +281,51 @@ def test_a_link_is_not_written_through(server, tmp_path):
     assert not (tmp_path / "mine").exists()
 
 
-# the table
+# what a recipe says of a file
 
 
-LINE = ["file", "12800", SHA256, "http://127.0.0.1/file"]
+FILE = {
+    "name": "file",
+    "bytes": 12800,
+    "sha256": SHA256,
+    "address": "http://127.0.0.1/file",
+}
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "message"),
+    ("key", "value", "message"),
     [
-        *((0, name, "expected the name of a file") for name in ("", "../x", "a/b", ".x", "a\0")),
-        *(
-            (1, size, "expected a number of bytes, or -")
-            for size in ("", "0", "-1", "1_0", "+1", "٣", "x")
-        ),
-        (1, "9" * 4301, "expected a number of bytes, or -"),
-        *((2, sum, "expected a sha256") for sum in ("", "00ff", SHA256 + "0", "md5:" + SHA256)),
-        *((3, at, "expected an address") for at in ("", "x", "file:///etc/passwd", "http://")),
-        *((3, at, "expected an address") for at in ("http://[", "http://a b/", "http://ä.de/")),
+        *(("name", name, "expected the name of a file") for name in ("", "../x", "a/b", ".x")),
+        ("name", "a\0", "expected text"),
+        *(("bytes", size, "expected a number of bytes") for size in (-1, 10**15)),
+        *(("bytes", size, "expected a whole number") for size in ("1", 1.5, True)),
+        *(("sha256", sum, "expected a sha256") for sum in ("", "00ff", SHA256 + "0")),
+        ("sha256", "md5:" + SHA256, "expected a sha256"),
+        *(("address", at, "expected an address") for at in ("", "x", "file:///etc/passwd")),
+        *(("address", at, "expected an address") for at in ("http://", "http://[", "http://a b/")),
+        ("address", "http://ä.de/", "expected an address"),
     ],
 )
-def test_a_damaged_table(tmp_path, column, value, message):
-    line = [*LINE[:column], value, *LINE[column + 1 :]]
-    (tmp_path / "sources.tsv").write_text("\t".join(LINE) + "\n" + "\t".join(line) + "\n")
-    with pytest.raises(InputError, match=rf"sources\.tsv:2: {message}") as raised:
-        sources(str(tmp_path / "sources.tsv"))
+def test_what_is_no_file_to_download(key, value, message):
+    corpus = {"valid": "dev", "tests": [], "downloads": [FILE, {**FILE, key: value}]}
+    with pytest.raises(
+        InputError, match=rf"recipe.toml: downloads\[1\]\.{key} is .*{message}.*; mend"
+    ) as raised:
+        as_record(Corpus, corpus, "recipe.toml", "mend it")
     assert len(str(raised.value)) <= 300
 
 
-def test_a_table_of_other_faults(tmp_path):
-    for lines, message in {
-        "file\t3\n": r"sources.tsv:1: expected 4 columns, found 2",
-        "\t".join(LINE) + "\n" + "\t".join(LINE) + "\n": "sources.tsv:2: this name stands above",
-        "# nothing\n\n": "names no file to fetch",
-    }.items():
-        (tmp_path / "sources.tsv").write_text(lines)
-        with pytest.raises(InputError, match=message):
-            sources(str(tmp_path / "sources.tsv"))
+def test_a_file_that_stands_twice():
+    corpus = {"valid": "dev", "tests": [], "downloads": [FILE, FILE]}
+    with pytest.raises(InputError, match="downloads has the file 'file' twice"):
+        as_record(Corpus, corpus, "recipe.toml", "mend it")
 
 
-def test_the_tables_of_the_recipes():
-    for table in ROOT.glob("recipes/*/sources.tsv"):
-        assert sources(str(table))
+def test_the_downloads_of_the_recipes():
+    names = [path.parent.name for path in ROOT.glob("recipes/*/recipe.toml")]
+    found = {name: read_recipe(name) for name in names}
+    counts = {name: len(recipe.content.corpus.downloads) for name, recipe in found.items()}
+    assert (counts["wmt14_en_de"], counts["wmt17_zh_en"], counts["multi30k_en_de"]) == (3, 8, 6)
 
 
 # archives
@@ -350,7 +358,7 @@ def test_archives(tmp_path, name):
     archive = str(packed(tmp_path / name))
     unpack(archive, tmp_path / "all", [])
     assert unpacked(tmp_path / "all") == FILES
-    run(sys.executable, PROGRAM, "unpack", archive, tmp_path / "one", "training/a.en")
+    unpack(archive, tmp_path / "one", ["training/a.en"])
     assert unpacked(tmp_path / "one") == {"training/a.en": FILES["training/a.en"]}
     with pytest.raises(InputError, match=rf"{name}: the archive has no training/c"):
         unpack(archive, tmp_path / "none", ["training/c"])

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
+from fairseq_posattn.cli import recipe
 from support.commands import ROOT, script
 
 if sys.version_info >= (3, 11):
@@ -23,6 +24,7 @@ FAIRSEQ = re.compile(
     r"(?:(?:fairseq-|fairseq_cli\.|posattn-)(?=train|generate|interactive|validate|preprocess)"
     r"|fairseq-(?=eval-lm|hydra-train))"
 )
+DOORS = ("prepare", "train", "evaluate", "table", "sweep", "new")  # one for each step of a recipe
 PREPARATION = ["posattn-prepare", "--source=a", "--target=b", "--train=c", "--out=d"]
 TRAINING = ["posattn-train", "data", "--arch=posattn_transformer"]
 
@@ -126,9 +128,12 @@ def parsed_by_file(path: Path, arguments: list[str]) -> None:
             parsed(script(path).main, arguments)
         return
     if path.suffix == ".sbatch":
-        path, arguments = ROOT / "recipes" / arguments[0] / "train.sh", arguments[1:]
+        path = ROOT / "recipes/train.sh"
     own, dashes, following = split_at_dashes(arguments)
-    check_script(path, own)
+    if path.stem in DOORS and path.parent == ROOT / "recipes":
+        parsed(recipe.main, [path.stem, *own])
+    else:
+        check_script(path, own)
     if dashes:
         check([*(PREPARATION if path.name == "prepare.sh" else TRAINING), *following])
 

@@ -93,20 +93,30 @@ class Experiment(NamedTuple):
     recipe: str
     work: Path
 
+    def command(self, script: str, *arguments) -> list:
+        cut = arguments.index("--") if "--" in arguments else len(arguments)
+        program = ROOT / f"recipes/{script}.sh"
+        return [program, self.recipe, *arguments[:cut], "--work", self.work, *arguments[cut:]]
+
     def start(self, script: str, *arguments, **kwargs):
-        program = ROOT / "recipes" / self.recipe / f"{script}.sh"
-        before, after = arguments, ()
-        if "--" in arguments:
-            cut = arguments.index("--")
-            before, after = arguments[:cut], arguments[cut:]
         env = {**warm.variables(), **kwargs.pop("env", {})}
-        return run(program, *before, "--work", self.work, *after, env=env, **kwargs)
+        return run(*self.command(script, *arguments), env=env, **kwargs)
 
-    def result(self, name: str) -> dict:
-        return json.loads((self.work / f"results/{name}.json").read_text())
+    def runs(self, name: str) -> list[Path]:
+        """Return the folders of all runs of a model, the oldest first."""
+        found = (self.work / "runs").glob(f"{name}.seed*")
+        return sorted(found, key=lambda folder: (folder / "run.json").stat().st_mtime)
 
-    def score(self, name: str, metric: str = "BLEU") -> float:
-        return self.result(name)["scores"][metric]["score"]
+    def result(self, system: str, test: str) -> dict:
+        """Return the scores of a model, alone or against a baseline."""
+        found = (self.work / "results").glob(f"{system}.{test}.*.json")
+        return json.loads(sorted(found)[0].read_text())
+
+    def contents(self) -> dict[str, bytes]:
+        """Return what all models and results are made of."""
+        files = [*self.work.glob("runs/*/*.pt"), *self.work.glob("results/*.json")]
+        files += [*self.work.glob("table.*"), *self.work.glob("runs/*/*.hyp")]
+        return {str(path): path.read_bytes() for path in files}
 
 
 def prepared(corpus, recipe: str, folder: Path, *preparing) -> Experiment:
@@ -128,6 +138,6 @@ def copy_of(small: Experiment, folder: Path) -> Experiment:
     """Return the experiment in another folder, with links to its data and nothing trained."""
     work = folder / "work"
     work.mkdir()
-    for name in ("raw", "data", "data.work"):
-        (work / name).symlink_to(small.work / name)
+    for path in (small.work / "raw", *small.work.glob("data*")):
+        (work / path.name).symlink_to(path)
     return Experiment(small.recipe, work)

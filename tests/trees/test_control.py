@@ -175,6 +175,13 @@ def test_the_seed_and_the_words_decide():
 def test_names_of_files():
     assert TreeControl("chain").tag == "chain"
     assert TreeControl("own", 0.25, 2).tag == "own-flip0.25-seed2"
+    assert TreeControl("own", 1e-05).tag == "own-flip0.00001"
+
+
+@pytest.mark.parametrize("flip", [0, 0.0, 1e-05, 3e-20, 0.1, 1 / 3, 1, 1.0])
+def test_a_name_is_read_again(flip):
+    control = TreeControl("shuffled", flip, 3)
+    assert TreeControl.from_tag(control.tag) == control
 
 
 @pytest.mark.parametrize("document", [{"kind": "straight"}, {"flip": 1.5}, {"flip": -0.1}])

@@ -160,7 +160,8 @@ class StructuredTranslationTask(TranslationTask):
     def load_trees(self, prefixes: list[str], source) -> Trees:
         """Return the trees beside the data, or those of a parser or of --missing-tree."""
         if not any(map(exists, prefixes)) and self.parses_data():
-            logger.info("%s has no trees, so its sentences are parsed now", prefixes[0])
+            how = "are parsed" if self.new_text.control.needs_trees else "get control trees"
+            logger.info("%s has no trees, so its sentences %s now", prefixes[0], how)
             return self.spelled_source(source, self.new_text.parse)
         if self.cfg.missing_tree == "flat" and not any(map(exists, prefixes)):
             logger.warning("%s has no trees, so all its sentences get flat ones", prefixes[0])
@@ -171,8 +172,12 @@ class StructuredTranslationTask(TranslationTask):
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
 
     def parses_data(self) -> bool:
-        """Return whether sentences of binarised data without trees are parsed."""
-        return provider_class(self.cfg, self.pipeline()).lazy
+        """Return whether sentences of binarised data without trees get trees all the same.
+
+        A parser makes them as they are read, or a control that needs no trees.
+        """
+        lazy = provider_class(self.cfg, self.pipeline()).lazy
+        return lazy or not self.new_text.control.needs_trees
 
     def spelled_source(self, source, find) -> SpelledSource:
         """Return the trees that `find` makes from the words that the pieces of the data spell."""

@@ -1,0 +1,148 @@
+"""Show what a recipe does, how far it is, and how long it will take.
+
+A terminal has one line for each run, which is written anew. Elsewhere, as in the log of a cluster,
+a line is added when something new is begun, and once a minute.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from fairseq_posattn.io.visible import visible
+
+SECONDS_BETWEEN_LINES = 60.0
+UPDATES = re.compile(r"num_updates\"?(?:[=:]\s*| )\"?(\d+)")
+VALID_LOSS = re.compile(r"\| valid .*?\| loss ([0-9.]+)|\"valid_loss\": \"?([0-9.]+)")
+UP_AND_CLEAR = "\x1b[{}A\x1b[J"
+
+
+class Board:
+    """A board has a line for each run that is at work."""
+
+    def __init__(self, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic):
+        self.out = out or sys.stderr
+        self.clock = clock
+        self.is_terminal = self.out.isatty()
+        self.lines: dict[str, str] = {}
+        self.written: dict[str, float] = {}
+        self.drawn = 0
+        self.turn = threading.Lock()
+
+    def show(self, name: str, text: str, new: bool = False) -> None:
+        """Write the line of a run; `new` says that it has begun something else."""
+        with self.turn:
+            self.lines[name] = text
+            if self.is_terminal:
+                self.draw()
+            elif new or self.clock() - self.written.get(name, 0.0) >= SECONDS_BETWEEN_LINES:
+                self.written[name] = self.clock()
+                self.print(f"{name}: {text}")
+
+    def finish(self, name: str, text: str = "") -> None:
+        """Take the line of a run away, and leave its last text above the others, if it has one."""
+        with self.turn:
+            self.lines.pop(name, None)
+            if self.is_terminal:
+                self.draw(f"{name}: {text}" if text else "")
+            elif text:
+                self.print(f"{name}: {text}")
+
+    def draw(self, above: str = "") -> None:
+        """Write all lines anew, and a last line above them."""
+        width = terminal_width()
+        lines = [f"{name}: {text}"[: width - 1] for name, text in self.lines.items()]
+        begin = UP_AND_CLEAR.format(self.drawn) if self.drawn else ""
+        self.out.write(
+            begin + "".join(f"{line}\n" for line in [*([above] if above else []), *lines])
+        )
+        self.out.flush()
+        self.drawn = len(lines)
+
+    def print(self, line: str) -> None:
+        """Add a line to the output."""
+        self.out.write(f"{visible(line)}\n")
+        self.out.flush()
+
+
+def terminal_width() -> int:
+    """Return how many characters a line of the terminal has."""
+    import shutil
+
+    return max(20, shutil.get_terminal_size().columns)
+
+
+class LogReader:
+    """A reader takes in what is added to a log."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.place = path.stat().st_size if path.exists() else 0
+        self.rest = ""
+
+    def new_lines(self) -> list[str]:
+        """Return the complete lines that were added since the last call."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.place)
+                added = file.read()
+        except FileNotFoundError:
+            return []
+        self.place += len(added)
+        *lines, self.rest = (self.rest + added.decode("utf-8", "replace")).split("\n")
+        return lines
+
+
+@dataclass
+class TrainingProgress:
+    """This tells from the log of a training how far it is.
+
+    A training that goes on begins with the updates of before; the time left comes from the pace
+    since then.
+    """
+
+    updates: int
+    clock: Callable[[], float] = time.monotonic
+    done: int = 0
+    first: tuple[float, int] | None = None
+    valid: str = ""
+
+    def read(self, lines: list[str]) -> None:
+        """Take in lines of the log of fairseq-train."""
+        for line in lines:
+            if found := UPDATES.search(line):
+                self.done = int(found[1])
+                self.first = self.first or (self.clock(), self.done)
+            if found := VALID_LOSS.search(line):
+                self.valid = f"valid loss {found[1] or found[2]} after {self.done:,}"
+
+    def __str__(self) -> str:
+        parts = [f"update {self.done:,} of {self.updates:,}", self.valid, self.time_left()]
+        return ", ".join(part for part in parts if part)
+
+    def time_left(self) -> str:
+        """Return how long the rest will take at the pace so far."""
+        if self.first is None or self.done <= self.first[1]:
+            return ""
+        begun, updates = self.first
+        pace = (self.clock() - begun) / (self.done - updates)
+        return f"{duration(pace * max(0, self.updates - self.done))} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as text: 45 s, 12 min, 3 h 20 min, 2 d 4 h."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"

@@ -1,0 +1,221 @@
+"""Run the commands of a recipe, or show them where nothing is to be done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole
+
+LOOK_AGAIN = 0.5  # seconds between two looks at the log of a command
+INTERPRETER = "POSATTN_PYTHON"  # recipes/common.sh sets it
+TAIL = 1 << 14  # bytes at the end of a log in which a message is looked for
+Command = Sequence[str | Path]
+
+
+class CommandFailed(InputError):
+    """This error says that a command has failed.
+
+    code: the exit code that the recipe ends with, too: 128 + N after signal N.
+    """
+
+    def __init__(self, message: str, code: int):
+        super().__init__(message)
+        self.code = code
+
+
+class Shell:
+    """A shell runs commands whose output goes to the screen or to logs."""
+
+    def __init__(self, dry_run: bool = False):
+        self.dry_run = dry_run
+        self.running: set[subprocess.Popen] = set()
+        self.stopped = threading.Event()
+        self.starting = False  # the main thread starts a command that is not in `running` yet
+        self.late: int | None = None  # the signal that came meanwhile
+
+    def does(self, what: str) -> bool:
+        """Return whether something is to be done that is no command, or say what it would be."""
+        if self.dry_run:
+            print(f"# {what}")
+        return not self.dry_run
+
+    def run(
+        self,
+        command: Command,
+        log: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        look: Callable[[], object] | None = None,
+        append: bool = True,
+    ) -> None:
+        """Run a command to its end; its output goes to a log, if one is named.
+
+        look: is called twice a second while the command runs.
+        """
+        if self.dry_run:
+            print(shown(command, environment))
+            return
+        begin = log.stat().st_size if append and log is not None and log.exists() else 0
+        with self.started(command, log, environment, append) as process:
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(LOOK_AGAIN)
+                if look is not None:
+                    look()
+        if process.returncode:
+            raise failure(command, log, process.returncode, begin)
+
+    def run_at_once(
+        self,
+        commands: Sequence[Command],
+        logs: Sequence[Path],
+        environments: Sequence[Mapping[str, str]],
+    ) -> None:
+        """Run several commands side by side; if one fails, the others are stopped."""
+        if self.dry_run:
+            for command, environment in zip(commands, environments, strict=True):
+                print(shown(command, environment))
+            return
+        jobs = list(zip(commands, logs, environments, strict=True))
+        with contextlib.ExitStack() as stack:
+            started = [stack.enter_context(self.started(*job, append=False)) for job in jobs]
+            while any(process.returncode is None for process in started):
+                for process, (command, log, _) in zip(started, jobs, strict=True):
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(LOOK_AGAIN)
+                    if process.returncode:
+                        raise failure(command, log, process.returncode)
+
+    def write(self, command: Command, out: Path, message: str) -> None:
+        """Write what a command prints to a file, which appears when it is complete."""
+        if self.dry_run:
+            print(f"{shown(command)} > {shlex.quote(str(out))}")
+            return
+        with replaced_whole(out) as partial, open(partial, "wb") as file:
+            if subprocess.run([str(part) for part in command], stdout=file, check=False).returncode:
+                raise InputError(message)
+
+    @contextlib.contextmanager
+    def started(
+        self,
+        command: Command,
+        log: Path | None,
+        environment: Mapping[str, str] | None,
+        append: bool,
+    ) -> Iterator[subprocess.Popen]:
+        """Start a command, which ends with the block at the latest."""
+        if self.stopped.is_set():
+            raise CommandFailed(f"{program(command)} was not begun any more", 1)
+        with contextlib.ExitStack() as stack:
+            out = None
+            if log is not None:
+                log.parent.mkdir(parents=True, exist_ok=True)
+                out = stack.enter_context(open(log, "ab" if append else "wb"))
+            self.starting = threading.current_thread() is threading.main_thread()
+            try:
+                process = subprocess.Popen(
+                    [str(part) for part in command],
+                    stdout=out,
+                    stderr=None if out is None else subprocess.STDOUT,
+                    env={**os.environ, "PYTHONWARNINGS": "ignore", **(environment or {})},
+                )
+                self.running.add(process)
+            finally:
+                self.starting = False
+            try:
+                if self.late is not None:
+                    self.stop(self.late)
+                if self.stopped.is_set():  # another thread has seen a signal meanwhile
+                    process.terminate()
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.terminate()
+                process.wait()
+                self.running.discard(process)
+
+    def stop(self, number: int, _frame: object = None) -> None:
+        """Pass a signal on to all commands, and end."""
+        self.stopped.set()
+        if self.starting:  # a command that has begun and is not known yet would stay behind
+            self.late = number
+            return
+        for process in list(self.running):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+        raise Stopped(number)
+
+    @contextlib.contextmanager
+    def passing_signals_on(self) -> Iterator[None]:
+        """Let the commands end together with this process, where a signal ends it."""
+        passed = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+        heard = [n for n in passed if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores one
+        before = {number: signal.signal(number, self.stop) for number in heard}
+        try:
+            yield
+        except Stopped as stopped:  # the process ends by the signal, as without this function
+            signal.signal(stopped.number, signal.SIG_DFL)
+            signal.raise_signal(signal.Signals(stopped.number))
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class Stopped(BaseException):
+    """A signal has ended the work."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
+
+
+def shown(command: Command, environment: Mapping[str, str] | None = None) -> str:
+    """Return a command as a shell takes it."""
+    words = [f"{name}={shlex.quote(value)}" for name, value in (environment or {}).items()]
+    return " ".join([*words, shlex.join(str(part) for part in command)])
+
+
+def failure(command: Command, log: Path | None, code: int, begin: int = 0) -> CommandFailed:
+    """Return the error that a command has failed, with what it wrote to its log last.
+
+    begin: where its lines begin in the log.
+    """
+    name = program(command)
+    if code < 0:
+        reason = f"was stopped by {signal.Signals(-code).name}"
+    else:
+        reason = f"ended with exit code {code}"
+    said = f": {last_message(log, begin)}; see {log}" if log is not None else ""
+    return CommandFailed(f"{name} {reason}{said}", 128 - code if code < 0 else 1)
+
+
+def program(command: Command) -> str:
+    """Return the name of the program in a command."""
+    words = [str(word) for word in command]
+    if "-m" in words:
+        return words[words.index("-m") + 1].replace("fairseq_cli.", "fairseq-")
+    return Path(words[0]).name
+
+
+def last_message(log: Path, begin: int = 0) -> str:
+    """Return the last line of a log that says what went wrong, after the place `begin`."""
+    with open(log, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(begin, file.tell() - TAIL))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    filled = [line.strip() for line in lines if line.strip()] or ["it has said nothing"]
+    errors = [line for line in filled if line.startswith("error: ")]
+    return errors[-1].removeprefix("error: ") if errors else filled[-1]
+
+
+def python(module: str, *arguments: str | Path) -> list[str | Path]:
+    """Return the command that runs a module with the Python of the door, or else with this one."""
+    return [os.environ.get(INTERPRETER, sys.executable), "-m", module, *arguments]

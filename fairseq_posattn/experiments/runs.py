@@ -1,0 +1,182 @@
+"""Name the runs of a recipe by all that makes them.
+
+A run is the training of a model with one seed. Its folder is runs/NAME.SIZE.seedN.KEY, where KEY
+is a checksum of the options, the updates, the data and all files that options name. So a run with
+other options is another run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.code_version import code_version
+from fairseq_posattn.io.records import Open, as_document, read_record
+
+RECORD, FINISHED = "run.json", "finished"
+KEY_DIGITS = 8
+AGAIN = "move the folder away, and train again"
+
+
+@dataclass(frozen=True)
+class RunRecord(Open):
+    """This says what a run was made from, as it stands in run.json.
+
+    options: what was given to fairseq-train, without what depends on the machine only.
+    files: the fingerprints of the data, and of other files that the training reads.
+    versions: of this package, for each start of the training.
+    """
+
+    name: str
+    size: str
+    seed: int
+    updates: int
+    trees: str
+    options: list[str]
+    files: dict[str, dict]
+    versions: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """Return the checksum of everything but the versions."""
+        made_of = {k: v for k, v in as_document(self).items() if k not in ("versions", "name")}
+        text = json.dumps(made_of, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+    @property
+    def system(self) -> str:
+        """Return the name that all runs of the model have in common."""
+        return f"{self.name}.{self.size}"
+
+    def choices(self) -> dict[str, list[str]]:
+        """Return all that was chosen, by name."""
+        chosen = {"--updates": [str(self.updates)], "trees": [self.trees]}
+        return {**chosen, **by_option(self.options)}
+
+    def difference(self, other: RunRecord) -> str:
+        """Return the first thing in which two runs of one name differ."""
+        now, was = self.choices(), other.choices()
+        for name in dict.fromkeys([*now, *was]):
+            if now.get(name) != was.get(name):
+                before, after = (" ".join(found.get(name, ["-"])) for found in (was, now))
+                return f"{name} was '{before}', is now '{after}'"
+        for name in sorted({*self.files, *other.files}):
+            if self.files.get(name) != other.files.get(name):
+                return f"the file {name} is another one"
+        return "nothing"
+
+
+def by_option(words: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of each option of a command line, all of one that is there twice."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name = word
+            found.setdefault(name, [])
+        else:
+            found.setdefault(name, []).append(word)
+    return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run has a folder among those of all runs."""
+
+    runs: Path
+    record: RunRecord
+
+    @cached_property
+    def folder(self) -> Path:
+        """Return the folder of the run."""
+        return self.runs / f"{self.record.system}.seed{self.record.seed}.{self.record.key}"
+
+    @property
+    def name(self) -> str:
+        """Return the name of the run without its key."""
+        return f"{self.record.system}.seed{self.record.seed}"
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether the training has come to its end."""
+        return (self.folder / FINISHED).exists()
+
+    def begin(self) -> str:
+        """Make the folder, or note that the run goes on; return what differs from a former run."""
+        path, versions = self.folder / RECORD, []
+        new = not path.exists()
+        former = [run for run in runs_in(self.runs) if run.name == self.name] if new else []
+        if not new:
+            versions = read_record(RunRecord, path, AGAIN).versions
+        if code_version() not in versions:
+            versions = [*versions, code_version()]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as file:
+            json.dump({**as_document(self.record), "versions": versions}, file, indent=1)
+        if not former:
+            return ""
+        return (
+            f"this is another run than {former[-1].folder.name} "
+            f"({self.record.difference(former[-1].record)})"
+        )
+
+    def finish(self) -> None:
+        """Note that the training has come to its end, in words that no other training has."""
+        with written_whole(self.folder / FINISHED) as file:
+            file.write(f"{self.record.updates} {secrets.token_hex(8)}\n")
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """Return all runs in a folder, the oldest first."""
+    paths = sorted(folder.glob(f"*/{RECORD}"), key=lambda path: path.stat().st_mtime)
+    found = [Run(folder, read_record(RunRecord, path, AGAIN)) for path in paths]
+    return [run for run, path in zip(found, paths, strict=True) if run.folder == path.parent]
+
+
+def one_run(folder: Path, system: str, seed: int, planned: Callable[[], Run] | None = None) -> Run:
+    """Return the finished run of a model with a seed, or refuse if there are none or several.
+
+    planned: of several runs, the one that this function returns is taken, if it is finished.
+    """
+    found = [run for run in runs_in(folder) if run.name == f"{system}.seed{seed}"]
+    finished = [run for run in found if run.is_finished]
+    if not finished:
+        state = "its training has not ended" if found else "it was not trained"
+        raise InputError(f"{folder}/{system}.seed{seed}: {state}; start train.sh first")
+    if len(finished) > 1 and planned is not None and planned().is_finished:
+        return planned()
+    if len(finished) > 1:
+        names = ", ".join(run.folder.name for run in finished)
+        raise InputError(
+            f"{folder}: there are {len(finished)} runs of this name, which differ in "
+            f"{finished[-1].record.difference(finished[0].record)}; name the folder of one with "
+            f"--run: {names}"
+        )
+    return finished[0]
+
+
+def fingerprints(data: Sequence[Path], patterns: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the fingerprints of the files of all shards that match a pattern."""
+    found = {}
+    for folder in data:
+        prefix = f"{folder.name}/" if len(data) > 1 else ""
+        for pattern in patterns:
+            for path in sorted(folder.glob(pattern)):
+                state = path.stat()
+                found[prefix + path.name] = cached(str(path), state.st_size, state.st_mtime_ns)
+    return found
+
+
+@cache
+def cached(path: str, _size: int, _changed: int) -> dict[str, Any]:
+    """Return the fingerprint of a file, computed once as long as it stays the same."""
+    return fingerprint(path)

@@ -1,0 +1,34 @@
+"""Say which version of the code makes a result, so that it can be made again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from fairseq_posattn.io.version import __version__
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@cache
+def code_version() -> str:
+    """Return the version of this package, with the commit in a checkout: 0.2.0+1a2b3c4d5e.changed.
+
+    `changed` says that files of the checkout differ from the commit.
+    """
+    if not (CHECKOUT / ".git").exists():
+        return __version__
+    command = ["git", "-C", str(CHECKOUT), "describe", "--always", "--abbrev=10"]
+    try:
+        told = subprocess.run(
+            [*command, "--exclude=*", "--dirty=.changed"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return __version__
+    return f"{__version__}+{told.stdout.strip()}"

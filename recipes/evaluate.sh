@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Translates the test sets with a trained model, and scores them: recipes/evaluate.sh RECIPE MODEL [OPTION ...]
+# recipes/evaluate.sh --help lists all options.
+set -euo pipefail
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+engine evaluate "$@"

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Makes a recipe for your own corpus: recipes/new.sh NAME --source en --target ja --from FOLDER
+# recipes/new.sh --help lists all options.
+set -euo pipefail
+# shellcheck source=recipes/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+engine new "$@"

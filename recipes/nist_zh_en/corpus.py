@@ -1,0 +1,49 @@
+"""Collect NIST Chinese-English: train.zh and train.en, and the test sets MT02 to MT06 as SGML.
+
+A test set has its source in mt02.src.sgm, and its references in mt02.ref.sgm (one file with four
+sets) or in several files mt02.ref*.sgm.
+"""
+
+import shutil
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.commands import python
+from fairseq_posattn.experiments.corpora import Collector
+
+
+def collect(collector: Collector) -> None:
+    """Take the training texts, and both sides of each test set."""
+    collector.take_pair("train")
+    for name in collector.content.corpus.tests:
+        collect_test(collector, name)
+
+
+def collect_test(collector: Collector, name: str) -> None:
+    """Copy a test set. The data get its first reference; the score reads all of them."""
+    source = collector.folder / f"{name}.src.sgm"
+    references = sorted(collector.folder.glob(f"{name}.ref*.sgm"))
+    if collector.shell.does(f"copy {source} and {name}.ref*.sgm to {collector.raw}"):
+        if not references or not source.exists():
+            raise InputError(
+                f"{collector.folder}: there is no {name}.src.sgm, or no {name}.ref*.sgm; put the "
+                "files of the LDC there"
+            )
+        for old in collector.raw.glob(f"{name}.ref*.sgm"):  # these may come from another folder
+            old.unlink()
+        for path in (source, *references):
+            shutil.copy(path, collector.raw)
+    first = references[0] if references else collector.folder / f"{name}.ref.sgm"
+    chinese, english = collector.raw / f"{name}.zh", collector.raw / f"{name}.en"
+    sgm = python("fairseq_posattn.cli.sgm")
+    collector.shell.run([*sgm, source, "--out", chinese])
+    collector.shell.run([*sgm, first, "--first", "--like", source, "--out", english])
+    collector.expect(f"{name}.zh")
+
+
+def references(raw: Path, test: str) -> dict:
+    """Return the options of posattn-score that name all references of a test set."""
+    return {
+        "sgm": sorted(raw.glob(f"{test}.ref*.sgm")) or [raw / f"{test}.ref.sgm"],
+        "sgm-source": raw / f"{test}.src.sgm",
+    }

@@ -1,0 +1,115 @@
+"""What a recipe may say, and how it is refused."""
+
+import pytest
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.recipe import CHECKOUT, arguments, read_recipe
+
+GOOD = """
+title = "Small"
+source = "en"
+target = "de"
+
+[corpus]
+valid = "dev"
+tests = ["test"]
+
+[sizes.base]
+arch = "_tiny"
+updates = 10
+batch_tokens = 100
+
+[[models]]
+model = "sequence"
+size = "base"
+"""
+
+
+def recipe(tmp_path, text=GOOD):
+    (tmp_path / "recipe.toml").write_text(text)
+    return read_recipe(str(tmp_path))
+
+
+def test_options_become_a_command_line():
+    options = {"share": True, "not": False, "lr": 5e-4, "adam-betas": "(0.9, 0.98)", "test": [1, 2]}
+    assert arguments(options) == [
+        *("--share", "--lr", "0.0005", "--adam-betas", "(0.9, 0.98)", "--test", "1", "2"),
+    ]
+
+
+def test_rows_and_presets(tmp_path):
+    found = recipe(
+        tmp_path, GOOD + '\n[[models]]\nname = "x"\nmodel = "structural"\nsize = "base"\n'
+    )
+    assert found.name == tmp_path.name
+    assert found.row("x", None).model == "structural"
+    assert found.row("structural", "base").system == "structural.base"  # a preset without a row
+    assert [row.title for row in found.rows("base")] == ["sequence", "x"]
+    with pytest.raises(InputError, match="there is no model 'y'; choose one of: sequence x "):
+        found.row("y", None)
+    with pytest.raises(InputError, match="there is no size 'big'; choose one of: base"):
+        found.size("big")
+
+
+def test_data_are_made_for_each_control(tmp_path):
+    row = '\n[[models]]\nname = "{0}"\nmodel = "structural"\nsize = "base"\ntrees = "{0}"\n'
+    found = recipe(tmp_path, GOOD + row.format("chain") + row.format("own-flip0.5"))
+    assert found.controls == ["own", "chain", "own-flip0.5"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "Small"', "", "title is missing; mend the recipe"),
+        ('title = "Small"', 'titel = "x"', '"titel" is not known to this version'),
+        ("updates = 10", 'updates = "10"', 'sizes.base.updates is "10", expected a whole number'),
+        ("updates = 10", "updates = 0", "sizes.base.updates is 0, expected at least 1"),
+        ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
+        ('size = "base"', 'size = "big"', "has the size 'big', which is none of: base"),
+        ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "no control of trees"),
+        ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a name without a f"),
+        (
+            'size = "base"',
+            'size = "base"\n[[models]]\nmodel = "sequence"\nsize = "base"',
+            "two mod",
+        ),
+        ('model = "sequence"', 'model = "straight"', "there is no preset 'straight'; mend"),
+        ('source = "en"', "source = en", r"this is no TOML \(.*line 3"),
+    ],
+)
+def test_a_recipe_with_a_fault(tmp_path, old, new, message):
+    assert old in GOOD
+    with pytest.raises(InputError, match=f"{tmp_path}/recipe.toml: .*{message}"):
+        recipe(tmp_path, GOOD.replace(old, new))
+
+
+def test_no_recipe(tmp_path):
+    with pytest.raises(
+        InputError, match=r"there is no recipe.toml in such a folder; .*wmt14_en_de"
+    ):
+        read_recipe(str(tmp_path))
+
+
+def test_all_recipes_are_read():
+    for path in CHECKOUT.glob("recipes/*/recipe.toml"):
+        assert read_recipe(path.parent.name).folder == path.parent
+
+
+def test_a_size_without_rows_has_the_models_of_the_first(tmp_path):
+    other = "[sizes.big]\narch = '_big'\nupdates = 1\nbatch_tokens = 1\n"
+    text = GOOD.replace("[[models]]", other + "[[models]]") + "published = { test = 27.0 }\n"
+    found = recipe(tmp_path, text)
+    [row] = found.rows("big")
+    assert (row.system, row.published) == ("sequence.big", {})
+    assert found.rows("base")[0].published == {"test": 27.0}
+
+
+def test_a_sweep_names_each_point(tmp_path):
+    sweep = '[sweep]\nbaseline = "sequence"\n'
+    series = '[[sweep.series]]\nlabel = "{}"\nmodel = "csan_1d"\noption = "encoder-attention"\n'
+    series += 'template = "window(size={{}})"\nvalues = [3, 5]\n'
+    found = recipe(tmp_path, GOOD + sweep + series.format("a"))
+    [one] = found.content.sweep.series
+    assert one.row(3, "base").training == {"encoder-attention": "window(size=3)"}
+    with pytest.raises(InputError, match=r"the sweep has 'csan_1d.window_size_3' twice"):
+        recipe(tmp_path, GOOD + sweep + series.format("a") + series.format("b"))
