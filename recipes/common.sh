@@ -10,7 +10,6 @@
 # makes the next call return at once. PYTHON names the Python that makes .venv.
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-script=$(cd "$(dirname "$0")" 2>/dev/null && pwd -P)/${0##*/}
 
 set_up() {
     local environment own='' log='' pins='' stamp key extras_there='' current=''
@@ -224,57 +223,6 @@ say() {
 give_up() {
     say "$*"
     exit 1
-}
-
-# The functions below are for recipes with options: `recipe` is their name, and `dry_run` is set if commands are
-# only to be shown.
-
-usage() { # EXIT-CODE: prints the comment at the head of the script
-    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$script" >&"$((1 + ($1 > 0)))"
-    exit "$1"
-}
-
-# shellcheck disable=SC2154 # the recipe sets `recipe`
-fail() {
-    printf '%s: %s\n' "$recipe" "$*" >&2
-    exit 1
-}
-
-# Ends with an error if the results that are there were made from other options or files. recipes/made_from.py
-# explains the arguments.
-made_from() { # RECORD --made PATH ... --options NAME=VALUE ... --files NAME=FILE ...
-    [[ -n ${dry_run:-} ]] || python "$checkout/recipes/made_from.py" "$@" || exit 1
-}
-
-# Ends with an error while another run works in this folder. The last process of this run releases the lock, so a
-# training that outlives its killed recipe still holds it.
-alone_in() { # FOLDER
-    local turn status=0
-    [[ -z ${dry_run:-} ]] || return 0
-    mkdir -p "$1" || exit 1
-    exec {turn}<"$1"
-    flock --nonblock --conflict-exit-code 75 "$turn" 2>/dev/null || status=$?
-    ((status != 75)) || fail "$1: another run works in this folder; wait for its end, or name another folder"
-}
-
-# Lets the first of several runs of a recipe make the data that they share, while the others wait.
-in_turn() { # FOLDER COMMAND ...
-    local turn
-    [[ -z ${dry_run:-} ]] || { "${@:2}" && return; }
-    mkdir -p "$1" || exit 1
-    exec {turn}<"$1"
-    flock "$turn" 2>/dev/null || true # not every file system has locks
-    "${@:2}"
-    exec {turn}<&-
-}
-
-do_or_show() {
-    if [[ -n ${dry_run:-} ]]; then
-        printf '%q ' "$@"
-        echo
-    else
-        "$@"
-    fi
 }
 
 # Runs a step of a recipe in Python. What only shows or explains something needs no set-up.

@@ -74,7 +74,7 @@ def test_each_block_of_bash_is_run_or_says_why_not(block):
         "posattn-train data --arch no_such_model",
         "posattn-generate data --task structured_translation --path a --no-such-option",
         "recipes/toy/no_such.sh",
-        "recipes/lm/run.sh --data a --modell positional",
+        "recipes/train.sh lm positional --sede 1",
         "recipes/prepare.sh wmt14_en_de -- --no-such-option",
         "posattn-no-such-command",
     ],

@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.machine import PRECISIONS
@@ -111,6 +112,7 @@ def add_table(steps) -> None:
     parser = step(steps, "table", table, what, "fairseq-train")
     add_place(parser)
     parser.add_argument("--size", help="take only the models of this size")
+    add_corpora(parser)
     add_seeds(parser)
     add_training(parser)
     add_evaluation(parser)
@@ -176,6 +178,18 @@ def add_model(parser: argparse.ArgumentParser, with_run: bool = False) -> None:
         help="name a model of the recipe, or any preset without posattn_",
     )
     parser.add_argument("--size", help="choose the size of the model (default: the first one)")
+    add_corpora(parser)
+
+
+def add_corpora(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses among the corpora of a recipe that has several."""
+    parser.add_argument(
+        "--corpora",
+        nargs="+",
+        metavar="NAME",
+        help="take only these corpora, where the recipe has several (default: all that are "
+        "prepared)",
+    )
 
 
 def add_seeds(parser: argparse.ArgumentParser) -> None:
@@ -290,37 +304,40 @@ def machine_of(options: argparse.Namespace):
     return Machine(**{name: getattr(options, name) for name in names if hasattr(options, name)})
 
 
-def experiment_of(options: argparse.Namespace):
-    """Return the experiment that the options describe."""
+def experiment_of(options: argparse.Namespace) -> Any:
+    """Return the Experiment or the Trial that the options describe."""
+    from fairseq_posattn.experiments.commands import Shell
     from fairseq_posattn.experiments.experiment import Experiment
-    from fairseq_posattn.experiments.workplace import Plan
+    from fairseq_posattn.experiments.recipe import read_recipe, recipe_file
+    from fairseq_posattn.experiments.trials import trial_class
+    from fairseq_posattn.experiments.workplace import Place, Plan, Workplace
 
     names = ("updates", "precision", "last", "examples", "with_parsing", "on_valid")
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
-    plan = Plan(**asked, training=options.rest)
-    return Experiment(place_of(options), plan, machine_of(options), options.at_once)
-
-
-def place_of(options: argparse.Namespace):
-    """Return the recipe with its work folder."""
-    from fairseq_posattn.experiments.commands import Shell
-    from fairseq_posattn.experiments.recipe import read_recipe
-    from fairseq_posattn.experiments.workplace import Workplace
-
-    recipe = read_recipe(options.recipe)
-    work = (options.work or recipe.folder / "work").absolute()
+    plan, shell = Plan(**asked, training=options.rest), Shell(options.dry_run)
+    at_once, corpora = getattr(options, "at_once", None), getattr(options, "corpora", None)
+    file = recipe_file(options.recipe)
+    work = (options.work or file.parent / "work").absolute()
+    trial = trial_class(file)
+    if trial is not None:
+        place = Place(work, shell)
+        experiment: Any = trial(file, place, plan, machine_of(options), at_once, corpora or ())
+    elif corpora:
+        raise InputError(f"--corpora {' '.join(corpora)}: this recipe has one corpus; leave it out")
+    else:
+        workplace = Workplace(work, shell, recipe=read_recipe(options.recipe))
+        experiment = Experiment(workplace, plan, machine_of(options), at_once)
     if not options.dry_run:
         work.mkdir(parents=True, exist_ok=True)
-    return Workplace(recipe, work, Shell(options.dry_run))
+    return experiment
 
 
-def row_of(experiment, options: argparse.Namespace):
+def row_of(experiment: Any, options: argparse.Namespace) -> Any:
     """Return the model that the options choose."""
-    recipe = experiment.place.recipe
     if options.model is None:
-        known = dict.fromkeys(row.title for row in recipe.rows(None))
+        known = dict.fromkeys(row.title for row in experiment.rows(None))
         raise InputError(f"name a model, such as one of the recipe: {' '.join(known)}")
-    return recipe.row(options.model, options.size)
+    return experiment.row(options.model, options.size)
 
 
 def seeds(options: argparse.Namespace) -> list[int]:
@@ -330,10 +347,10 @@ def seeds(options: argparse.Namespace) -> list[int]:
 
 def prepare(options: argparse.Namespace):
     """Make the data of a recipe."""
-    from fairseq_posattn.experiments.preparing import prepare
-
-    place = place_of(options)
-    return place.shell, lambda: prepare(place, options.source, options.any_size, options.rest)
+    experiment = experiment_of(options)
+    return experiment.place.shell, lambda: experiment.prepare(
+        options.source, options.any_size, options.rest
+    )
 
 
 def train(options: argparse.Namespace):
@@ -346,12 +363,12 @@ def train(options: argparse.Namespace):
 def evaluate(options: argparse.Namespace):
     """Evaluate a model that was trained."""
     experiment = experiment_of(options)
-    recipe, baseline = experiment.place.recipe, None
+    baseline = None
     if options.run:
         record = experiment.named(options.run).record
         options.model, options.size = record.name, record.size
     if options.baseline:
-        baseline = recipe.row(options.baseline, options.size)
+        baseline = experiment.row(options.baseline, options.size)
     row = None if options.run else row_of(experiment, options)
     return experiment.place.shell, lambda: experiment.evaluate(
         row, seeds(options), baseline, options.run
@@ -361,12 +378,7 @@ def evaluate(options: argparse.Namespace):
 def table(options: argparse.Namespace):
     """Train and evaluate all models."""
     experiment = experiment_of(options)
-    recipe = experiment.place.recipe
-    rows = recipe.rows(options.size)
-    known = [row.title for row in rows]
-    for name in [*(options.models or []), *options.baseline]:
-        if name not in known:
-            raise InputError(f"there is no model '{name}'; choose one of: {' '.join(known)}")
+    rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]
     return experiment.place.shell, lambda: experiment.table(rows, seeds(options), options.baseline)
@@ -375,8 +387,7 @@ def table(options: argparse.Namespace):
 def sweep(options: argparse.Namespace):
     """Try the values of an option."""
     experiment = experiment_of(options)
-    size = experiment.place.recipe.size(options.size)
-    return experiment.place.shell, lambda: experiment.sweep(size, seeds(options))
+    return experiment.place.shell, lambda: experiment.sweep(options.size, seeds(options))
 
 
 def new(options: argparse.Namespace):

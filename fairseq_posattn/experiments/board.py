@@ -19,6 +19,7 @@ from fairseq_posattn.io.visible import visible
 
 SECONDS_BETWEEN_LINES = 60.0
 UPDATES = re.compile(r"num_updates\"?(?:[=:]\s*| )\"?(\d+)")
+EPOCH = re.compile(r"(?:epoch |\"epoch\": )(\d+)")
 VALID_LOSS = re.compile(r"\| valid .*?\| loss ([0-9.]+)|\"valid_loss\": \"?([0-9.]+)")
 UP_AND_CLEAR = "\x1b[{}A\x1b[J"
 
@@ -105,11 +106,15 @@ class TrainingProgress:
 
     A training that goes on begins with the updates of before; the time left comes from the pace
     since then.
+
+    updates: how many there will be; 0 if nobody knows, because the training ends when it does not
+        become better any more.
     """
 
     updates: int
     clock: Callable[[], float] = time.monotonic
     done: int = 0
+    epoch: int = 0
     first: tuple[float, int] | None = None
     valid: str = ""
 
@@ -119,10 +124,16 @@ class TrainingProgress:
             if found := UPDATES.search(line):
                 self.done = int(found[1])
                 self.first = self.first or (self.clock(), self.done)
+            if found := EPOCH.search(line):
+                self.epoch = int(found[1])
             if found := VALID_LOSS.search(line):
                 self.valid = f"valid loss {found[1] or found[2]} after {self.done:,}"
 
     def __str__(self) -> str:
+        if not self.updates:
+            return ", ".join(
+                filter(None, [f"epoch {self.epoch}, update {self.done:,}", self.valid])
+            )
         parts = [f"update {self.done:,} of {self.updates:,}", self.valid, self.time_left()]
         return ", ".join(part for part in parts if part)
 

@@ -8,7 +8,6 @@ The corpus.py of a recipe may define two functions for what is special about its
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +15,7 @@ from types import ModuleType
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.archives import unpack
 from fairseq_posattn.experiments.commands import Shell, python
-from fairseq_posattn.experiments.recipe import Recipe
+from fairseq_posattn.experiments.recipe import Recipe, module_beside
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import count_lines, read_lines
 
@@ -143,16 +142,4 @@ def references(recipe: Recipe, raw: Path, test: str) -> dict:
 
 def special_of(recipe: Recipe) -> ModuleType | None:
     """Load what a recipe's corpus.py says of its corpus, or return None if there is none."""
-    path = recipe.folder / SPECIAL
-    if not path.exists():
-        return None
-    specification = importlib.util.spec_from_file_location(f"corpus_of_{recipe.name}", path)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    try:
-        specification.loader.exec_module(module)
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"{path}: the file cannot be imported ({error!r}); mend it") from error
-    return module
+    return module_beside(recipe.folder / SPECIAL, f"corpus_of_{recipe.name}")

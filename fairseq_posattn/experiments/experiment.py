@@ -13,6 +13,7 @@ from fairseq_posattn.experiments.at_once import run_side_by_side
 from fairseq_posattn.experiments.commands import python
 from fairseq_posattn.experiments.evaluating import evaluate
 from fairseq_posattn.experiments.machine import Machine, Share, shares
+from fairseq_posattn.experiments.preparing import prepare
 from fairseq_posattn.experiments.recipe import Row
 from fairseq_posattn.experiments.runs import RECORD, Run, one_run, runs_in
 from fairseq_posattn.experiments.scoring import score
@@ -28,6 +29,23 @@ class Experiment:
 
     def __init__(self, place: Workplace, plan: Plan, machine: Machine, at_once: int | None = None):
         self.place, self.plan, self.machine, self.at_once = place, plan, machine, at_once
+
+    def row(self, model: str, size: str | None) -> Row:
+        """Return the row of a model."""
+        return self.place.recipe.row(model, size)
+
+    def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
+        """Return the rows of a size, or all; names that are not among them are refused."""
+        rows = self.place.recipe.rows(size)
+        known = list(dict.fromkeys(row.title for row in rows))
+        for name in names:
+            if name not in known:
+                raise InputError(f"there is no model '{name}'; choose one of: {' '.join(known)}")
+        return rows
+
+    def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
+        """Make the data of the recipe."""
+        prepare(self.place, source, any_size, rest)
 
     def train(self, row: Row, seeds: Seeds) -> list[Run]:
         """Train a model with each seed."""
@@ -92,8 +110,12 @@ class Experiment:
             found[row.system, test, other.title if other else None] = path
         return found
 
-    def sweep(self, size: str, seeds: Seeds) -> None:
-        """Train and evaluate the models of the recipe's sweep, and draw their scores."""
+    def sweep(self, named: str | None, seeds: Seeds) -> None:
+        """Train and evaluate the models of the recipe's sweep, and draw their scores.
+
+        named: the size of the models, or None for the first one of the recipe.
+        """
+        size = self.place.recipe.size(named)
         sweep = self.place.content.sweep
         if sweep is None:
             raise InputError(f"{self.place.recipe.folder}: the recipe has no [sweep]")

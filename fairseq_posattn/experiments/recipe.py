@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.sources import Source
-from fairseq_posattn.io.records import as_record, at_least, limit
+from fairseq_posattn.io.records import Record, as_record, at_least, limit
 from fairseq_posattn.trees.control import TreeControl
 
 if sys.version_info >= (3, 11):
@@ -237,6 +239,16 @@ class Recipe:
 
 def read_recipe(name: str) -> Recipe:
     """Return the recipe in a folder, or the one of this name among those of the checkout."""
+    path = recipe_file(name)
+    recipe = Recipe(path.parent, read_content(Content, path))
+    for row in recipe.content.models:
+        if row.model not in recipe.presets:
+            raise InputError(f"{path}: there is no preset '{row.model}'; {REMEDY}")
+    return recipe
+
+
+def recipe_file(name: str) -> Path:
+    """Return the recipe.toml in a folder, or in the recipe of this name."""
     folder = next(
         (f for f in (Path(name), CHECKOUT / "recipes" / name) if (f / FILE).exists()), None
     )
@@ -246,16 +258,33 @@ def read_recipe(name: str) -> Recipe:
             f"{name}: there is no {FILE} in such a folder; name one that has it, or one of: "
             + " ".join(known)
         )
-    path = folder.resolve() / FILE
+    return folder.resolve() / FILE
+
+
+def read_content(kind: type[Record], path: Path) -> Record:
+    """Return what stands in a recipe.toml."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: this is no TOML ({error}); {REMEDY}") from None
-    recipe = Recipe(path.parent, as_record(Content, document, str(path), REMEDY))
-    for row in recipe.content.models:
-        if row.model not in recipe.presets:
-            raise InputError(f"{path}: there is no preset '{row.model}'; {REMEDY}")
-    return recipe
+    return as_record(kind, document, str(path), REMEDY)
+
+
+def module_beside(path: Path, name: str) -> ModuleType | None:
+    """Load a Python file of a recipe, or return None if the recipe has none."""
+    if not path.exists():
+        return None
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # dataclasses look there
+    try:
+        specification.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path}: the file cannot be imported ({error!r}); mend it") from error
+    return module
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:

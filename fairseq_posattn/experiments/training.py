@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.board import LogReader, TrainingProgress
+from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.recipe import Row, arguments
 from fairseq_posattn.experiments.runs import Run, RunRecord, fingerprints
-from fairseq_posattn.experiments.workplace import Plan, Workplace
+from fairseq_posattn.experiments.workplace import Place, Plan, Workplace
 from fairseq_posattn.io.checksums import fingerprint
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
@@ -92,18 +93,40 @@ def command_of(
 
 
 def train(place: Workplace, run: Run, row: Row, plan: Plan, machine: Machine, share: Share) -> None:
-    """Train a run to its end, unless that was done."""
+    """Train a run of a translation recipe to its end, unless that was done."""
+    train_once(
+        place,
+        run,
+        lambda: command_of(place, run, row, plan, machine),
+        machine.log_name(),
+        share,
+        run.record.updates,
+    )
+
+
+def train_once(
+    place: Place,
+    run: Run,
+    command_of: Callable[[], Command],
+    log_name: str,
+    share: Share,
+    updates: int,
+) -> None:
+    """Train a run by a command to its end, unless that was done.
+
+    updates: the training ends after so many at the latest; 0 says that epochs are counted.
+    """
     if not place.shell.dry_run:
         if run.is_finished:
             place.board.finish(run.name, f"the training has ended before ({run.folder})")
             return
         if told := run.begin():
             place.board.finish(run.name, told)
-    command = command_of(place, run, row, plan, machine)
+    command = command_of()
     if f"--{RESET}" in command:
         place.board.finish(run.name, "processes or batches have changed: the epoch begins again")
-    log = run.folder / machine.log_name()
-    progress, reader = TrainingProgress(run.record.updates), LogReader(log)
+    log = run.folder / log_name
+    progress, reader = TrainingProgress(updates), LogReader(log)
 
     def look() -> None:
         progress.read(reader.new_lines())

@@ -32,13 +32,24 @@ class Plan:
 
 
 @dataclass
-class Workplace:
-    """An experiment works in this folder, by this shell, and shows what it does on the board."""
+class Place:
+    """A recipe works in this folder, by this shell, and shows what it does on the board."""
 
-    recipe: Recipe
     work: Path
     shell: Shell
     board: Board = field(default_factory=Board)
+
+    @property
+    def runs(self) -> Path:
+        """Return the folder of all runs."""
+        return self.work / "runs"
+
+
+@dataclass
+class Workplace(Place):
+    """A translation recipe has these folders for its texts and data."""
+
+    recipe: Recipe = field(kw_only=True)
 
     @property
     def content(self) -> Content:
@@ -49,11 +60,6 @@ class Workplace:
     def raw(self) -> Path:
         """Return the folder of the texts."""
         return self.work / "raw"
-
-    @property
-    def runs(self) -> Path:
-        """Return the folder of all runs."""
-        return self.work / "runs"
 
     @property
     def pieces(self) -> Path:

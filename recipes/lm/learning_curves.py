@@ -2,7 +2,7 @@
 
     python recipes/lm/learning_curves.py positional=LOG attentive=LOG lstm=LOG --plot FILE.png
 
-LOG is what fairseq-train printed, or the train.log of recipes/lm/run.sh.
+LOG is what fairseq-train printed, or the train.log of a run of the recipe.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def load(path: Path, data: Path):
     for place in (path, data / "dict.txt"):
         if not place.exists():
             raise InputError(
-                f"{place}: there is no such file; train a model first, with recipes/lm/run.sh"
+                f"{place}: there is no such file; train a model first, with recipes/train.sh lm"
             )
     logging.getLogger().setLevel(logging.WARNING)  # fairseq turns all messages on
     models, _, task = checkpoint_utils.load_model_ensemble_and_task(

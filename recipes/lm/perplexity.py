@@ -76,7 +76,7 @@ def check_counts(found: dict, expected: dict, data: Path, split: str) -> None:
         if found[name] != expected.get(name):
             raise InputError(
                 f"{data}: {split} has {found[name]} {name}, but counts.json says "
-                f"{expected.get(name)}; prepare text and data anew, with recipes/lm/run.sh and "
+                f"{expected.get(name)}; prepare text and data anew, with the recipe and "
                 "another --work"
             )
 

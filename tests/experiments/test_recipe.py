@@ -3,7 +3,8 @@
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.recipe import CHECKOUT, arguments, read_recipe
+from fairseq_posattn.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
+from fairseq_posattn.experiments.trials import TRIAL, TrialContent, trial_class
 
 GOOD = """
 title = "Small"
@@ -92,7 +93,10 @@ def test_no_recipe(tmp_path):
 
 def test_all_recipes_are_read():
     for path in CHECKOUT.glob("recipes/*/recipe.toml"):
-        assert read_recipe(path.parent.name).folder == path.parent
+        if (path.parent / TRIAL).exists():
+            assert trial_class(path) and read_content(TrialContent, path).models
+        else:
+            assert read_recipe(path.parent.name).folder == path.parent
 
 
 def test_a_size_without_rows_has_the_models_of_the_first(tmp_path):

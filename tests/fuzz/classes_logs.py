@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fairseq_posattn.io.files import write_json
+from support.commands import script
 from support.files import write
 
 from .mutations import COLUMNS, JSON
-from .registry import add, program
+from .registry import ROOT, add, program
 from .runner import Command, InputClass
 
 GENERATED = """\
@@ -144,59 +146,47 @@ for name, lines in (("simple", SIMPLE), ("json", BY_JSON)):
     )
 
 
-# the recipe of the lookup tables
+# the recipes that count what is right themselves
+
+
+def measured(recipe: str, *arguments: str):
+    """Return a command that writes what the trial.py of a recipe measures."""
+
+    def command(folder: Path) -> Command:
+        def main() -> None:
+            function = getattr(script(ROOT / f"recipes/{recipe}/trial.py"), arguments[0])
+            write_json(folder / "out.json", function(*(folder / name for name in arguments[1:])))
+
+        return Command(main)
+
+    return command
 
 
 def looked_up(folder: Path) -> None:
-    work = folder / "work"
-    write(work / "raw/test.src", "000 t1\n111 t2\n001 t1 t2 t3\n010 t1 t1 t1\n")
-    write(work / "raw/test.tgt", "000 101\n111 110\n001 010 011 100\n010 011 100 101\n")
-    write(work / "raw/test.kinds", "held-out compositions\n" * 2 + "longer\n" * 2)
-    for model in ("positional", "content", "none"):
-        write(work / model / "train.log", "num. shared model params: 1,234 (num.)\n")
-        lines = [f"S-{n}\tx\nH-{n}\t-0.5\t000 101\n" for n in (3, 1, 0, 2)]
-        write(work / model / "generate.log", "".join(lines))
-
-
-add(
-    InputClass(
-        "lookup recipe",
-        looked_up,
-        lambda folder: Command(
-            program("recipes/lookup/evaluate.py"), [folder / "work", "--out", folder / "results"]
-        ),
-        damaged=["work/*/*"],
-        mutations=COLUMNS,
-        outputs=["results/*"],
-        also_named=["work"],
-        share=0.2,
-    )
-)
-
-
-# the recipe of the toy treebank
+    write(folder / "raw/test.src", "000 t1\n111 t2\n001 t1 t2 t3\n010 t1 t1 t1\n")
+    write(folder / "raw/test.tgt", "000 101\n111 110\n001 010 011 100\n010 011 100 101\n")
+    write(folder / "raw/test.kinds", "held-out compositions\n" * 2 + "longer\n" * 2)
+    write(folder / "run/train.log", "num. shared model params: 1,234 (num.)\n")
+    lines = [f"S-{n}\tx\nH-{n}\t-0.5\t000 101\n" for n in (3, 1, 0, 2)]
+    write(folder / "run/generate.log", "".join(lines))
 
 
 def toy(folder: Path) -> None:
-    write(folder / "work/raw/test.tgt", "a b c\nd e\nf\n")
-    write(folder / "work/raw/test.kinds", "ambiguous\ntie\nunambiguous\n")
-    write(folder / "models.tsv", "tree\tsequence + tree_depth\trelative\n")
-    write(folder / "work/tree/generate.log", GENERATED)
-    write(folder / "work/tree/train.log", CONFIGURED + BY_JSON)
+    write(folder / "raw/test.tgt", "a b c\nd e\nf\n")
+    write(folder / "raw/test.kinds", "ambiguous\ntie\nunambiguous\n")
+    write(folder / "run/generate.log", GENERATED)
+    write(folder / "run/train.log", CONFIGURED + BY_JSON)
 
 
-add(
-    InputClass(
-        "toy recipe",
-        toy,
-        lambda folder: Command(
-            program("recipes/toy/evaluate.py"),
-            [folder / "work", "--models", folder / "models.tsv", "--json", folder / "out.json"],
-        ),
-        damaged=["work/*/*", "models.tsv"],
-        mutations=[*COLUMNS, *JSON[-4:]],
-        outputs=["out.json"],
-        also_named=["work"],
-        share=0.5,
+for recipe, build, share in (("lookup", looked_up, 0.2), ("toy", toy, 0.5)):
+    add(
+        InputClass(
+            f"{recipe} recipe",
+            build,
+            measured(recipe, "measured", "run", "raw"),
+            damaged=["run/*", "raw/*"],
+            mutations=[*COLUMNS, *JSON[-4:]],
+            outputs=["out.json"],
+            share=share,
+        )
     )
-)

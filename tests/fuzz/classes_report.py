@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 from pathlib import Path
 from random import Random
-from unittest import mock
 
 from .classes_logs import write
-from .mutations import COLUMNS, JSON
-from .registry import ROOT, add, program
+from .mutations import JSON
+from .registry import add, program
 from .runner import Command, InputClass
 
 EXTREMES = ["1e15", "-1e15", "1e16", "1e-320", "-0.0", "1e400", "9" * 400, "123456789012345", "-1"]
@@ -170,38 +168,3 @@ def sweep(folder: Path) -> None:
         bleu_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")
     )
     write({("size", 3): window, ("size", 11): window}, base, folder / "out")
-
-
-def perplexities(folder: Path) -> None:
-    figures = {"per_word": 130.2, "as_published": 88.7, "words": 9, "inputs_as_published": 9}
-    result = {"parameters": 12_345_678, "splitter": "rules", "valid": figures, "test": figures}
-    for corpus in ("ptb", "wikitext-2"):
-        for model in ("positional", "attentive", "lstm"):
-            write(folder / f"results/{corpus}.{model}.json", json.dumps(result))
-
-    shutil.copy(ROOT / "recipes/lm/published.tsv", folder)
-
-
-def table_of_perplexities(folder: Path) -> Command:
-    main = program("recipes/lm/table.py")
-
-    def with_its_own_table() -> None:
-        with mock.patch.dict(main.__globals__, PUBLISHED=folder / "published.tsv"):
-            main()
-
-    options = ["--results", folder / "results", "--out", folder / "out.md"]
-    return Command(with_its_own_table, options)
-
-
-for damaged, mutations in (("results/*.json", SYSTEMS), ("published.tsv", COLUMNS)):
-    add(
-        InputClass(
-            f"language models: {damaged}",
-            perplexities,
-            table_of_perplexities,
-            damaged=[damaged],
-            mutations=mutations,
-            outputs=["out.md"],
-            share=0.5,
-        )
-    )

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from support import warm
-from support.commands import PLUGIN, ROOT, run
+from fairseq_posattn.experiments.recipe import read_content
+from fairseq_posattn.experiments.trials import TrialContent
+from support.commands import PLUGIN, ROOT, run, script
+from support.experiments import Experiment
 from support.in_process import call
 from support.lm_corpus import make_ptb, make_wikitext
 
 RECIPE = ROOT / "recipes/lm"
-sys.path.append(str(RECIPE))  # last: other recipes have a table.py too
+sys.path.append(str(RECIPE))
+trial = script(RECIPE / "trial.py")
 LM = ["--task", "language_modeling", "--sample-break-mode", "eos", "--tokens-per-sample", "36"]
 LM += ["--shorten-method", "truncate", "--user-dir", PLUGIN]
 TINY = ["--decoder-embed-dim", "16", "--cpu", "--num-workers", "0", "--seed", "1"]
@@ -110,20 +113,17 @@ def test_a_corpus_that_is_not_there(tmp_path):
 # perplexity
 
 
-def test_the_table_stands_beside_the_published_one(tmp_path):
+def test_the_table_stands_beside_the_published_one():
+    row = next(r for r in read_content(TrialContent, RECIPE / "recipe.toml").models)
     figures = {"per_word": 90.128, "as_published": 70.5}
-    result = {"parameters": 6931446, "valid": figures, "test": figures}
-    (tmp_path / "ptb.positional.json").write_text(json.dumps(result))
-    printed = run(sys.executable, RECIPE / "table.py", "--results", tmp_path).stdout
-    assert (
-        "| ptb | positional | 6,931,446 (6.9 M) | 90.13 | 70.50 | 72.69 | 90.13 | 70.50 | 70.92 |"
-        in printed
+    result = {"parameters": 7863446, "valid": figures, "test": figures}
+    table = trial.table(
+        [row], {("lstm", "ptb"): [result], ("lstm", "ptb.9_words"): [result]}, "ptb"
     )
-    assert "| wikitext-2 | attentive | – (7.06 M) | – | – | 78.43 | – | – | 74.37 |" in printed
-    assert printed.count("\n| ") == 1 + 6 - 1
-    (tmp_path / "ptb.positional.json").write_text("{")
-    failed = run(sys.executable, RECIPE / "table.py", "--results", tmp_path, check=False)
-    assert failed.returncode == 1 and "damaged" in failed.stdout
+    shown = " | ".join(map(str, table.rows[0]))
+    assert shown == "lstm | 7,863,446 | 7.86 M | 90.13 | 70.50 | 66.77 | 90.13 | 70.50 | 64.96"
+    part = trial.table([row], {("lstm", "ptb.9_words"): [result]}, "ptb.9_words")
+    assert str(part.rows[0][-1]) == "–"
 
 
 def test_learning_curves_from_both_formats_of_a_log(tmp_path):
@@ -149,8 +149,11 @@ def test_learning_curves_from_both_formats_of_a_log(tmp_path):
 # real runs
 
 
-def recipe(*arguments, **kwargs):
-    return run(RECIPE / "run.sh", *arguments, env=warm.variables(), **kwargs)
+def prepared_lm(folder: Path, *options) -> Experiment:
+    make_wikitext(folder / "raw")
+    experiment = Experiment("lm", folder / "work")
+    experiment.start("prepare", "--from", folder / "raw", *options)
+    return experiment
 
 
 @pytest.mark.parametrize(
@@ -163,79 +166,87 @@ def recipe(*arguments, **kwargs):
 )
 def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path):
     """The settings are those of the authors' program."""
-    options = ["--data", "D", "--model", model, "--dry-run", "--work", tmp_path / "work"]
-    wikitext = recipe(*options, "--gpus", 2, "--", "--fp16").stdout
-    ptb = recipe(*options, "--corpus", "ptb").stdout
-    assert f"--batch-size {batch // 2} " in wikitext and "--fp16" in wikitext
-    assert ("attention_maps.py" in wikitext) == (model != "lstm")
+    experiment = Experiment("lm", tmp_path / "work")
+
+    def shown(corpus, *options):
+        only = ["table", "--models", model, "--corpora", corpus, "--dry-run"]
+        return experiment.start(*only, *options).stdout
+
+    wikitext = shown("wikitext-2.9_words", "--gpus", 2, "--", "--seed", 3)
+    ptb = shown("ptb", "--cpu")
+    assert f"--batch-size {batch // 2} " in wikitext and "--nproc_per_node 2" in wikitext
+    assert "16" not in re.findall(r"--(?:bf|fp)(16)", wikitext)
+    assert ("attention_maps.py" in ptb) == (model != "lstm")
     for printed, epochs, dropouts in (
-        (wikitext, 750 if model == "lstm" else 500, "0.5 --dropout 0.2 --decoder-dropout-out 0.5"),
-        (ptb, 500, f"{'0.4 --dropout 0.25' if model == 'lstm' else '0.5 --dropout 0.2'} "),
+        (wikitext, 750 if model == "lstm" else 500, ("0.5", "0.2")),
+        (ptb, 500, ("0.4", "0.25") if model == "lstm" else ("0.5", "0.2")),
     ):
         assert f"--arch {arch} " in printed and f"--lr-patience {lr_patience} " in printed
-        assert f"--decoder-dropout-in {dropouts}" in printed
+        for name, value in zip(("decoder-dropout-in", "dropout"), dropouts, strict=True):
+            assert f"--{name} {value} " in printed
         assert "--decoder-dropout-out 0.5 " in printed
         assert "--task language_modeling_in_order " in printed
-        assert f"--curriculum {epochs} --max-epoch {epochs} --patience 25 " in printed
+        assert f"--max-epoch {epochs} --patience 25 " in printed
+        assert "--curriculum 1000 " in printed
     assert not (tmp_path / "work").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("arguments", "message"),
     [
-        (["--model", "gru", "--data", "."], "expected positional, attentive or lstm"),
-        (["--model", "lstm", "--data", "."], "no wiki.train.tokens"),
-        (["--model", "lstm", "--data", "nowhere"], "nowhere: there is no such folder"),
-        (["--model", "lstm", "--data", ".", "--gpus", "3"], "name a divisor of 20"),
-        (["--model", "lstm", "--data", ".", "--epochs", "x"], "expected a number"),
-        (["--model", "lstm", "--data", ".", "--corpus", "wiki"], "ptb or wikitext-2"),
-        (["--model", "lstm"], "--data DIR"),
+        (["train", "gru", "--cpu"], "choose one of: lstm attentive positional"),
+        (["train", "lstm", "--cpu"], "there are no data; start recipes/prepare.sh lm first"),
+        (["prepare", "--from", "."], "expected either ptb.train.txt or wiki.train.tokens"),
+        (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
+        (["prepare"], "name the folder of a corpus"),
+        (
+            ["train", "lstm", "--dry-run", "--cpu", "--processes", "3"],
+            "3 processes cannot share the 20 sentences of a batch equally",
+        ),
+        (["train", "lstm", "--dry-run", "--cpu", "--updates", "3"], "counts epochs, not updates"),
     ],
 )
-def test_the_recipe_says_what_is_wrong(options, message, tmp_path):
-    result = recipe(*options, "--work", tmp_path / "work", check=False)
-    assert result.returncode in (1, 2) and message in result.stdout
+def test_the_recipe_says_what_is_wrong(arguments, message, tmp_path):
+    experiment = Experiment("lm", tmp_path / "work")
+    result = experiment.start(*arguments, check=False)
+    assert result.returncode == 1 and message in result.stdout
     assert "Traceback" not in result.stdout
 
 
 @pytest.mark.long
 def test_the_recipe_from_text_to_table(tmp_path):
-    make_wikitext(tmp_path / "raw")
-    work = tmp_path / "work"
-    common = ["--data", tmp_path / "raw", "--cpu", "--work", work, "--maps", 1]
-    small = ["--epochs", 2, "--", "--decoder-embed-dim", 16]
-    printed = recipe("--model", "positional", *common, *small).stdout
-    assert "| wikitext-2 | positional | " in printed
-    assert (work / "maps/positional/test.2.png").read_bytes()  # 1: blank
-    assert (work / "maps/positional/test.2.png").read_bytes().startswith(b"\x89PNG")
-    found = json.loads((work / "results/wikitext-2.positional.json").read_text())
+    experiment = prepared_lm(tmp_path)
+    work = experiment.work
+    small = ["--cpu", "--", "--max-epoch", 2, "--decoder-embed-dim", 16]
+    command = ["table", "--models", "positional", "--examples", 1, *small]
+    printed = experiment.start(*command).stdout
+    assert "| positional | " in printed and "Perplexity on wikitext-2:" in printed
+    (folder,) = experiment.runs("positional.wikitext-2")
+    assert (folder / "maps/test.2.png").read_bytes().startswith(b"\x89PNG")  # 1: blank
+    found = json.loads((folder / "result.json").read_text())
     # every word of valid is predicted but what lies beyond the 36th
-    lengths = [len(line.split()) + 1 for line in (work / "text/valid.txt").read_text().splitlines()]
+    text = work / "text/wikitext-2/valid.txt"
+    lengths = [len(line.split()) + 1 for line in text.read_text().splitlines()]
     assert found["valid"]["words"] == sum(min(length, 36) for length in lengths)
     assert found["valid"]["per_word"] == pytest.approx(
-        evaluated(work / "data", work / "models/positional/checkpoint_best.pt"), rel=1e-3
+        evaluated(work / "data/wikitext-2", folder / "checkpoint_best.pt"), rel=1e-3
     )
-    # started again, it neither trains nor evaluates; what was prepared is not taken for another
-    checkpoint = work / "models/positional/checkpoint_last.pt"
+    # started again, it neither trains nor evaluates
+    checkpoint = folder / "checkpoint_last.pt"
     before = checkpoint.stat().st_mtime_ns
-    assert "perplexity" not in recipe("--model", "positional", *common, *small).stdout
+    again = experiment.start(*command).stdout
+    assert "test: this was done before" in again
     assert checkpoint.stat().st_mtime_ns == before
-    # nor are results of other options, or of another corpus
-    wider = ["--epochs", 2, "--", "--decoder-embed-dim", 24]
-    for options, difference in (
-        (["--words", 50, *small], "words was 'all', is now '50'"),
-        (["--seed", 2, *small], "seed was '1', is now '2'"),
-        (wider, "training was '--decoder-embed-dim 16', is now '--decoder-embed-dim 24'"),
-        (["--epochs", 1, *small[2:]], "was begun with --epochs 2, now it is 1"),
-    ):
-        other = recipe("--model", "positional", *common, *options, check=False)
-        assert other.returncode == 1 and difference in other.stdout
-        assert "name another folder with --work" in other.stdout
+    # a part of the corpus, and the corpus with one more sentence, are other data
+    experiment.start("prepare", "--from", tmp_path / "raw", "--", "--words", 50)
+    assert (work / "data/wikitext-2.50_words/dict.txt").exists()
     with (tmp_path / "raw/wiki.valid.tokens").open("a") as file:
         file.write("One more sentence .\n")
-    other = recipe("--model", "positional", *common, *small, check=False)
-    assert other.returncode == 1 and "the file 'valid' has changed" in other.stdout
+    experiment.start("prepare", "--from", tmp_path / "raw")
+    assert text.read_text().count("One more sentence") == 1
     assert checkpoint.stat().st_mtime_ns == before
+    experiment.start("train", "positional", "--corpora", "wikitext-2", *small)
+    assert len(experiment.runs("positional.wikitext-2")) == 2
 
 
 def evaluated(data: Path, checkpoint: Path) -> float:

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from support import warm
-from support.commands import ROOT, run
+from support.commands import ROOT, run, script
+from support.experiments import Experiment
 
-sys.path.insert(0, str(ROOT / "recipes/toy"))
 sys.path.insert(0, str(ROOT / "recipes/benchmark"))
 
 
@@ -20,29 +20,34 @@ def test_the_toy_recipe_shows_what_trees_are_good_for(tmp_path):
     A model that reads the string alone is right on at most half of the ambiguous sentences, and one
     that knows depths too on at most half of the ties, however long they train.
     """
-    results = tmp_path / "results"
-    outputs = {"TOY_WORK": str(tmp_path / "work"), "TOY_RESULTS": str(results), "UPDATES": "800"}
-    outputs |= warm.variables()
-    printed = run(ROOT / "recipes/toy/run.sh", env=outputs, cwd="/").stdout
-    models = json.loads((results / "toy.800_updates.json").read_text())["models"]
-    by_name = {model["name"]: model for model in models}
-    assert by_name["full tree"]["ambiguous_exact"] >= 0.7
-    assert by_name["full tree"]["tie_exact"] >= 0.55
-    assert by_name["sequence"]["ambiguous_exact"] <= 0.5
-    assert by_name["no positions"]["ambiguous_exact"] <= 0.5
-    assert by_name["sequence + depth"]["tie_exact"] <= 0.5
-    for model in models:
-        assert model["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:none")
-        assert model["parameters"] > 0 and model["name"] in printed
-        assert model["train_words_per_second"] > 0 < model["generate_sentences_per_second"]
+    experiment = Experiment("toy", tmp_path)
+    printed = run(
+        ROOT / "recipes/toy/run.sh",
+        *("--work", tmp_path, "--updates", 800),
+        env=warm.variables(),
+        cwd="/",
+    ).stdout
+    by_name = {}
+    for name in ("no_positions", "sequence", "depth", "full_tree"):
+        (folder,) = experiment.runs(f"{name}.treebank")
+        by_name[name] = json.loads((folder / "result.json").read_text())
+    assert by_name["full_tree"]["exact"]["ambiguous"] >= 0.7
+    assert by_name["full_tree"]["exact"]["of these ties"] >= 0.55
+    assert by_name["sequence"]["exact"]["ambiguous"] <= 0.5
+    assert by_name["no_positions"]["exact"]["ambiguous"] <= 0.5
+    assert by_name["depth"]["exact"]["of these ties"] <= 0.5
+    for found in by_name.values():
+        assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:none")
+        assert f"{found['parameters']:,}" in printed
+        assert found["train_words_per_second"] > 0 < found["generate_sentences_per_second"]
+    assert "| sequence + depth | " in printed
 
 
 def test_exact_match_by_kind_of_sentence():
-    from evaluate import exact_matches
-
+    exact_matches = script(ROOT / "recipes/toy/trial.py").exact_matches
     kinds = ["ambiguous", "tie", "tie", "unambiguous"]
     found = exact_matches(["a", "b", "x", "d"], ["a", "b", "c", "d"], kinds)
-    assert found == {"ambiguous_exact": 2 / 3, "tie_exact": 1 / 2, "unambiguous_exact": 1}
+    assert found == {"ambiguous": 2 / 3, "of these ties": 1 / 2, "unambiguous": 1}
 
 
 def test_the_interval_of_a_median_covers_it_and_narrows():

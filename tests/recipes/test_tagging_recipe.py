@@ -1,22 +1,18 @@
 """These tests run recipes/ud_tagging as a user does, and check the arithmetic of its tables."""
 
 import json
-import os
-import sys
 from statistics import mean
 
 import pytest
 
-from fairseq_posattn.errors import InputError
-from support import warm
-from support.commands import ROOT, run, script
+from fairseq_posattn.experiments.recipe import read_content
+from fairseq_posattn.experiments.trials import TrialContent, TrialRow
+from support.commands import ROOT, script
+from support.experiments import Experiment
 
 RECIPE = ROOT / "recipes/ud_tagging"
-SMALL = ["--", "--encoder-embed-dim", "16", "--char-filters", "16", "--encoder-layers", "1"]
-
-
-def module(name):
-    return script(RECIPE / f"{name}.py")
+SMALL = ["--", "--encoder-embed-dim", 16, "--char-filters", 16, "--encoder-layers", 1]
+trial = script(RECIPE / "trial.py")
 
 
 def write_treebank(folder):
@@ -36,148 +32,133 @@ def write_treebank(folder):
     return folder
 
 
+def results_of(experiment, model: str) -> list[dict]:
+    paths = [folder / "result.json" for folder in experiment.runs(model)]
+    return [json.loads(path.read_text()) for path in paths]
+
+
 @pytest.mark.long
-def test_table_of_a_small_treebank(tmp_path):
-    treebank, work = write_treebank(tmp_path / "UD_Toy-XX"), tmp_path / "work"
-    command = [RECIPE / "table.sh", "--cpu", "--models", "conv2d", "--seeds", "1 2"]
-    command += ["--work", work, treebank]
-    command += [*SMALL, "--max-epoch", "3", "--curve-interval", "2"]
-    first = run(*command, env=warm.variables())
-    results = {path.name: json.loads(path.read_text()) for path in work.glob("results/*.json")}
-    assert set(results) == {"Toy-XX.conv2d.1.json", "Toy-XX.conv2d.2.json"}
-    for result in results.values():
+def test_tables_of_two_small_treebanks(tmp_path):
+    for name in ("A", "B"):
+        write_treebank(tmp_path / f"UD_Toy-{name}")
+    experiment = Experiment("ud_tagging", tmp_path / "work")
+    experiment.start("prepare", "--from", tmp_path)
+    command = ["table", "--cpu", "--models", "pe_add", "conv2d", "--seeds", "1-2"]
+    small = [*SMALL, "--max-epoch", 3, "--curve-interval", 2]
+    printed = experiment.start(*command, *small).stdout
+    found = results_of(experiment, "conv2d.Toy-A")
+    assert [result["seed"] for result in found] == [1, 2]
+    for result in found:
         assert 0 <= result["accuracy"] <= 100 and result["epochs"] == 3
         assert 1 <= result["best_epoch"] <= 3
-    table = (work / "table.md").read_text()
-    accuracies = [results[f"Toy-XX.conv2d.{seed}.json"]["accuracy"] for seed in (1, 2)]
-    assert f"{mean(accuracies):.2f} ± " in table and table in first.stdout
-    assert "| SAN+PE[add]+Conv2d |" in table and "94.40" in table
-    assert (work / "curves.png").stat().st_size > 5000
-    # what is done is not done again
-    logs = {path: path.stat().st_mtime_ns for path in work.glob("runs/*/*")}
-    run(*command, env=warm.variables())
-    # and a result of other options is not taken for one of these
-    for options, difference in (
-        (command[: command.index("--")], "training was '--encoder-embed-dim 16 --char-filters"),
-        ([*command, "--dropout", "0"], "is now '... --dropout 0'"),
-    ):
-        other = run(*options, check=False, env=warm.variables())
-        assert other.returncode == 1 and difference in other.stdout
-        assert "name another folder with --work" in other.stdout
-    assert {path: path.stat().st_mtime_ns for path in work.glob("runs/*/*")} == logs
+    table = (experiment.work / "table.md").read_text()
+    assert table in printed and "94.40" in table
+    accuracies = [result["accuracy"] for result in found]
+    assert f"| Toy-A | SAN+PE[add]+Conv2d | {mean(accuracies):.2f} ± " in table
+    assert "p against SAN+PE[add]" in table and "corrected by Holm" in table
+    assert (experiment.work / "curves.png").stat().st_size > 5000
+    # what is done is not done again, and a run of other options is another run
+    logs = {path: path.stat().st_mtime_ns for path in experiment.work.glob("runs/*/*.log")}
+    experiment.start(*command, *small)
+    assert {path: path.stat().st_mtime_ns for path in experiment.work.glob("runs/*/*.log")} == logs
+    one = ["train", "conv2d", "--cpu", "--corpora", "Toy-B"]
+    other = experiment.start(*one, *small, "--dropout", 0).stdout
+    assert "this is another run than conv2d.Toy-B.seed2" in other or "seed1" in other
+    assert len(experiment.runs("conv2d.Toy-B")) == 3
 
 
 @pytest.mark.long
 def test_an_interrupted_run_goes_on(tmp_path):
-    treebank, work = write_treebank(tmp_path / "UD_Toy-XX"), tmp_path / "work"
-    command = [RECIPE / "run.sh", "--cpu", "--treebank", treebank, "--work", work]
-    command += ["--model", "pe_add", "--column", "xpos", *SMALL, "--max-epoch", "2"]
-    command += ["--save-interval-updates", "3"]  # of four
-    run(*command, env=warm.variables())
-    folder, result = work / "runs/Toy-XX.xpos.pe_add.1", work / "results/Toy-XX.xpos.pe_add.1.json"
-    first = json.loads(result.read_text())
+    treebank = write_treebank(tmp_path / "UD_Toy-XX")
+    experiment = Experiment("ud_tagging", tmp_path / "work")
+    experiment.start("prepare", "--from", treebank, "--", "--column", "xpos")
+    command = ["table", "--models", "pe_add", "--cpu", *SMALL, "--max-epoch", 2]
+    command += ["--save-interval-updates", 3]  # of four
+    experiment.start(*command)
+    (folder,) = experiment.runs("pe_add.Toy-XX.xpos")
+    first = json.loads((folder / "result.json").read_text())
     (folder / "checkpoint_2_3.pt").replace(folder / "checkpoint_last.pt")  # as if it had been
-    (folder / "trained").unlink()  # killed then
-    result.unlink()
-    run(*command, env=warm.variables())
+    (folder / "finished").unlink()  # killed then
+    (folder / "result.json").unlink()
+    experiment.start(*command)
     assert "(epoch 2 @ 3 updates)" in (folder / "train.log").read_text()
-    again = json.loads(result.read_text())
+    again = json.loads((folder / "result.json").read_text())
     assert again["epochs"] == 2 and again["accuracy"] == first["accuracy"]
 
 
-def test_data_of_other_options_are_not_taken(tmp_path):
-    """Nor are those of another treebank; vectors that are not there are named first."""
-    treebank, work = write_treebank(tmp_path / "UD_Toy-XX"), tmp_path / "work"
-    (work / "data/Toy-XX").mkdir(parents=True)
-    (work / "data/Toy-XX/tagging.json").touch()
-    claim = ["--files", *(f"{s}={treebank}/xx_toy-ud-{s}.conllu" for s in ("train", "dev", "test"))]
-    claim += ["--options", "column=upos", "words=50%", "version=1", "--made", tmp_path / "nothing"]
-    made_from = ROOT / "recipes/made_from.py"
-    run(sys.executable, made_from, work / "made_from/Toy-XX.json", *claim)
-    (work / "results").mkdir()
-    (work / "results/Toy-XX.conv2d.1.json").touch()  # nobody knows of what
-
-    def refused(*options):
-        command = [RECIPE / "run.sh", "--cpu", "--treebank", treebank, "--work", work]
-        result = run(*command, *options, check=False, env=warm.variables())
-        assert result.returncode == 1
-        return result.stdout
-
-    assert "no record says what this was made from" in refused()
-    assert "/nonexistent.vec: there is no such file" in refused("--vectors", "/nonexistent.vec")
-    (tmp_path / "vectors").touch()
-    assert "words was '50%', is now '20000'" in refused("--vectors", tmp_path / "vectors")
-    with open(treebank / "xx_toy-ud-dev.conllu", "a") as file:
-        file.write("1\tAna\t_\tPROPN\t_\t_\t0\t_\t_\t_\n\n")
-    assert "the file 'dev' has changed" in refused()
+@pytest.mark.long
+def test_data_of_another_treebank_are_made_anew(tmp_path):
+    """A run of the old data stays; vectors choose the models of PTB."""
+    treebank = write_treebank(tmp_path / "UD_Toy-XX")
+    experiment = Experiment("ud_tagging", tmp_path / "work")
+    experiment.start("prepare", "--from", treebank)
+    assert "this was done before" in experiment.start("prepare", "--from", treebank).stdout
+    dictionary = experiment.work / "data/Toy-XX/dict.word.txt"
+    before = dictionary.read_text()
+    with open(treebank / "xx_toy-ud-train.conllu", "a") as file:
+        file.write("1\tBo\t_\tPROPN\t_\t_\t0\t_\t_\t_\n\n" * 3)
+    (tmp_path / "vectors").write_text("Ana 1 2\n")
+    prepare = ["prepare", "--from", treebank, "--", "--vectors"]
+    missing = experiment.start(*prepare, "/nonexistent.vec", check=False)
+    assert missing.returncode == 1
+    assert "/nonexistent.vec: there is no such file" in missing.stdout
+    experiment.start(*prepare, tmp_path / "vectors")
+    assert dictionary.read_text() != before
+    shown = experiment.start("train", "conv", "--cpu", "--dry-run").stdout
+    assert "--arch san_tagger_conv_ptb " in shown
+    assert f"--word-vectors {tmp_path}/vectors --fixed-word-vectors " in shown
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("arguments", "message"),
     [
-        (["--treebank", "nowhere"], "nowhere is no folder"),
-        (["--treebank", "."], "has 0 files with 'train'"),
-        (["--treebank", ".", "--model", "conv3d"], "choose one of: san pe_con"),
-        (["--treebank", ".", "--seed", "x"], "--seed x: expected a number"),
-        (["--treebank"], "--treebank needs a value"),
-        ([], "--treebank DIR"),
-        (["--tree", "x"], "unknown option: --tree"),
+        (["prepare"], "name the folder of a treebank"),
+        (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
+        (["prepare", "--from", "."], "has 0 files with 'train' in their names, expected one"),
+        (["train", "conv3d", "--cpu"], "choose one of: san pe_con"),
+        (["train", "conv", "--cpu"], "there are no data; start recipes/prepare.sh ud_tagging"),
+        (["table", "--updates", "3", "--cpu", "--dry-run"], "counts epochs, not updates"),
     ],
 )
-def test_mistakes_are_named(tmp_path, options, message):
-    work = [] if options == ["--treebank"] else ["--work", tmp_path / "work"]
-    result = run(
-        RECIPE / "run.sh", *work, *options, check=False, cwd=tmp_path, env=warm.variables()
-    )
-    assert result.returncode and message in result.stdout
+def test_mistakes_are_named(tmp_path, arguments, message):
+    (tmp_path / "empty").mkdir()
+    experiment = Experiment("ud_tagging", tmp_path / "work")
+    result = experiment.start(*arguments, check=False, cwd=tmp_path / "empty")
+    assert result.returncode == 1 and message in result.stdout
+    assert "Traceback" not in result.stdout
 
 
 @pytest.mark.long
 def test_a_failed_training_is_told(tmp_path):
-    treebank = write_treebank(tmp_path / "UD_Toy-XX")
-    command = [RECIPE / "run.sh", "--treebank", treebank, "--work", tmp_path / "work", "--cpu"]
-    result = run(
-        *command, "--", "--encoder-attention", "nothing", check=False, env=warm.variables()
-    )
-    assert result.returncode and "no attention mechanism is called 'nothing'" in result.stdout
-    assert not list((tmp_path / "work/results").iterdir())
+    experiment = Experiment("ud_tagging", tmp_path / "work")
+    experiment.start("prepare", "--from", write_treebank(tmp_path / "UD_Toy-XX"))
+    wrong = ["--", "--encoder-attention", "nothing"]
+    result = experiment.start("table", "--models", "conv2d", "--cpu", *wrong, check=False)
+    assert result.returncode == 1
+    assert "no attention mechanism is called 'nothing'" in result.stdout
+    assert not list(experiment.work.glob("table.*"))
 
 
 def test_published_treebanks_have_the_published_means():
-    table = module("table")
-    treebanks, models = (table.read_table(RECIPE / f) for f in ("published.tsv", "models.tsv"))
-    names = treebanks.pop("#")
-    del treebanks["treebank"]
-    assert len(treebanks) == 47
-    for k, name in enumerate(names):
-        of_47 = mean(float(row[k]) for row in treebanks.values())
-        assert of_47 == pytest.approx(float(models[name][1]), abs=0.0051)
+    published = trial.read_published()
+    assert len(published) == 47
+    for row in read_content(TrialContent, RECIPE / "recipe.toml").models:
+        if row.published:
+            of_47 = mean(figures[row.name] for figures in published.values())
+            assert of_47 == pytest.approx(row.published["UD"]["accuracy"], abs=0.0051)
 
 
-def test_means_and_deviations(tmp_path):
-    table = module("table")
-    for treebank, accuracies in (("A", (90, 92)), ("B", (80, 84))):
-        for seed, accuracy in enumerate(accuracies):
-            result = {"treebank": treebank, "model": "conv", "seed": seed, "accuracy": accuracy}
-            (tmp_path / f"{treebank}.conv.{seed}.json").write_text(json.dumps(result))
-    results = table.read_results(tmp_path)
-    assert table.cell(table.of_seeds(results, "A", "conv", "accuracy")) == "91.00 ± 1.41"
-    assert table.macro(results, ["A", "B"], "conv", "accuracy") == "86.50 ± 2.12"
-    assert table.macro(results, ["A", "C"], "conv", "accuracy") == table.NONE
-    assert table.macro(results, ["A", "B"], "conv", "oov_accuracy") == table.NONE
-
-
-def test_a_trial_is_no_seed_of_the_table(tmp_path):
-    result = {"treebank": "T", "model": "conv", "accuracy": 90.0}
-    for seed, training in ((1, ""), (2, None), (9, "--max-epoch 1")):
-        about = result | {"seed": seed} | ({} if training is None else {"training": training})
-        (tmp_path / f"T.conv.{seed}.json").write_text(json.dumps(about))
-    with pytest.raises(
-        InputError, match=r"T\.conv\.9\.json: the model was trained with '--max-epoch 1', but"
-    ):
-        module("table").read_results(tmp_path)
-    (tmp_path / "T.conv.9.json").unlink()
-    assert len(module("table").read_results(tmp_path)["T", "conv"]) == 2
+def test_means_and_deviations():
+    row = TrialRow("conv", published={"UD": {"accuracy": 94.21}})
+    accuracies = {("conv", "A"): (90, 92), ("conv", "B"): (80, 84)}
+    results = {pair: [{"accuracy": a} for a in found] for pair, found in accuracies.items()}
+    table = trial.treebank_table([row], results, ["A", "B"], "conv")
+    assert [str(cell) for cell in table.rows[0]] == ["A", "conv", "91.00 ± 1.41", "–"]
+    assert trial.macro(results, ["A", "B"], "conv", "accuracy") == "86.50 ± 2.12"
+    assert trial.macro(results, ["A", "C"], "conv", "accuracy") == "–"
+    assert trial.macro(results, ["A", "B"], "conv", "oov_accuracy") == "–"
+    (line,) = trial.macro_table([row], results, ["A", "B"]).rows
+    assert line[:3] == ["conv", "86.50 ± 2.12", "94.21"]
 
 
 def test_a_run_that_has_stopped_keeps_its_last_accuracy():
@@ -185,13 +166,4 @@ def test_a_run_that_has_stopped_keeps_its_last_accuracy():
         [{"updates": 100, "accuracy": 50.0}, {"updates": 200, "accuracy": 70.0}],
         [{"updates": u, "accuracy": a} for u, a in ((100, 60.0), (200, 80.0), (300, 90.0))],
     ]
-    assert module("table").mean_curve(curves) == ([100, 200, 300], [55.0, 75.0, 80.0])
-
-
-def test_results_of_nothing(tmp_path):
-    (tmp_path / "results").mkdir()
-    options = ["--models", RECIPE / "models.tsv", "--published", RECIPE / "published.tsv"]
-    options += ["--out", tmp_path / "table.md"]
-    command = [sys.executable, RECIPE / "table.py", tmp_path / "results", *options]
-    result = run(*command, check=False, env={"PATH": os.environ["PATH"]})
-    assert result.returncode == 1 and "there are no results yet" in result.stdout
+    assert trial.mean_curve(curves) == ([100, 200, 300], [55.0, 75.0, 80.0])

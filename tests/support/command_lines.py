@@ -27,6 +27,10 @@ FAIRSEQ = re.compile(
 DOORS = ("prepare", "train", "evaluate", "table", "sweep", "new")  # one for each step of a recipe
 PREPARATION = ["posattn-prepare", "--source=a", "--target=b", "--train=c", "--out=d"]
 TRAINING = ["posattn-train", "data", "--arch=posattn_transformer"]
+OWN_PREPARATION = {  # what follows -- in prepare.sh of these recipes
+    "lm": ["recipes/lm/prepare.py", "--corpus=ptb", "--data=a", "--out=b"],
+    "ud_tagging": ["posattn-binarize-tagging", "--train=a", "--valid=b", "--destdir=c"],
+}
 
 
 class Parsed(BaseException):
@@ -135,7 +139,8 @@ def parsed_by_file(path: Path, arguments: list[str]) -> None:
     else:
         check_script(path, own)
     if dashes:
-        check([*(PREPARATION if path.name == "prepare.sh" else TRAINING), *following])
+        preparation = OWN_PREPARATION.get(own[0], PREPARATION)
+        check([*(preparation if path.name == "prepare.sh" else TRAINING), *following])
 
 
 def split_at_dashes(arguments: list[str]) -> tuple[list[str], bool, list[str]]:

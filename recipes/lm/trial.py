@@ -1,0 +1,139 @@
+"""Language models on PTB or WikiText-2: their data, their perplexities beside the published ones.
+
+`prepare.sh lm --from DIR` takes the folder with ptb.{train,valid,test}.txt or
+wiki.{train,valid,test}.tokens, plain or compressed. After -- follow options of prepare.py, such as
+--words N for a trial with about N words of training.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.plain_tables import Figures, Table
+from fairseq_posattn.experiments.recipe import Options
+from fairseq_posattn.experiments.runs import Run
+from fairseq_posattn.experiments.tables import NONE
+from fairseq_posattn.experiments.trials import Results, Trial, TrialRow
+from fairseq_posattn.io.files import read_json
+
+FILES = {"ptb": "ptb.{}.txt", "wikitext-2": "wiki.{}.tokens"}
+PACKED = ("", ".xz", ".gz", ".zst")
+SPLITS = ("train", "valid", "test")
+WITHOUT_ATTENTION = "lstm"
+
+
+class Recipe(Trial):
+    """The recipe of the language models has the corpora PTB and WikiText-2, or parts of them."""
+
+    def text(self, corpus: str) -> Path:
+        """Return the folder of the sentences of a corpus."""
+        return self.place.work / "text" / corpus
+
+    def data(self, corpus: str, seed: int) -> Path:
+        """Return the data folder of a corpus."""
+        return self.place.work / "data" / corpus
+
+    def corpora(self) -> list[str]:
+        """Return the corpora that are prepared."""
+        return sorted(path.parent.name for path in self.place.work.glob("data/*/dict.txt"))
+
+    def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
+        """Make the data of a corpus."""
+        if source is None:
+            raise InputError(f"name the folder of a corpus: prepare.sh {self.name} --from DIR")
+        if not source.is_dir():
+            raise InputError(f"{source}: there is no such folder; name that of the corpus")
+        parser = argparse.ArgumentParser(f"prepare.sh {self.name} --", allow_abbrev=False)
+        parser.add_argument("--words", type=int)
+        options, _ = parser.parse_known_args(rest)
+        corpus = corpus_in(source)
+        name = f"{corpus}.{options.words}_words" if options.words else corpus
+        text, data = self.text(name), self.data(name, 0)
+        files = [file_of(source, corpus, split) for split in SPLITS]
+        prefixes = [word for s in SPLITS for word in (f"--{s}pref", text / f"{s}.txt")]
+        rare = ("--thresholdsrc", "3") if options.words else ()  # then such words are unknown
+
+        def make() -> None:
+            program = self.folder / "prepare.py"
+            self.make(program, "--corpus", corpus, "--data", source, "--out", text, *rest)
+            self.preprocess(data, "--only-source", *prefixes, "--padding-factor", "1", *rare)
+
+        programs = [self.folder / f"{name}.py" for name in ("prepare", "sentences", "counting")]
+        outputs = [data / "dict.txt", data / "test.bin", text / "counts.json"]
+        self.once(name, list(rest), [*files, *programs], outputs, make)
+
+    def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
+        """Return the options of fairseq-train; a part of a corpus has those of the whole."""
+        return super().options_of(row, corpus.partition(".")[0], seed)
+
+    def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
+        """Compute the perplexities, and draw the attention of the first sentences."""
+        path, data = run.folder / "checkpoint_best.pt", self.data(corpus, run.record.seed)
+        out = run.folder / "perplexity.json"
+        if run.record.name != WITHOUT_ATTENTION and self.plan.examples:
+            maps = ("--first", str(self.plan.examples), "--out", run.folder / "maps")
+            program = self.folder / "attention_maps.py"
+            self.command(run, share, program, data, "--path", path, "--split", "test", *maps)
+        counts = self.text(corpus) / "counts.json"
+        self.command(
+            run,
+            share,
+            *(self.folder / "perplexity.py", data, "--path", path, "--counts", counts),
+            *("--split", "valid", "test", "--json", out),
+        )
+        return {} if self.place.shell.dry_run else read_json(out, "delete it")
+
+    def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
+        """Return a table for each corpus."""
+        return [table(rows, results, corpus) for corpus in sorted({c for _, c in results})]
+
+
+def corpus_in(folder: Path) -> str:
+    """Return the name of the corpus that a folder has."""
+    found = [name for name in FILES if any(paths_of(folder, name, "train"))]
+    if len(found) != 1:
+        names = " or ".join(pattern.format("train") for pattern in FILES.values())
+        raise InputError(
+            f"{folder}: expected either {names} (or .xz, .gz, .zst); name the folder of one corpus"
+        )
+    return found[0]
+
+
+def paths_of(folder: Path, corpus: str, split: str) -> list[Path]:
+    """Return the files of a split, plain or compressed, that are there."""
+    paths = [folder / f"{FILES[corpus].format(split)}{end}" for end in PACKED]
+    return [path for path in paths if path.exists()]
+
+
+def file_of(folder: Path, corpus: str, split: str) -> Path:
+    """Return the file of a split."""
+    found = paths_of(folder, corpus, split)
+    if not found:
+        raise InputError(
+            f"{folder}: there is no {FILES[corpus].format(split)} (or .xz, .gz, .zst); name the "
+            f"folder with the three files of {corpus}"
+        )
+    return found[0]
+
+
+def table(rows: Sequence[TrialRow], results: Results, corpus: str) -> Table:
+    """Return the perplexities on a corpus, beside the published ones if it is whole."""
+    head = ["model", "parameters", "published"]
+    for split in SPLITS[1:]:
+        head += [f"{split}, per word", "as published", "published"]
+    lines = []
+    for row in rows:
+        runs, known = results[row.name, corpus], row.published.get(corpus, {})
+        millions = f"{known['parameters']:g} M" if known else NONE
+        cells: list[str | Figures] = [Figures([runs[0]["parameters"]], 0), millions]
+        for split in SPLITS[1:]:
+            for name in ("per_word", "as_published"):
+                cells.append(Figures([run[split][name] for run in runs]))
+            cells.append(f"{known[split]:.2f}" if known else NONE)
+        lines.append([row.shown, *cells])
+    return Table(f"Perplexity on {corpus}", head, lines)

@@ -1,0 +1,206 @@
+"""The lookup-table task: its data, and the accuracy of its models.
+
+The columns of the tables say what is new in a line, or how long it is. With several seeds, of the
+tables and of the models, a table has the mean, the lowest and the highest figure.
+
+A word is right if it stands in the same place of the reference; words that a short output lacks are
+wrong. A sequence is right if it equals the reference. The first word of each reference is a copy of
+the source's, and one of eight strings is right by chance.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
+from fairseq_posattn.evaluation.fairseq_logs.training_log import read_training
+from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.plain_tables import Figures, Table
+from fairseq_posattn.experiments.recipe import CHECKOUT, arguments
+from fairseq_posattn.experiments.runs import Run
+from fairseq_posattn.experiments.trials import Results, Trial, TrialRow, called
+from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.io.files import read_lines, same_number_of_lines
+
+LONGER = "longer"
+KINDS = ("held-out inputs", "held-out compositions", "held-out tables", LONGER)  # see tables.py
+MEASURES = ("sequences", "words")
+AGAIN = "delete it and start the recipe again"
+
+Accuracies = dict[str, dict[str, float]]  # column -> measure -> share
+
+
+class Recipe(Trial):
+    """The lookup recipe draws other tables for each seed."""
+
+    def corpora(self) -> list[str]:
+        """Return the only corpus."""
+        return ["tables"]
+
+    def raw(self, seed: int) -> Path:
+        """Return the folder of the tables of a seed."""
+        return self.place.work / f"raw.seed{seed}"
+
+    def data(self, corpus: str, seed: int) -> Path:
+        """Return the folder of the tables of a seed, as fairseq reads them."""
+        return self.place.work / f"data.seed{seed}"
+
+    def make_data(self, corpus: str, seed: int) -> None:
+        """Draw the tables, and make them binary."""
+        raw, data, program = self.raw(seed), self.data(corpus, seed), self.folder / "tables.py"
+        options = arguments({**self.content.data, "seed": seed})
+
+        def make() -> None:
+            self.make(program, raw, *options, "--overwrite")
+            splits = [word for s in ("train", "valid", "test") for word in (f"--{s}pref", raw / s)]
+            languages = ("--source-lang", "src", "--target-lang", "tgt")
+            self.preprocess(data, *languages, *splits)
+
+        outputs = [data / "dict.src.txt", data / "test.src-tgt.tgt.bin", raw / "test.kinds"]
+        self.once(f"tables.seed{seed}", options, [program], outputs, make)
+
+    def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
+        """Decode the test set, and count what is right."""
+        log, seed = run.folder / "generate.log", run.record.seed
+        options = {
+            "user-dir": CHECKOUT / "fairseq_posattn",
+            "task": "translation",
+            "source-lang": "src",
+            "target-lang": "tgt",
+            "path": run.folder / "checkpoint_last.pt",
+            "batch-size": 128,
+            "required-batch-size-multiple": 1,
+            "beam": 1,
+            "max-len-a": 1,
+            "max-len-b": 2,
+            "cpu": machine.cpu,
+        }
+        command = called("fairseq_cli.generate", self.data(corpus, seed), *arguments(options))
+        self.place.shell.run(command, log, share.environment(), append=False)
+        return {} if self.place.shell.dry_run else measured(run.folder, self.raw(seed))
+
+    def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
+        """Return a table for sequences and one for words."""
+        return [table(measure, rows, results) for measure in MEASURES]
+
+    def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
+        """Draw the accuracy against the number of tables."""
+        out = self.place.work / "lookup.png"
+        try:
+            draw(rows, results, out)
+        except ImportError:
+            text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[plot]')"
+            self.place.board.finish("figure", text)
+
+
+def measured(folder: Path, raw: Path) -> dict[str, Any]:
+    """Return the size of a model, and its accuracies."""
+    same_number_of_lines([raw / f"test.{end}" for end in ("src", "tgt", "kinds")])
+    gold = list(read_lines(raw / "test.tgt"))
+    decoded = outputs(folder / "generate.log", len(gold))
+    parameters = read_training([str(folder / "train.log")]).parameters
+    return {"parameters": parameters, "accuracy": accuracies(columns(raw), gold, decoded)}
+
+
+def columns(raw: Path) -> list[str]:
+    """Return the column in which each line of the test set counts: its kind, or its number of
+    tables."""
+    sources, kinds = read_lines(raw / "test.src"), read_lines(raw / "test.kinds")
+    found = []
+    for number, (source, kind) in enumerate(zip(sources, kinds, strict=True), start=1):
+        if kind not in KINDS or not source.split():
+            raise InputError(
+                f"{raw}/test.kinds:{number}: this recipe has no kind {kind[:40]!a} for the line "
+                f"{source[:40]!a} of test.src; delete the folder and start the recipe again"
+            )
+        found.append(f"{len(source.split()) - 1} tables" if kind == LONGER else kind)
+    return found
+
+
+def outputs(log: Path, count: int) -> list[str]:
+    """Return what was decoded, in the order of the test set."""
+    found = texts.outputs([str(log)])
+    if len(found) != count:
+        raise InputError(f"{log}: there are {len(found)} of {count} outputs; {AGAIN}")
+    return found
+
+
+def accuracies(columns: list[str], gold: list[str], decoded: list[str]) -> Accuracies:
+    """Return the shares of sequences and of words that are right, in each column."""
+    sequences: defaultdict[str, list[bool]] = defaultdict(list)
+    right: defaultdict[str, int] = defaultdict(int)
+    words: defaultdict[str, int] = defaultdict(int)
+    for column, target, output in zip(columns, gold, decoded, strict=True):
+        sequences[column].append(target == output)
+        right[column] += words_right(target.split(), output.split())
+        words[column] += len(target.split())
+    return {
+        column: {"sequences": mean(found), "words": right[column] / max(words[column], 1)}
+        for column, found in sequences.items()
+    }
+
+
+def words_right(target: list[str], output: list[str]) -> int:
+    """Return how many words stand in the right place."""
+    return sum(one == other for one, other in zip(target, output, strict=False))
+
+
+def table(measure: str, rows: Sequence[TrialRow], results: Results) -> Table:
+    """Return the table of a measure."""
+    first = next(iter(results.values()))[0]
+    heads = list(first["accuracy"])
+    lines = []
+    for row in rows:
+        [runs] = [found for (model, _), found in results.items() if model == row.name]
+        cells: list[str | Figures] = [f"`{row.training['arch']}`"]
+        cells.append(Figures([runs[0]["parameters"]], 0))
+        cells += [Figures(shares(runs, column, measure), 1, as_range=True) for column in heads]
+        lines.append(cells)
+    title = f"Accuracy in % by {measure.removesuffix('s')}"
+    if len(next(iter(results.values()))) > 1:
+        title += ", mean (lowest to highest) of the seeds"
+    return Table(title, ["model", "parameters", *heads], lines)
+
+
+def shares(runs: list[dict], column: str, measure: str) -> list[float]:
+    """Return the accuracies in percent, one for each run."""
+    return [100 * run["accuracy"][column][measure] for run in runs]
+
+
+def draw(rows: Sequence[TrialRow], results: Results, path: Path) -> None:
+    """Draw the accuracy against the number of tables; at 2 stand the held-out compositions."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.4), sharey=True)
+    for panel, measure in zip(panels, MEASURES, strict=True):
+        for row in rows:
+            lengths, found = by_length(results[row.name, "tables"], measure)
+            middle = [mean(numbers) for numbers in found]
+            (line,) = panel.plot(lengths, middle, marker="o", label=row.training["arch"])
+            low, high = [min(n) for n in found], [max(n) for n in found]
+            panel.fill_between(lengths, low, high, color=line.get_color(), alpha=0.15)
+        panel.axvline(2.5, color="grey", linestyle=":")
+        panel.set(xlabel="tables (trained on: 1 and 2)", ylabel=f"right {measure}, %")
+        panel.set_ylim(-3, 103)
+    panels[0].legend(fontsize="small")
+    figure.tight_layout()
+    with replaced_whole(path) as partial:
+        figure.savefig(partial, format="png", dpi=110)
+    pyplot.close(figure)
+
+
+def by_length(runs: list[dict], measure: str) -> tuple[list[int], list[list[float]]]:
+    """Return the numbers of tables, and the accuracies of all runs at each."""
+    named = {column: 2 for column in runs[0]["accuracy"] if column == KINDS[1]}
+    for column in runs[0]["accuracy"]:
+        if column.endswith(" tables") and column[0].isdigit():
+            named[column] = int(column.split()[0])
+    return list(named.values()), [shares(runs, column, measure) for column in named]

@@ -1,0 +1,166 @@
+"""The toy treebank: its data, BLEU, and exact match by kind of sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sacrebleu.metrics import BLEU
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
+from fairseq_posattn.evaluation.fairseq_logs import logs
+from fairseq_posattn.evaluation.fairseq_logs.training_log import TRAIN, read_training
+from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.plain_tables import Figures, Table
+from fairseq_posattn.experiments.recipe import CHECKOUT, arguments
+from fairseq_posattn.experiments.runs import Run
+from fairseq_posattn.experiments.trials import Results, Trial, TrialRow, called
+from fairseq_posattn.io.files import read_lines, same_number_of_lines
+
+AGAIN = "delete the work folder of the recipe and start recipes/toy/run.sh again"
+SPLITS = ("train", "dev", "test")
+KINDS = {  # column -> the kinds of test sentences that count in it
+    "ambiguous": ("ambiguous", "tie"),
+    "of these ties": ("tie",),
+    "unambiguous": ("unambiguous",),
+}
+SPEEDS = ("train_words_per_second", "generate_sentences_per_second")
+PACKAGE = "fairseq_posattn.cli."
+
+
+class Recipe(Trial):
+    """The toy recipe makes its treebank, and the steps of posattn-prepare one by one."""
+
+    def corpora(self) -> list[str]:
+        """Return the only corpus."""
+        return ["treebank"]
+
+    @property
+    def raw(self) -> Path:
+        """Return the folder of the sentences and their trees."""
+        return self.place.work / "raw"
+
+    def data(self, corpus: str, seed: int) -> Path:
+        """Return the data folder."""
+        return self.place.work / "data"
+
+    def make_data(self, corpus: str, seed: int) -> None:
+        """Make the treebank, and data from it."""
+        data, inputs = self.data(corpus, seed), [self.folder / "treebank.py"]
+        outputs = [data / f"{split}.src-tgt.src.bin" for split in ("train", "valid", "test")]
+        self.once("treebank", self.content.data, inputs, outputs, self.prepare_all)
+
+    def prepare_all(self) -> None:
+        """Run all commands that make the data."""
+        work, raw, choices = self.place.work, self.raw, dict(self.content.data)
+        symbols = choices.pop("symbols")
+        self.make(self.folder / "treebank.py", raw, *arguments(choices))
+        for split in SPLITS:
+            self.make(f"{PACKAGE}extract", raw / f"{split}.src.conllu", "--out", work / split)
+        texts_ = (work / "train.words", raw / "train.tgt")
+        codes = work / "codes"
+        segment = f"{PACKAGE}segment"
+        self.make(segment, "learn", *texts_, "--symbols", str(symbols), "--codes", codes)
+        for split in SPLITS:
+            words, parents = work / f"{split}.words", work / f"{split}.parents"
+            for text, end in ((words, "src"), (raw / f"{split}.tgt", "tgt")):
+                out = work / f"{split}.{end}"
+                self.make(segment, "apply", text, "--codes", codes, "--out", out)
+            trees = ("--words", words, "--parents", parents, "--pieces", work / f"{split}.src")
+            self.make(f"{PACKAGE}project", *trees)
+        prefixes = ("--trainpref", work / "train", "--validpref", work / "dev")
+        self.make(
+            f"{PACKAGE}binarize",
+            *("--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary", *prefixes),
+            *("--testpref", work / "test", "--destdir", work / "data", "--overwrite"),
+        )
+
+    def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
+        """Translate the test set, and score the translations."""
+        log = run.folder / "generate.log"
+        options = {
+            "user-dir": CHECKOUT / "fairseq_posattn",
+            "task": "structured_translation",
+            "source-lang": "src",
+            "target-lang": "tgt",
+            "path": run.folder / "checkpoint_last.pt",
+            "batch-size": 100,
+            "beam": 4,
+            "remove-bpe": True,
+            "cpu": machine.cpu,
+        }
+        data = self.data(corpus, run.record.seed)
+        command = called("fairseq_cli.generate", data, *arguments(options))
+        self.place.shell.run(command, log, share.environment(), append=False)
+        return {} if self.place.shell.dry_run else measured(run.folder, self.raw)
+
+    def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
+        """Return a table of all scores, sizes and speeds."""
+        lines, signature = [], ""
+        for row in rows:
+            [runs] = [found for (model, _), found in results.items() if model == row.name]
+            signature = runs[0]["signature"]
+            cells: list[str | Figures] = [row.shown, Figures([run["bleu"] for run in runs], 1)]
+            cells += [Figures([100 * run["exact"][kind] for run in runs], 1) for kind in KINDS]
+            cells.append(Figures([runs[0]["parameters"]], 0))
+            cells += [Figures([run[name] for run in runs], 0) for name in SPEEDS]
+            lines.append(cells)
+        head = ["model", "BLEU", *KINDS, "parameters", "training words/s", "decoded sentences/s"]
+        return [
+            Table("Exact match in % of the test sentences", head, lines, [f"BLEU: {signature}"])
+        ]
+
+
+def measured(folder: Path, raw: Path) -> dict[str, Any]:
+    """Return all figures of one model."""
+    same_number_of_lines([raw / "test.tgt", raw / "test.kinds"])
+    references = list(read_lines(raw / "test.tgt"))
+    translations = texts.outputs([str(folder / "generate.log")])
+    if len(translations) != len(references):
+        raise InputError(
+            f"{folder}/generate.log: there are {len(translations)} translations of "
+            f"{len(references)} sentences; {AGAIN}"
+        )
+    bleu = BLEU(tokenize="none")  # the toy language is tokenised
+    return {
+        "bleu": bleu.corpus_score(translations, [references]).score,
+        "signature": str(bleu.get_signature()),
+        "exact": exact_matches(translations, references, read_kinds(raw / "test.kinds")),
+        **speed_and_size(folder),
+    }
+
+
+def read_kinds(path: Path) -> list[str]:
+    """Return the kind of each test sentence; every column needs one of its kinds."""
+    kinds = list(read_lines(path))
+    for members in KINDS.values():
+        if not set(members) & set(kinds):
+            raise InputError(f"{path}: no sentence is {' or '.join(members)}; {AGAIN}")
+    return kinds
+
+
+def exact_matches(translations: list[str], references: list[str], kinds: list[str]) -> dict:
+    """Return the share of sentences that are translated exactly, in each column."""
+    right = [t == r for t, r in zip(translations, references, strict=True)]
+    shares = {}
+    for column, members in KINDS.items():
+        chosen = [r for r, kind in zip(right, kinds, strict=True) if kind in members]
+        shares[column] = sum(chosen) / len(chosen)
+    return shares
+
+
+def speed_and_size(folder: Path) -> dict[str, Any]:
+    """Return the size of a model, and the speeds of its training and translation."""
+    log = folder / "train.log"
+    training = read_training([str(log)])
+    speeds = list(training.speeds.get(TRAIN, {}).values())
+    if not training.parameters or not speeds:
+        raise InputError(f"{log}: the log does not tell the model's size and speed; {AGAIN}")
+    translated = logs.translated(str(folder / "generate.log"))
+    return {
+        "parameters": training.parameters,
+        "train_words_per_second": speeds[-1],
+        "generate_sentences_per_second": translated.sentences_per_second,
+    }

@@ -1,0 +1,369 @@
+"""Taggers on treebanks of UD, or on PTB: their data, their accuracies, and the tables of the paper.
+
+`prepare.sh ud_tagging --from DIR` takes a folder with train, dev and test in the names of its
+files, one each, or a folder of such folders. After -- follow options of posattn-binarize-tagging,
+or --vectors FILE, which starts 20,000 words from word vectors and keeps them fixed, as on PTB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.fairseq_logs.training_log import PARAMETERS, number
+from fairseq_posattn.evaluation.json_values import Number, Whole
+from fairseq_posattn.experiments.machine import Machine, Share
+from fairseq_posattn.experiments.plain_tables import Figures, Table, p_values
+from fairseq_posattn.experiments.recipe import CHECKOUT, Options, arguments
+from fairseq_posattn.experiments.runs import Run
+from fairseq_posattn.experiments.tables import NONE
+from fairseq_posattn.experiments.trials import Results, Trial, TrialRow, called
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.records import ABSENT, Open, as_document, as_record
+from fairseq_posattn.io.tables import read_rows
+from fairseq_posattn.tagging.accuracy import GROUPS, read_curve
+
+PUBLISHED = Path(__file__).with_name("published.tsv")
+SETTINGS = "tagging.json"  # the last file that posattn-binarize-tagging writes
+SPLITS = {"train": "--train", "dev": "--valid", "test": "--test"}
+NO_DATA = (".txt", ".md")
+JSON = re.compile(r"\| (?P<kind>[\w]+) \| (?P<figures>\{.*\})$")
+AGAIN = "delete the folder of this run and start the recipe again"
+
+
+class Recipe(Trial):
+    """The recipe of the taggers has a corpus for each treebank."""
+
+    read_in_training = ("train.*", "valid.*", "*.txt", SETTINGS)
+
+    @property
+    def folders(self) -> Path:
+        """Return the folder that has the data of all treebanks."""
+        return self.place.work / "data"
+
+    def corpora(self) -> list[str]:
+        """Return the names of the treebanks that are prepared."""
+        return sorted(path.parent.name for path in self.folders.glob(f"*/{SETTINGS}"))
+
+    def data(self, corpus: str, seed: int) -> Path:
+        """Return the data of a treebank."""
+        return self.folders / corpus
+
+    def vectors(self, corpus: str) -> Path:
+        """Return the file that names the word vectors of a corpus, if it has some."""
+        return self.folders / f"{corpus}.vectors"
+
+    def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
+        """Make the data of a treebank, or of all treebanks in a folder."""
+        if source is None:
+            raise InputError(f"name the folder of a treebank: prepare.sh {self.name} --from DIR")
+        if not source.is_dir():
+            raise InputError(f"{source}: there is no such folder; name that of a treebank")
+        parser = argparse.ArgumentParser(f"prepare.sh {self.name} --", allow_abbrev=False)
+        parser.add_argument("--vectors", type=Path)
+        parser.add_argument("--column", default="upos")
+        options, others = parser.parse_known_args(rest)
+        if options.vectors and not options.vectors.is_file():
+            raise InputError(
+                f"{options.vectors}: there is no such file; name one with word vectors"
+            )
+        words = [] if options.vectors is None or "--words" in others else ["--words", "20000"]
+        words += ["--column", options.column, *others]
+        for treebank in treebanks_in(source):
+            name = treebank.resolve().name.removeprefix("UD_")
+            name += "" if options.column == "upos" else f".{options.column}"
+            self.prepare_one(treebank, name, words)
+            if options.vectors and self.place.shell.does(f"train with {options.vectors}"):
+                with written_whole(self.vectors(name)) as file:
+                    file.write(f"{options.vectors.resolve()}\n")
+            elif not self.place.shell.dry_run:
+                self.vectors(name).unlink(missing_ok=True)
+
+    def prepare_one(self, treebank: Path, name: str, words: list[str]) -> None:
+        """Make the data of one treebank."""
+        files = {split: file_of(treebank, split) for split in SPLITS}
+        given = [word for split, path in files.items() for word in (SPLITS[split], path)]
+        out = self.data(name, 0)
+
+        def make() -> None:
+            self.make(
+                "fairseq_posattn.cli.binarize_tagging",
+                *(*given, *words, "--destdir", out, "--overwrite"),
+            )
+
+        self.once(name, words, list(files.values()), [out / SETTINGS], make)
+
+    def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
+        """Return the options of fairseq-train; a corpus with vectors has those of PTB."""
+        options = super().options_of(row, corpus, seed)
+        if self.vectors(corpus).exists():
+            options["arch"] += "_ptb"
+            options["word-vectors"] = self.vectors(corpus).read_text().strip()
+            options["fixed-word-vectors"] = True
+        return options
+
+    def outputs(self, folder: Path) -> Options:
+        """Return the option that writes the learning curve."""
+        return {"curve": folder / "curve.jsonl"}
+
+    def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
+        """Test the best checkpoint, and collect the figures of the run from its logs."""
+        log = run.folder / "test.log"
+        options = {
+            "user-dir": CHECKOUT / "fairseq_posattn",
+            "task": "tagging",
+            "path": run.folder / "checkpoint_best.pt",
+            "valid-subset": "test",
+            "batch-size": 64,
+            "num-workers": 0,
+            "log-format": "json",
+            "cpu": machine.cpu,
+        }
+        data = self.data(corpus, run.record.seed)
+        command = called("fairseq_cli.validate", data, *arguments(options))
+        self.place.shell.run(command, log, share.environment(), append=False)
+        if self.place.shell.dry_run:
+            return {}
+        return accuracies(log) | trained(run.folder / "train.log")
+
+    def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
+        """Return a table like Table 2c of the paper, and one like Table 2d."""
+        treebanks = sorted({corpus for _, corpus in results})
+        return [
+            macro_table(rows, results, treebanks),
+            treebank_table(rows, results, treebanks, baseline),
+        ]
+
+    def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
+        """Draw the accuracy on dev against updates, as in Figure 2 of the paper."""
+        draw(rows, runs, self.place.work / "curves.png")
+
+
+def treebanks_in(folder: Path) -> list[Path]:
+    """Return the folder, if it is that of a treebank, or else those in it."""
+    if files_with(folder, "train"):
+        return [folder]
+    inside = sorted(path for path in folder.iterdir() if path.is_dir())
+    return [path for path in inside if files_with(path, "train")] or [folder]
+
+
+def files_with(folder: Path, split: str) -> list[Path]:
+    """Return the files of a folder that have the name of a split in theirs."""
+    found = (path for path in sorted(folder.glob(f"*{split}*")) if path.is_file())
+    return [path for path in found if path.suffix not in NO_DATA]
+
+
+def file_of(folder: Path, split: str) -> Path:
+    """Return the only file of a treebank with the name of a split in its own."""
+    found = files_with(folder, split)
+    if len(found) != 1:
+        raise InputError(
+            f"{folder} has {len(found)} files with '{split}' in their names, expected one; name "
+            "the folder of a treebank with --from"
+        )
+    return found[0]
+
+
+# The figures of a run
+
+
+def figures(log: Path, kind: str) -> list[dict]:
+    """Return the lines of figures of one kind (train, valid, test) of a log."""
+    found = []
+    for place, line in enumerate(read_lines(log), start=1):
+        if (match := JSON.search(line)) and match["kind"] == kind:
+            try:
+                found.append(json.loads(match["figures"]))
+            except (ValueError, RecursionError) as error:
+                raise InputError(
+                    f"{log}:{place}: the line is damaged ({error}); {AGAIN}"
+                ) from error
+    return found
+
+
+def accuracies(log: Path) -> dict[str, float]:
+    """Return the accuracies on the test set; a group without words has none."""
+    lines = figures(log, "test")
+    if not lines:
+        raise InputError(f"{log}: the log has no line with accuracies; {AGAIN}")
+    names = {name: lines[-1].get(f"test_{name}", lines[-1].get(name)) for name in GROUPS.values()}
+    return {
+        name: number_of(log, name, value)
+        for name, value in names.items()
+        if value not in (None, "nan")
+    }
+
+
+def trained(log: Path) -> dict[str, float]:
+    """Return the size of the model, and the epochs of its training, each once even if it was
+    interrupted."""
+    epochs = {number_of(log, "epoch", line.get("epoch")): line for line in figures(log, "train")}
+    validated = {
+        number_of(log, "epoch", line.get("epoch")): number_of(
+            log, "valid_accuracy", line.get("valid_accuracy")
+        )
+        for line in figures(log, "valid")
+    }
+    walls = [
+        number_of(log, "train_train_wall", line.get("train_train_wall")) for line in epochs.values()
+    ]
+    parameters = next(filter(None, map(PARAMETERS.search, read_lines(log))), None)
+    if not (epochs and validated and parameters):
+        raise InputError(f"{log}: the log has no complete training; {AGAIN}")
+    return {
+        "parameters": int(parameters[1].replace(",", "")),
+        "epochs": int(max(epochs)),
+        "best_epoch": int(max(validated, key=validated.__getitem__)),
+        "dev_accuracy": max(validated.values()),
+        "seconds_per_epoch": round(sum(walls) / len(walls), 2),
+    }
+
+
+def number_of(log: Path, name: str, value: object) -> float:
+    """Return a figure of a log, which fairseq writes as text or as a number."""
+    found = number(value)
+    if found is None:
+        raise InputError(f"{log}: {name} is {str(value)[:40]!a}, expected a number; {AGAIN}")
+    return found
+
+
+# The tables
+
+
+def of_seeds(results: Results, model: str, treebank: str, name: str) -> list[float]:
+    """Return the figures of all seeds."""
+    return [found[name] for found in results.get((model, treebank), []) if name in found]
+
+
+def macro(results: Results, treebanks: Sequence[str], model: str, name: str) -> str:
+    """Return the mean over treebanks, and the mean of their standard deviations, as published."""
+    by_treebank = [of_seeds(results, model, treebank, name) for treebank in treebanks]
+    if not all(by_treebank):
+        return NONE
+    spreads = [stdev(values) for values in by_treebank if len(values) > 1]
+    spread = f" ± {mean(spreads):.2f}" if spreads else ""
+    return f"{mean(map(mean, by_treebank)):.2f}{spread}"
+
+
+def macro_table(rows: Sequence[TrialRow], results: Results, treebanks: Sequence[str]) -> Table:
+    """Return a table like Table 2c of the paper."""
+    groups = {"all": "accuracy", "OOV": "oov_accuracy", "ambiguous": "ambiguous_accuracy"}
+    head = ["model", *(h for group in groups for h in (group, "published")), "parameters"]
+    lines = []
+    for row in rows:
+        cells = []
+        for name in groups.values():
+            published = row.published.get("UD", {}).get(name)
+            cells += [macro(results, treebanks, row.name, name), shown(published)]
+        found = (r.get("parameters") for t in treebanks for r in results.get((row.name, t), []))
+        sizes = set(filter(None, found))
+        size = " to ".join(f"{n:,}" for n in sorted({min(sizes), max(sizes)})) if sizes else NONE
+        lines.append([row.shown, *cells, size])
+    title = f"Macro mean over {len(treebanks)} treebank{'s' * (len(treebanks) > 1)}"
+    return Table(f"{title} (the published: over 47)", head, lines)
+
+
+def treebank_table(
+    rows: Sequence[TrialRow], results: Results, treebanks: Sequence[str], baseline: str
+) -> Table:
+    """Return a table of the accuracy over all words, like Table 2d of the paper."""
+    published = read_published()
+    ours = {t: {r.name: of_seeds(results, r.name, t, "accuracy") for r in rows} for t in treebanks}
+    p = p_values(ours, baseline)
+    against = f"p against {next(row.shown for row in rows if row.name == baseline)}"
+    head = ["treebank", "model", "accuracy", *([against] if p else []), "published"]
+    lines = []
+    for treebank in treebanks:
+        for row in rows:
+            cells: list[str | Figures] = [treebank, row.shown, Figures(ours[treebank][row.name])]
+            cells += [p.get((treebank, row.name), NONE)] if p else []
+            cells.append(shown(published.get(treebank, {}).get(row.name)))
+            lines.append(cells)
+    note = "Ours: the mean of the seeds, with their standard deviation where there are several."
+    more = "p: Welch's t test over the seeds, corrected by Holm for all tests of the table."
+    return Table("Accuracy over all words", head, lines, [f"{note} {more}" if p else note])
+
+
+def read_published() -> dict[str, dict[str, float]]:
+    """Return the published accuracies by treebank and model."""
+    head, *lines = read_rows(PUBLISHED)
+    return {
+        treebank: {model: float(cell) for model, cell in zip(head[1:], cells, strict=True)}
+        for treebank, *cells in lines
+    }
+
+
+def shown(published: float | None) -> str:
+    """Return a published figure as the tables show it."""
+    return NONE if published is None else f"{published:.2f}"
+
+
+# The figure
+
+
+@dataclass(frozen=True)
+class Point(Open):
+    """Describes one point of a learning curve."""
+
+    updates: Whole
+    accuracy: Number = ABSENT
+
+
+@dataclass(frozen=True)
+class Curve(Open):
+    """Holds the points of a learning curve."""
+
+    points: list[Point]
+
+
+def mean_curve(curves: list[list[dict]]) -> tuple[list[int], list[float]]:
+    """Return the mean over runs; a run that has stopped keeps its last value."""
+    updates = sorted({point["updates"] for curve in curves for point in curve})
+    by_run = [{point["updates"]: point["accuracy"] for point in curve} for curve in curves]
+    means = []
+    for k, update in enumerate(updates):
+        for of_run in by_run:
+            of_run.setdefault(update, of_run.get(updates[k - 1]) if k else None)
+        values = [of_run[update] for of_run in by_run if of_run[update] is not None]
+        means.append(mean(values))
+    return updates, means
+
+
+def points(path: Path) -> list[dict]:
+    """Return the points of a run's curve that have an accuracy."""
+    curve = as_record(Curve, {"points": read_curve(path)}, str(path), "delete it")
+    return [as_document(point) for point in curve.points if point.accuracy is not ABSENT]
+
+
+def curves_of(runs: Sequence[Run]) -> Iterator[list[dict]]:
+    """Yield the curve of each run that has one."""
+    for run in runs:
+        if found := points(run.folder / "curve.jsonl"):
+            yield found
+
+
+def draw(rows: Sequence[TrialRow], runs: dict[str, list[Run]], out: Path) -> None:
+    """Draw the accuracy on dev against updates, the mean over all runs of a model."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
+    for row in rows:
+        if curves := list(curves_of(runs[row.name])):
+            axes.plot(*mean_curve(curves), label=row.shown)
+    axes.set(xlabel="batches", ylabel="accuracy on dev, %", ylim=(80, None))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right")
+    with replaced_whole(out) as partial:
+        figure.savefig(partial, format="png", dpi=110, metadata={"Software": None})
+    pyplot.close(figure)
