@@ -1,4 +1,4 @@
-"""Export translated sentences with their trees and the encoder's attention from a trained model."""
+"""Export translated sentences with their trees and the attention of a trained model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.attention_maps import attention, packed
+from fairseq_posattn.evaluation.attention_maps import attention, decoder_attention, packed
 from fairseq_posattn.evaluation.fairseq_logs.generate_log import join_pieces, to_text
 from fairseq_posattn.evaluation.loaded_model import Loaded, load
+from fairseq_posattn.evaluation.metrics.buckets import pieces_of_words
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.trees.alignment import dense
@@ -48,19 +49,25 @@ class Translator:
     def example(self, number: int, given: Sentence | None, reference: str | None) -> dict[str, Any]:
         """Return everything about one sentence, which is alone in its batch so that nothing is
         padded."""
-        sample = self.to_device(self.dataset.collater([self.dataset[number]]))
+        sample = self.sample(number)
         pieces = self.pieces(sample)
         own = self.words(sample, pieces)
         if given is not None:
             self.check(given, own, pieces, number)
+        tokens = self.best(sample)
         return {
             "number": number,
             **fields(given or own),
             "pieces": pieces,
-            "translation": self.translation(sample),
+            "translation": self.target_text(tokens),
             "reference": self.reference(sample) if reference is None else reference,
             "attention": packed(attention(self.models[0], sample)),
+            **self.decoder_maps(sample, tokens),
         }
+
+    def sample(self, number: int) -> dict:
+        """Return a batch that has one sentence alone."""
+        return self.to_device(self.dataset.collater([self.dataset[number]]))
 
     def pieces(self, sample: dict) -> list[str]:
         """Return the pieces of the source with the end of the sentence, which takes part in
@@ -77,6 +84,14 @@ class Translator:
         parents, counts = (rows[0].tolist() for rows in tree)
         length = number_of_words(parents, counts)
         return Sentence(words_by_counts(pieces, counts[:length], self.separator), parents[:length])
+
+    def counts(self, sample: dict, pieces: Sequence[str]) -> list[int]:
+        """Return how many pieces each word of the source has."""
+        tree = sample["net_input"].get("source_tree")
+        if tree is None:
+            return pieces_of_words(pieces[:-1], self.separator)
+        parents, counts = (rows[0].tolist() for rows in tree)
+        return counts[: number_of_words(parents, counts)]
 
     def check(self, given: Sentence, own: Sentence, pieces: Sequence[str], number: int) -> None:
         """Refuse a sentence or a tree that is not the one in the data, because it would be shown
@@ -95,10 +110,22 @@ class Translator:
                 "data; give the CoNLL-U file that the data were made from"
             )
 
-    def translation(self, sample: dict) -> str:
-        """Return the translation with the highest score."""
-        best = self.task.inference_step(self.generator, self.models, sample)[0][0]
-        return self.target_text(best["tokens"])
+    def best(self, sample: dict) -> torch.Tensor:
+        """Return the tokens of the translation with the highest score, and the end of sentence."""
+        tokens: torch.Tensor = self.task.inference_step(self.generator, self.models, sample)[0][0][
+            "tokens"
+        ]
+        return tokens
+
+    def decoder_maps(self, sample: dict, tokens: torch.Tensor) -> dict[str, Any]:
+        """Return the pieces of the translation, and the decoder's attention while it is written."""
+        dictionary = self.task.target_dictionary
+        own, crossing = decoder_attention(self.models[0], sample, tokens)
+        return {
+            "target_pieces": [dictionary[k] for k in tokens.tolist()],
+            "decoder_attention": packed(own),
+            "cross_attention": packed(crossing),
+        }
 
     def reference(self, sample: dict) -> str | None:
         """Return the target of the sentence in the data, or None if there is none."""

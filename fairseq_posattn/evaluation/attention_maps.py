@@ -1,8 +1,10 @@
-"""Compute the attention of an encoder for one sentence, and pack it for a JSON file."""
+"""Compute the attention of a model for one sentence, and pack it for a JSON file."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +32,15 @@ def weights_of(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
 
 
 def weights_of_stock(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
-    """Return the weights of fairseq's encoder, which has no option for them, from hooks on its
-    layers."""
+    """Return the weights of fairseq's encoder, which has no option for them."""
+    with recorded([layer.self_attn for layer in encoder.layers]) as found:
+        encoder(**{k: v for k, v in fields.items() if k != "source_tree"})
+    return complete(found, encoder)
+
+
+@contextlib.contextmanager
+def recorded(modules: Sequence[torch.nn.Module]) -> Iterator[list[torch.Tensor]]:
+    """Collect the weights, B H Q K, of all calls of these modules of fairseq, by hooks on them."""
     found: list[torch.Tensor] = []
 
     def ask(module, arguments, options):
@@ -41,21 +50,48 @@ def weights_of_stock(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor
         found.append(output[1].transpose(0, 1))  # H B Q K -> B H Q K
 
     hooks = []
-    for layer in encoder.layers:
-        layer.self_attn._set_skip_embed_dim_check()  # torch's attention averages the heads
-        hooks.append(layer.self_attn.register_forward_pre_hook(ask, with_kwargs=True))
-        hooks.append(layer.self_attn.register_forward_hook(keep))
+    for module in modules:
+        if hasattr(module, "_set_skip_embed_dim_check"):
+            module._set_skip_embed_dim_check()  # type: ignore[operator]  # torch's attention averages the heads
+        hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
+        hooks.append(module.register_forward_hook(keep))
     try:
-        encoder(**{k: v for k, v in fields.items() if k != "source_tree"})
+        yield found
     finally:
         for hook in hooks:
             hook.remove()
-    if len(found) != len(encoder.layers):
+
+
+def complete(found: list[torch.Tensor], owner: Any) -> list[torch.Tensor]:
+    """Return the weights of all layers, and refuse a model that does not show them."""
+    if len(found) != len(owner.layers):
         raise InputError(
-            f"{type(encoder).__name__} does not show its attention; take a model with another "
-            "encoder"
+            f"{type(owner).__name__} does not show its attention; take a model with another "
+            f"{'encoder' if hasattr(owner, 'max_source_positions') else 'decoder'}"
         )
     return found
+
+
+@torch.no_grad()
+def decoder_attention(
+    model: FairseqEncoderDecoderModel, sample: dict, tokens: torch.Tensor
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the decoder's attention to itself and to the source, while it writes these tokens.
+
+    Both are layers x heads x queries x keys. A query is the step that predicts a token; the keys of
+    the first are the tokens that were read until then, which begin with the end of sentence.
+    """
+    fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
+    encoded, decoder = model.encoder(**fields), model.decoder
+    read = torch.cat([tokens[-1:], tokens[:-1]])[None].long()  # fairseq begins with </s>
+    with (
+        recorded([layer.self_attn for layer in decoder.layers]) as own,
+        recorded([layer.encoder_attn for layer in decoder.layers]) as crossing,
+    ):
+        decoder(read, encoder_out=encoded)
+    both = [complete(found, decoder) for found in (own, crossing)]
+    first, second = (torch.stack([w[0] for w in found]).float().cpu().numpy() for found in both)
+    return first, second
 
 
 def packed(weights: np.ndarray) -> dict[str, Any]:

@@ -19,9 +19,9 @@ AGAIN = "make it again with posattn-examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """These are the attention weights of an encoder for one sentence."""
+    """These are the attention weights of one kind for one sentence."""
 
-    layers: Whole = field(metadata=about("how many layers the encoder has"))
+    layers: Whole = field(metadata=about("how many layers there are"))
     heads: Whole = field(metadata=about("how many attention heads a layer has"))
     queries: Whole = field(metadata=about("how many pieces attend"))
     keys: Whole = field(metadata=about("how many pieces they attend to"))
@@ -67,6 +67,19 @@ class Example(Open):
         default=ABSENT, metadata=about("the reference for the translation")
     )
     attention: Attention = field(metadata=about("the attention of the encoder"))
+    target_pieces: list[Text] = field(
+        default=ABSENT,
+        metadata=about("the pieces of the translation and the end of the sentence"),
+    )
+    decoder_attention: Attention = field(
+        default=ABSENT,
+        metadata=about(
+            "the attention of the decoder to what it has read, while it predicts each of them"
+        ),
+    )
+    cross_attention: Attention = field(
+        default=ABSENT, metadata=about("the attention of the decoder to the source")
+    )
 
     def __post_init__(self) -> None:
         if fault := self.fault_of_tree() or self.fault_of_attention():
@@ -87,17 +100,31 @@ class Example(Open):
         return None
 
     def fault_of_attention(self) -> str | None:
-        """Return what is wrong with the attention, or None."""
-        sizes, pieces = self.attention.sizes, len(self.pieces)
-        if min(sizes) < 1 or sizes[2:] != [pieces, pieces]:
-            return f"the attention is {' x '.join(map(str, sizes))}, but there are {pieces} pieces"
-        try:
-            weights = base64.b64decode(self.attention.weights, validate=True)
-        except (binascii.Error, ValueError):
-            return "the weights are not base64"
-        if len(weights) != prod(sizes):
-            return f"there are {len(weights)} weights instead of {prod(sizes)}"
+        """Return what is wrong with one of the maps, or None."""
+        source = len(self.pieces)
+        target = 0 if self.target_pieces is ABSENT else len(self.target_pieces)
+        maps = [("attention", source, source)]
+        maps += [("decoder_attention", target, target), ("cross_attention", target, source)]
+        for name, queries, keys in maps:
+            found = getattr(self, name)
+            if found is not ABSENT and (fault := fault_of(found, queries, keys)):
+                return fault if name == "attention" else f"{name}: {fault}"
         return None
+
+
+def fault_of(attention: Attention, queries: int, keys: int) -> str | None:
+    """Return what is wrong with a map that should have so many queries and keys, or None."""
+    sizes = attention.sizes
+    if min(sizes) < 1 or sizes[2:] != [queries, keys]:
+        pieces = f"{queries} pieces" if queries == keys else f"{queries} and {keys} pieces"
+        return f"the attention is {' x '.join(map(str, sizes))}, but there are {pieces}"
+    try:
+        weights = base64.b64decode(attention.weights, validate=True)
+    except (binascii.Error, ValueError):
+        return "the weights are not base64"
+    if len(weights) != prod(sizes):
+        return f"there are {len(weights)} weights instead of {prod(sizes)}"
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

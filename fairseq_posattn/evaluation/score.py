@@ -12,7 +12,8 @@ from typing import Any
 
 from fairseq_posattn.evaluation.example_record import read_examples
 from fairseq_posattn.evaluation.fairseq_logs import logs, training_log
-from fairseq_posattn.evaluation.metrics import buckets, ngrams
+from fairseq_posattn.evaluation.head_record import read_heads
+from fairseq_posattn.evaluation.metrics import buckets, ngrams, words
 from fairseq_posattn.evaluation.metrics.score_texts import (
     Texts,
     check_count,
@@ -68,6 +69,7 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
             )
             for name, (values, ranges) in measures.items()
         },
+        words=words.read_words(args, texts, scoring, *drawing) or ABSENT,
         baseline=(
             against_baseline(args, system, texts, orders, segments, samples)
             if args.baseline
@@ -144,6 +146,8 @@ def read_extras(args: argparse.Namespace) -> dict[str, Any]:
         found["training"] = training_log.training(args.train_log)
     if args.examples:
         found["examples"] = read_examples(args.examples)
+    if args.heads:
+        found["heads"] = read_heads(args.heads)
     return found
 
 

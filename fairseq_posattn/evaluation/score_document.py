@@ -13,7 +13,7 @@ INTRODUCTION = """\
 
 `posattn-score ... --json FILE` writes it, and `posattn-report` and the tables of the recipes read \
 it. A file may have other keys, which are ignored. `posattn-examples` writes a list of \
-[Example](#example).
+[Example](#example), and `posattn-heads` writes [Heads](#heads).
 
 The dataclasses that check the files generate this page:
 `python -m fairseq_posattn.evaluation.score_document > docs/score_json.md`."""

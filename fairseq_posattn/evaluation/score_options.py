@@ -38,6 +38,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add_names(parser.add_argument_group("names"))
     add_scoring(parser.add_argument_group("scoring"))
     add_sources(parser.add_argument_group("BLEU by the source's properties"))
+    add_words(parser.add_argument_group("F1 of words"))
     add_logs(parser.add_argument_group("what the JSON takes over from other files"))
     return parser.parse_args(arguments)
 
@@ -142,6 +143,28 @@ def add_sources(group) -> None:
     )
 
 
+def add_words(group) -> None:
+    """Add the options of files that put the words of the translation into groups."""
+    group.add_argument(
+        "--train-target",
+        metavar="FILE",
+        help="compute F1 of words by how often this text of the training has them",
+    )
+    group.add_argument(
+        "--reference-trees",
+        metavar="FILE.conllu",
+        help="compute F1 of words by their part of speech and relation in these trees of the "
+        "(first) reference; posattn-parse makes them",
+    )
+    group.add_argument(
+        "--hypothesis-trees",
+        nargs="+",
+        default=[],
+        metavar="FILE.conllu",
+        help="read the same of the translation from these trees, a file for each run",
+    )
+
+
 def add_logs(group) -> None:
     """Add the options of logs and other files whose content goes into the JSON."""
     group.add_argument(
@@ -164,4 +187,7 @@ def add_logs(group) -> None:
     )
     group.add_argument(
         "--examples", metavar="FILE", help="take over the examples that posattn-examples wrote"
+    )
+    group.add_argument(
+        "--heads", metavar="FILE", help="take over what posattn-heads wrote about attention heads"
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fairseq_posattn.evaluation.example_record import Example
+from fairseq_posattn.evaluation.head_record import Heads
 from fairseq_posattn.evaluation.json_values import Number, Text, Whole
 from fairseq_posattn.io.records import ABSENT, Open, about
 
@@ -64,6 +65,20 @@ class Bucket(Open):
     bleu: Number = field(metadata=about("BLEU of these sentences"))
     interval: list[Number] = field(
         default=ABSENT, metadata=about("where it lies in 95 % of the samples of the bootstrap")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordGroup(Open):
+    """This says how well the words of one group are translated, the mean over the runs."""
+
+    name: Text = field(metadata=about("the name of the group, such as 2–4 or NOUN"))
+    words: Whole = field(metadata=about("how many words of the reference are in the group"))
+    precision: Number = field(metadata=about("the share of translated words that are right, in %"))
+    recall: Number = field(metadata=about("the share of reference words that were written, in %"))
+    f1: Number = field(metadata=about("the harmonic mean of both"))
+    interval: list[Number] = field(
+        default=ABSENT, metadata=about("where F1 lies in 95 % of the samples of the bootstrap")
     )
 
 
@@ -219,6 +234,12 @@ class ScoredSystem(Open):
     buckets: dict[str, list[Bucket]] = field(
         default=ABSENT, metadata=about("BLEU grouped by `length`, `depth` and `split_words`")
     )
+    words: dict[str, list[WordGroup]] = field(
+        default=ABSENT,
+        metadata=about(
+            "F1 of the words by `frequency` in training, part of speech (`pos`) and `relation`"
+        ),
+    )
     baseline: Baseline = field(
         default=ABSENT, metadata=about("how the system compares with a baseline")
     )
@@ -231,4 +252,7 @@ class ScoredSystem(Open):
     )
     examples: list[Example] = field(
         default=ABSENT, metadata=about("some translated sentences with their attention")
+    )
+    heads: Heads = field(
+        default=ABSENT, metadata=about("what each attention head does over the test set")
     )

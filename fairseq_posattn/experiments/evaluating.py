@@ -58,6 +58,7 @@ class Evaluating:
                 self.translate_parsing(test, subset)
             if self.plan.examples:
                 self.find_examples(test, subset)
+                self.describe_heads(test, subset)
 
     def say(self, text: str) -> None:
         """Show what is done now."""
@@ -185,6 +186,25 @@ class Evaluating:
             [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))],
             [out],
             lambda: self.command("fairseq_posattn.cli.examples", *words),
+        )
+
+    def describe_heads(self, test: str, subset: str) -> None:
+        """Describe the attention heads over the test set, for the report.
+
+        A model that reads no trees, or others, is compared with the parsed ones, too.
+        """
+        out, trees = self.file(test, "heads.json"), self.trees(subset)
+        data = self.place.first_shard("own")
+        words: list[str | Path] = [data, "--path", self.averaged]
+        words += ["--gen-subset", subset, "--out", out]
+        words += ["--trees", trees] if trees else []
+        words += ["--cpu"] if self.machine.cpu else []
+        self.do(
+            f"heads.{test}",
+            [],
+            [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))],
+            [out],
+            lambda: self.command("fairseq_posattn.cli.heads", *words),
         )
 
     def examples(self, test: str) -> Path:

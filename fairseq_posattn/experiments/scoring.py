@@ -70,6 +70,7 @@ def options_of(
         "separator": separator(place, runs[0]),
         "train-log": logs(first, "train*.log", "train.log"),
         "generate-log": logs(first, f"{test}.shard*", f"{test}.shard0"),
+        "train-target": place.raw / f"{content.corpus.train}.{content.target}",
         **content.evaluation.score,
     }
     words, trees = place.pieces / f"{subset}.words", place.pieces / f"{subset}.conllu.xz"
@@ -79,6 +80,7 @@ def options_of(
         options["parsing-log"] = logs(first, f"{test}.parsed.shard*", f"{test}.parsed.shard0")
     if plan.examples:
         options["examples"] = first / f"{test}.examples.json"
+        options["heads"] = first / f"{test}.heads.json"
     if baseline:
         options["baseline"] = [run.folder / f"{test}.hyp" for run in baseline]
         options["baseline-name"] = baseline[0].record.system

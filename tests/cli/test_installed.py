@@ -23,6 +23,7 @@ OTHERS = [
     "sgm",
     "score",
     "examples",
+    "heads",
     "report",
     "show",
     "tag",
@@ -124,6 +125,7 @@ def test_from_text_to_a_report(bin_folder, tmp_path):
     (tmp_path / "generate.log").write_text(log)
     posattn("translations", "data", "generate.log", "--out", "translations")
     posattn("examples", "data", "--path", "run/averaged.pt", "--sentences", 0, 1)
+    posattn("heads", "data", "--path", "run/averaged.pt")
     scoring = ("--references", "dev.target", "--target-lang", "en", "--json", "score.json")
     posattn("score", "translations", *scoring, "--name", "toy", "--test", "dev")
     posattn("report", "score.json", "--out", "report.html")

@@ -123,6 +123,39 @@ def test_attention_is_the_model_s(found, models, toy_data, kind):
         assert np.abs(unpacked(example["attention"]) - expected.numpy()).max() <= 0.51 * step
 
 
+@pytest.mark.parametrize("kind", ["plain", "stock", "convolved"])
+def test_attention_of_the_decoder(found, models, toy_data, kind):
+    """The maps equal explicit softmaxes of the decoder's own queries and keys."""
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(models[kind])], arg_overrides={"data": str(toy_data)}
+    )
+    task.load_dataset("test")
+    example = found[kind][0]
+    dictionary, sample = task.target_dictionary, batch(task, "test", [example["number"]])
+    written = [dictionary.index(piece) for piece in example["target_pieces"]]
+    read = torch.tensor([[dictionary.eos(), *written[:-1]]])
+    fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
+    layer, seen = model.eval().decoder.layers[0], {}
+    for name in ("self_attn", "encoder_attn"):
+        getattr(layer, name).register_forward_pre_hook(
+            lambda _, arguments, options, name=name: seen.update({name: options}), with_kwargs=True
+        )
+    with torch.no_grad():
+        model.decoder(read, encoder_out=model.encoder(**fields))
+        for name, key in (("self_attn", "decoder_attention"), ("encoder_attn", "cross_attention")):
+            module, given = getattr(layer, name), seen[name]
+            heads = module.num_heads
+            q = module.q_proj(given["query"])[:, 0].view(len(written), heads, -1)
+            k = module.k_proj(given["key"])[:, 0].view(len(given["key"]), heads, -1)
+            for head in range(heads):
+                scores = q[:, head] @ k[:, head].T / q.size(-1) ** 0.5
+                if name == "self_attn":
+                    late = torch.ones_like(scores).triu(1).bool()
+                    scores = scores.masked_fill(late, -torch.inf)
+                expected = scores.softmax(-1).numpy()
+                assert np.abs(unpacked(example[key])[0, head] - expected).max() <= 0.51 / 255
+
+
 def test_attention_of_a_stock_model(found, models, toy_data):
     """It equals that of our model with the same parameters, and the encoder is left as it was."""
     ours = examples.load(models["plain"], str(toy_data))

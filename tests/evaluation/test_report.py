@@ -54,7 +54,20 @@ class Parsed(HTMLParser):
         return [attributes["id"] for attributes in self.all("section")]
 
 
-EVERY = ["scores", "significance", "gaps", "buckets", "speed", "curves", "examples"]
+EVERY = [
+    "scores",
+    "significance",
+    "gaps",
+    "buckets",
+    "words",
+    "speed",
+    "curves",
+    "heads",
+    "examples",
+]
+
+
+PARTS = ["examples", "heads", "speed", "buckets", "words"]
 
 
 def without(about, *keys):
@@ -67,10 +80,27 @@ def without(about, *keys):
     ("abouts", "sections"),
     [
         (both(), EVERY),
-        ([scored(baseline=None)], ["scores", "buckets", "speed", "curves", "examples"]),
-        ([without(scored(), "examples", "speed", "buckets")], [*EVERY[:3], "curves"]),
         (
-            [without(scored(), "examples", "speed", "buckets", "training", "baseline")],
+            [scored(baseline=None)],
+            ["scores", "buckets", "words", "speed", "curves", "heads", "examples"],
+        ),
+        (
+            [without(scored(), "examples", "heads", "speed", "buckets", "words")],
+            [*EVERY[:3], "curves"],
+        ),
+        (
+            [
+                without(
+                    scored(),
+                    "examples",
+                    "heads",
+                    "speed",
+                    "buckets",
+                    "words",
+                    "training",
+                    "baseline",
+                )
+            ],
             ["scores"],
         ),
     ],
@@ -101,6 +131,22 @@ def test_scores_of_each_test_set(page):
     assert bold == ["28.25", "58.25", "58.75"]  # and no speed
     assert "Speeds are not ranked" in text
     assert text.count(f"<code>{BLEU}</code>") == 3
+
+
+def test_heads(page):
+    """A map of each measure, whose darkest cell has the largest figure; what was learnt below."""
+    text = page(scored())
+    rows = [[cell.strip() for cell in row] for row in Parsed(text).rows]
+    first = rows.index(["layer", "head 0", "head 1", "head 2"])
+    assert rows[first + 1 : first + 3] == [
+        ["0", "0.00", "0.25", "0.50"],
+        ["1", "1.00"] + ["1.25", "1.50"],
+    ]
+    assert ["0", "0", "25", "50"] in rows and ["1", "0.0", "1.5", "3.0"] in rows
+    assert ["encoder.layers.0.self_attn", "gaussian: sigma", "1.25", "", "1.23e+04"] in rows
+    assert ["encoder.layers.0.self_attn", "gaussian: gate (layer)", "0.5", "", ""] in rows
+    assert text.count('style="--share: 1.0"') == 1 + 2 + 2
+    assert "a head that always looks at the word before reaches 42 % of the edges" in text
 
 
 def test_gaps_have_signs(page):
@@ -351,7 +397,7 @@ def test_without_matplotlib(page, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match=r"matplotlib: pip install 'fairseq_posattn\[plot\]'"):
         page(scored())
-    assert page(without(scored(baseline=None), "buckets", "speed", "training"))
+    assert page(without(scored(baseline=None), "buckets", "words", "speed", "training"))
 
 
 def test_command(write_results, tmp_path, monkeypatch, capsys):

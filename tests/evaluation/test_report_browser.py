@@ -124,6 +124,8 @@ def test_text_is_readable_on_a_telephone(shown):
     seen.page.set_viewport_size({"width": 390, "height": 844})
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
     heights = {}
+    for table in seen.page.locator("#heads figure").all():
+        assert table.bounding_box()["width"] <= 390
     for plot in seen.page.locator(".plot").all():
         assert plot.bounding_box()["width"] <= 390
         for text in plot.locator("text").all():
@@ -163,6 +165,35 @@ def test_tooltip(shown, layer, head, query, key, value):
     assert text.startswith(f"{pieces[query]} → {pieces[key]}") and text.endswith(value)
     marked = seen.page.locator(".map .chosen").all_text_contents()
     assert sorted(marked) == sorted([pieces[query], pieces[key]])
+
+
+def test_the_attention_of_the_decoder(shown):
+    """Its rows are what is predicted; its columns what was read, or the source."""
+    seen = shown(scored(), scored("older", baseline=None))
+    assert seen.options("kind") == ["encoder", "decoder", "decoder to source"]
+    for kind, columns in (
+        ("cross_attention", ["The", "dog", "barks", ".", "</s>"]),
+        ("decoder_attention", ["<s>", "der", "Hund"]),
+    ):
+        seen.choose(kind=kind, head=2)
+        assert seen.options("layer") == ["0"]
+        rows = ["der", "Hund", "</s>"]
+        assert seen.page.locator(".map .query").all_text_contents() == rows
+        assert seen.page.locator(".map .key").all_text_contents() == columns
+        assert len(seen.fills()) == len(rows) * len(columns)
+        assert seen.weight(1, 2).startswith(f"Hund → {columns[2]}")
+    seen.choose(sentence=1)
+    assert seen.chosen("kind") == "decoder_attention"
+
+
+def test_an_older_file_has_the_encoder_s_attention_alone(shown):
+    about = scored()
+    for found in about["examples"]:
+        for key in ("target_pieces", "decoder_attention", "cross_attention"):
+            del found[key]
+    seen = shown(about)
+    assert not seen.page.locator("#choose-kind").is_visible()
+    assert len(seen.fills()) == 25
 
 
 def test_the_scale(shown):
@@ -216,7 +247,7 @@ def test_print_shows_what_was_chosen(shown, tmp_path):
     seen.page.emulate_media(media="print")
     assert seen.page.locator(".example:visible").count() == 1
     assert "Sentence 3" in seen.page.inner_text(".example:visible")
-    assert "layer 0" in seen.page.inner_text("figcaption")
+    assert "layer 0" in seen.page.inner_text("#attention figcaption")
     assert seen.page.pdf(format="A4").startswith(b"%PDF")
 
 

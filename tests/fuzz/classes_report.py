@@ -90,8 +90,20 @@ def system(name: str, bleu: float, test: str = "test") -> dict:
     }
 
 
+WORDS = {"name": "2–4", "words": 9, "precision": 40.5, "recall": 50.0, "f1": 45.0}
+HEADS = {
+    "sentences": 9,
+    "neighbours": 0.5,
+    "heads": [
+        {"layer": 0, "head": k, "entropy": 1.5, "distance": 2.5, "tree_edges": 0.25} for k in (0, 1)
+    ],
+    "numbers": [{"place": "a.b", "mechanism": "c", "name": "d", "heads": [1], "values": [0.5]}],
+}
+
+
 def reported(folder: Path) -> None:
-    write(folder / "a.json", json.dumps({**system("csan", 27.5), "examples": EXAMPLES}))
+    more = {"examples": EXAMPLES, "heads": HEADS, "words": {"frequency": [WORDS], "pos": [WORDS]}}
+    write(folder / "a.json", json.dumps({**system("csan", 27.5), **more}))
     write(folder / "b.json", json.dumps(system("sequence", 26.5)))
 
 

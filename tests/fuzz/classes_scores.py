@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from .classes_logs import write
@@ -162,5 +163,61 @@ add(
         mutations=JSON,
         outputs=["out.json"],
         share=0.5,
+    )
+)
+
+
+def heads(folder: Path) -> None:
+    from .classes_report import HEADS
+
+    texts(folder)
+    write(folder / "heads.json", json.dumps(HEADS))
+
+
+add(
+    InputClass(
+        "heads: score",
+        heads,
+        lambda folder: Command(
+            program(SCORE),
+            [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
+            + ["--heads", folder / "heads.json", "--samples", 2],
+        ),
+        damaged=["heads.json"],
+        mutations=JSON,
+        outputs=["out.json"],
+        share=0.2,
+    )
+)
+
+
+def labelled(folder: Path) -> None:
+    texts(folder)
+    for name in ("hyp", "ref0"):
+        rows = []
+        for line in (folder / name).read_text(encoding="utf-8").splitlines():
+            rows += [f"{k}\t{w}\t_\tX\t_\t_\t{k - 1}\tdep\t_\t_" for k, w in words(line)]
+            rows.append("")
+        write(folder / f"{name}.conllu", "".join(f"{row}\n" for row in rows))
+
+
+def words(line: str) -> Iterator[tuple[int, str]]:
+    return enumerate(line.split() or ["_"], start=1)
+
+
+add(
+    InputClass(
+        "words: score",
+        labelled,
+        lambda folder: Command(
+            program(SCORE),
+            [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
+            + ["--train-target", folder / "ref0", "--reference-trees", folder / "ref0.conllu"]
+            + ["--hypothesis-trees", folder / "hyp.conllu", "--samples", 2],
+        ),
+        damaged=["*.conllu", "ref0"],
+        mutations=COLUMNS,
+        outputs=["out.json"],
+        share=0.3,
     )
 )

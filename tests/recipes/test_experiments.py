@@ -109,7 +109,7 @@ def test_a_table_over_seeds(small, tmp_path):
     before = experiment.contents()
     again = experiment.start("table", *table).stdout
     assert again.count("the training has ended before") == 6
-    assert again.count("was done before") == 6 * 3 + 4
+    assert again.count("was done before") == 6 * 4 + 4
     assert experiment.contents() == before
 
 
@@ -367,8 +367,8 @@ def test_a_sweep_trains_each_window(tmp_path):
     printed = shown("wmt14_en_de", "sweep", "--gpus", 8, work=tmp_path).stdout
     for window in ("size=3", "size=19", "size=11, across=7"):
         assert f"--encoder-attention 'window({window})@0-2'" in printed
-    # nine runs share eight GPUs, so each translates on one of them; then its examples are found
-    assert printed.count("--gen-subset valid") == 9 * (1 + 1)
+    # nine runs share eight GPUs, so each translates on one of them; examples and heads follow
+    assert printed.count("--gen-subset valid") == 9 * (1 + 2)
     assert {f"CUDA_VISIBLE_DEVICES={k} " in printed for k in range(8)} == {True}
 
 

@@ -8,16 +8,17 @@ HOSTILE = "</script><img src=x onerror=alert(1)>&$x$"
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 
 
-def packed(layers, heads, pieces, weight):
+def packed(layers, heads, pieces, weight, keys=None):
     """Return attention of weight(layer, head, query, key), from 0 to 255."""
+    keys = keys or pieces
     numbers = [
         weight(layer, head, query, key) % 256
         for layer in range(layers)
         for head in range(heads)
         for query in range(pieces)
-        for key in range(pieces)
+        for key in range(keys)
     ]
-    sizes = {"layers": layers, "heads": heads, "queries": pieces, "keys": pieces}
+    sizes = {"layers": layers, "heads": heads, "queries": pieces, "keys": keys}
     return {**sizes, "weights": base64.b64encode(bytes(numbers)).decode()}
 
 
@@ -36,11 +37,31 @@ def example(number, words, parents, relations=None):
         "translation": f"translation {number} {HOSTILE}",
         "reference": "der Hund",
         "attention": packed(2, 3, len(words) + 1, spread),
+        "target_pieces": ["der", "Hund", "</s>"],
+        "decoder_attention": packed(1, 3, 3, spread),
+        "cross_attention": packed(1, 3, 3, spread, len(words) + 1),
     }
+
+
+def heads():
+    """What posattn-heads writes about two layers of three heads."""
+    found = [
+        {"layer": a, "head": b, "entropy": a + 0.25 * b, "distance": 1.5 * b, "tree_edges": b / 4}
+        for a in range(2)
+        for b in range(3)
+    ]
+    sigma = {"place": "encoder.layers.0.self_attn", "mechanism": "gaussian", "name": "sigma"}
+    numbers = [{**sigma, "heads": [0, 2], "values": [1.25, 12345.6]}]
+    numbers += [{**sigma, "name": "gate", "heads": [], "values": [0.5]}]
+    return {"sentences": 3003, "neighbours": 0.42, "heads": found, "numbers": numbers}
 
 
 def bucket(first, last, bleu):
     return {"from": first, "to": last, "sentences": 1234, "bleu": bleu}
+
+
+def word_group(name, words, f1):
+    return {"name": name, "words": words, "precision": f1 - 1, "recall": f1 + 1, "f1": f1}
 
 
 def scored(name="structural", test="newstest2014", better=0.0, baseline="sequence"):
@@ -61,6 +82,13 @@ def scored(name="structural", test="newstest2014", better=0.0, baseline="sequenc
             "depth": [bucket(0, 2, 30 + better), bucket(3, 3, 25 + better)],
             "split_words": [bucket(0, 0, 30 + better), bucket(1, 1, 25 + better)],
         },
+        "words": {
+            "frequency": [
+                word_group("0", 40, 20 + better),
+                word_group("≥ 1000", 9000, 70 + better),
+            ],
+            "pos": [word_group(f"{HOSTILE}{k}", 99 - k, 50 + better) for k in range(20)],
+        },
         "speed": {
             "translation": {"sentences_per_second": 240.5 - better},
             "with_parsing": {"sentences_per_second": 120.5 - better},
@@ -79,6 +107,7 @@ def scored(name="structural", test="newstest2014", better=0.0, baseline="sequenc
             example(3, [HOSTILE, "b"], [2, 0]),
             example(9, ["no", "tree"], None),
         ],
+        "heads": heads(),
     }
     if baseline:
         difference = {"difference": better, "bootstrap_p": 0.0042, "mark": "⇑"}

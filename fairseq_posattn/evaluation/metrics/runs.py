@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,17 +51,23 @@ def statistics_of(metric: Metric, runs: Sequence[Sequence[str]]) -> Statistics:
     return np.array(counted, dtype=np.float64)
 
 
-def computed_score(metric: Metric, sums: NDArray[np.float64]) -> Score:
+class FromSums(Protocol):
+    """This computes a score from what was counted in a text, as sacrebleu's metrics do."""
+
+    def _compute_score_from_stats(self, stats: list[float]) -> Score: ...
+
+
+def computed_score(metric: FromSums, sums: NDArray[np.float64]) -> Score:
     """Return what sacrebleu computes for a text from what was counted in it."""
     return metric._compute_score_from_stats(sums.tolist())
 
 
-def score(metric: Metric, sums: NDArray[np.float64]) -> float:
+def score(metric: FromSums, sums: NDArray[np.float64]) -> float:
     """Return the score of a text from what was counted in it."""
     return float(computed_score(metric, sums).score)
 
 
-def scores(metric: Metric, runs: Statistics) -> list[float]:
+def scores(metric: FromSums, runs: Statistics) -> list[float]:
     """Return the score of each run."""
     return [score(metric, sums) for sums in runs.sum(axis=1)]
 
@@ -142,7 +149,7 @@ def bootstrap(
 
 
 def interval(
-    metric: Metric, runs: Statistics, samples: int, seed: int | None
+    metric: FromSums, runs: Statistics, samples: int, seed: int | None
 ) -> tuple[float, float]:
     """Return where the mean score lies in 95 % of the samples of runs and sentences."""
     means = list(mean_scores(metric, [runs], samples, np.random.default_rng(seed)))
@@ -150,7 +157,7 @@ def interval(
 
 
 def mean_scores(
-    metric: Metric, systems: Sequence[Statistics], samples: int, dice: np.random.Generator
+    metric: FromSums, systems: Sequence[Statistics], samples: int, dice: np.random.Generator
 ) -> Iterator[list[float]]:
     """Yield for each sample of sentences the mean score of each system over a sample of its runs.
 
@@ -166,7 +173,7 @@ def mean_scores(
             yield [mean_of_drawn(metric, of_runs[:, k], dice) for of_runs in sums]
 
 
-def mean_of_drawn(metric: Metric, sums: NDArray[np.float64], dice: np.random.Generator) -> float:
+def mean_of_drawn(metric: FromSums, sums: NDArray[np.float64], dice: np.random.Generator) -> float:
     """Return the mean score of as many runs as there are, drawn with replacement."""
     drawn = dice.integers(len(sums), size=len(sums)).tolist()
     found = {run: score(metric, sums[run]) for run in set(drawn)}

@@ -23,6 +23,12 @@ KINDS = {
     "depth": ("BLEU by depth of the source’s tree", "depth"),
     "split_words": ("BLEU by words that were split", "split words"),
 }
+WORD_KINDS = {
+    "frequency": ("F1 by how often a word is in the training data", "times in training"),
+    "pos": ("F1 by part of speech", ""),
+    "relation": ("F1 by relation to the parent", ""),
+}
+MOST_LABELS = 12  # the labels that most words have are drawn
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,27 @@ class Plotter:
             axes.margins(x=0.06, y=0.12)
             axes.set_xlabel(f"{label} / number of sentences")
             axes.set_ylabel("BLEU")
+        return done()
+
+    def words(self, systems: Sequence[System], kind: str, name: str) -> str:
+        """Plot F1 of each group of words, with the number of words in the reference below it."""
+        title, label = WORD_KINDS[kind]
+        sizes = {group["name"]: group["words"] for s in systems for group in s.words(kind)}
+        order = list(sizes)[:MOST_LABELS]
+        ordered = kind == "frequency"  # a line would join what has no order
+        with drawing(name, HALF, title) as (axes, done):
+            for system in systems:
+                f1 = {group["name"]: group["f1"] for group in system.words(kind)}
+                points = [(k, f1[group]) for k, group in enumerate(order) if group in f1]
+                self.line(axes, system, points, joined=ordered)
+            labels = [f"{printable(group)}\n{sizes[group]:,}" for group in order]
+            if ordered:
+                axes.set_xticks(range(len(order)), labels)
+                axes.set_xlabel(f"{label} / number of words")
+            else:
+                axes.set_xticks(range(len(order)), list(map(printable, order)), rotation=60)
+            axes.margins(x=0.06, y=0.12)
+            axes.set_ylabel("F1, %")
         return done()
 
     def speed(self, systems: Sequence[System], name: str) -> str:
@@ -123,10 +150,17 @@ class Plotter:
             axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
         return done()
 
-    def line(self, axes: Axes, system: System, points: Sequence[tuple[float, float]]) -> None:
-        """Draw the line of one system."""
+    def line(
+        self,
+        axes: Axes,
+        system: System,
+        points: Sequence[tuple[float, float]],
+        joined: bool = True,
+    ) -> None:
+        """Draw the line of one system, or its points alone."""
         look = self.looks[system.name]
-        axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=look.line)
+        style = look.line if joined else "none"
+        axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=style)
 
 
 def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

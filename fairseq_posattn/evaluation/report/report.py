@@ -14,16 +14,18 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairseq_posattn.evaluation.report import side_by_side, tables
+from fairseq_posattn.evaluation.report import heads, side_by_side, tables
 from fairseq_posattn.evaluation.report.arcs import tree_svg
 from fairseq_posattn.evaluation.report.drawing import looks
 from fairseq_posattn.evaluation.report.figures import Plotter
-from fairseq_posattn.evaluation.report.sections import buckets, gaps, speeds
+from fairseq_posattn.evaluation.report.sections import Section, buckets, gaps, speeds, words
 from fairseq_posattn.evaluation.report.systems import System, by_test
 from fairseq_posattn.trees.drawing import depths
 
 PAGE = Path(__file__).with_name("page")
 TITLE = "Translation quality"
+OF_SCRIPT = ["number", "words", "pieces", "attention"]
+OF_SCRIPT += ["target_pieces", "decoder_attention", "cross_attention"]
 
 
 def page(systems: Sequence[System], title: str = TITLE) -> str:
@@ -51,12 +53,20 @@ def page(systems: Sequence[System], title: str = TITLE) -> str:
             different=side_by_side.all_pairs(compared),
             gaps=gaps(compared, plotter),
             orders=tables.ORDERS,
-            plots=[s for s in (buckets(systems, plotter), *speeds(systems, plotter)) if s.parts],
+            plots=[s for s in sections(systems, plotter) if s.parts],
+            heads=heads.all_parts(systems),
             examples=examples,
             example_systems=[name_of(s, systems) for s in systems if s.examples],
             data=[script_data(example) for example in examples],
         )
     )
+
+
+def sections(systems: Sequence[System], plotter: Plotter) -> Iterable[Section]:
+    """Yield all sections that consist of figures."""
+    yield buckets(systems, plotter)
+    yield words(systems, plotter)
+    yield from speeds(systems, plotter)
 
 
 def environment() -> Environment:
@@ -143,7 +153,7 @@ def tree(example: dict) -> Markup | None:
 
 def script_data(example: dict) -> dict:
     """Return what the script of the page needs of an example."""
-    kept = {key: example[key] for key in ("number", "words", "pieces", "attention")}
+    kept = {name: example[name] for name in OF_SCRIPT if name in example}
     return {**kept, "system": example["group"]}
 
 

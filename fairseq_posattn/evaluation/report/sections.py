@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from fairseq_posattn.evaluation.report import tables
-from fairseq_posattn.evaluation.report.figures import HALF, KINDS, THIRD, Plotter
+from fairseq_posattn.evaluation.report.figures import HALF, KINDS, THIRD, WORD_KINDS, Plotter
 from fairseq_posattn.evaluation.report.systems import System, by_test
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
@@ -69,6 +69,17 @@ def buckets(systems: Sequence[System], plotter: Plotter) -> Section:
 
     found = parts(systems, lambda system: any(map(system.buckets, KINDS)), drawn)
     return Section("buckets", "BLEU by kind of sentence", found)
+
+
+def words(systems: Sequence[System], plotter: Plotter) -> Section:
+    """Return the section that shows F1 by kind of word."""
+
+    def drawn(group: list[System], name: str) -> list[str]:
+        kinds = [kind for kind in WORD_KINDS if any(system.words(kind) for system in group)]
+        return [plotter.words(group, kind, f"words-{kind}-{name}") for kind in kinds]
+
+    found = parts(systems, lambda system: any(map(system.words, WORD_KINDS)), drawn)
+    return Section("words", "F1 by kind of word", found)
 
 
 def speeds(systems: Sequence[System], plotter: Plotter) -> list[Section]:

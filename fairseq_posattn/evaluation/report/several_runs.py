@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import mean, stdev
 from typing import Any
 
@@ -14,12 +14,14 @@ Document = dict[str, Any]
 def one_system(runs: Sequence[Document], paths: Sequence[str]) -> Document:
     """Return the document of the system: means over the runs, with their deviations.
 
-    Examples, course of the training and architecture are those of the first run. Each run was
-    compared with a baseline alone, which says nothing of new trainings, so no p values are left.
+    Examples, heads, course of the training and architecture are those of the first run. Each run
+    was compared with a baseline alone. That says nothing of new trainings, so no p values are left.
     """
     first = runs[0]
     found = {**first, "runs": len(runs), "scores": mean_scores(runs, paths)}
-    for key, join in (("ngrams", mean_ngrams), ("buckets", mean_buckets), ("speed", mean_speed)):
+    joining: dict[str, Callable[[Any], Any]]
+    joining = {"ngrams": mean_ngrams, "buckets": mean_buckets, "words": mean_words}
+    for key, join in {**joining, "speed": mean_speed}.items():
         if key in first and all(key in run for run in runs):
             found[key] = join([run[key] for run in runs])
     if "baseline" in first:
@@ -60,6 +62,19 @@ def mean_buckets(runs: Sequence[dict[str, list[Document]]]) -> dict[str, list[Do
             means([of_run[key] for of_run in ends], ("bleu",), drop=("interval",))
             for key in ((b["from"], b["to"]) for b in groups)
             if all(key in of_run for of_run in ends)
+        ]
+    return found
+
+
+def mean_words(runs: Sequence[dict[str, list[Document]]]) -> dict[str, list[Document]]:
+    """Return the means for each group of words that all runs have."""
+    found = {}
+    for kind, groups in runs[0].items():
+        named = [{group["name"]: group for group in run.get(kind, [])} for run in runs]
+        found[kind] = [
+            means([of_run[name] for of_run in named], ("precision", "recall", "f1"), ("interval",))
+            for name in (group["name"] for group in groups)
+            if all(name in of_run for of_run in named)
         ]
     return found
 

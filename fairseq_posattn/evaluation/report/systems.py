@@ -60,6 +60,10 @@ class System:
         """Return the buckets of one kind."""
         return self.about.get("buckets", {}).get(kind, [])
 
+    def words(self, kind: str) -> list[dict]:
+        """Return the groups of words of one kind."""
+        return self.about.get("words", {}).get(kind, [])
+
     def sentences_per_second(self, kind: str) -> float | None:
         """Return the speed of one kind, or None."""
         return self.about.get("speed", {}).get(kind, {}).get("sentences_per_second")

@@ -4,10 +4,16 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SCALE = [[255, 255, 255], [214, 230, 244], [133, 188, 220], [48, 129, 189], [8, 64, 129], [5, 28, 66]];
 const MEAN = "mean";
+const BEGIN = "<s>";
+const KINDS = {
+  attention: { title: "encoder", rows: "queries", columns: "keys", text: "each row is a query, its columns the keys it attends to" },
+  decoder_attention: { title: "decoder", rows: "predicted", columns: "read", text: "each row is a piece that is predicted, its columns the pieces that were read before" },
+  cross_attention: { title: "decoder to source", rows: "predicted", columns: "source", text: "each row is a piece that is predicted, its columns the pieces of the source" },
+};
 
 function showExamples(examples) {
   const lists = Object.fromEntries(
-    ["system", "sentence", "layer", "head"].map((name) => [name, document.getElementById(`choose-${name}`)])
+    ["system", "sentence", "kind", "layer", "head"].map((name) => [name, document.getElementById(`choose-${name}`)])
   );
   const articles = document.querySelectorAll(".example");
   const map = new AttentionMap(document.getElementById("attention"), document.getElementById("tooltip"));
@@ -26,14 +32,20 @@ function showExamples(examples) {
   function sentenceChanged() {
     const chosen = Number(lists.sentence.value);
     articles.forEach((article, k) => (article.hidden = k !== chosen));
-    const { layers, heads } = examples[chosen].attention;
+    const kinds = Object.keys(KINDS).filter((kind) => examples[chosen][kind]);
+    fill(lists.kind, kinds.map((kind) => [kind, KINDS[kind].title]), lists.kind.value);
+    kindChanged();
+  }
+
+  function kindChanged() {
+    const { layers, heads } = examples[lists.sentence.value][lists.kind.value];
     fill(lists.layer, counted(layers), lists.layer.value || layers - 1);
     fill(lists.head, [[MEAN, MEAN], ...counted(heads)], lists.head.value);
     draw();
   }
 
   function draw() {
-    map.draw(new Weights(examples[lists.sentence.value]), Number(lists.layer.value), lists.head.value);
+    map.draw(new Weights(examples[lists.sentence.value], lists.kind.value), Number(lists.layer.value), lists.head.value);
   }
 
   function chooseHead(head) {
@@ -44,6 +56,7 @@ function showExamples(examples) {
   map.onHead = chooseHead;
   lists.system.addEventListener("change", systemChanged);
   lists.sentence.addEventListener("change", sentenceChanged);
+  lists.kind.addEventListener("change", kindChanged);
   lists.layer.addEventListener("change", draw);
   lists.head.addEventListener("change", draw);
   systemChanged();
@@ -65,11 +78,14 @@ function shortened(text) {
   return text.length > 44 ? `${text.slice(0, 42)} …` : text;
 }
 
-/** Holds the attention of one example as bytes: layers x heads x queries x keys. */
+/** Holds one kind of attention of an example as bytes: layers x heads x queries x keys. */
 class Weights {
-  constructor(example) {
-    Object.assign(this, example.attention);
-    this.pieces = example.pieces;
+  constructor(example, kind) {
+    Object.assign(this, example[kind]);
+    this.kind = KINDS[kind];
+    const { pieces, target_pieces: target } = example;
+    this.rows = kind === "attention" ? pieces : target;
+    this.columns = kind === "decoder_attention" ? [BEGIN, ...target.slice(0, -1)] : pieces;
     this.largest ??= 1;
     this.bytes = Uint8Array.from(atob(this.weights), (letter) => letter.charCodeAt(0));
   }
@@ -102,36 +118,37 @@ class AttentionMap {
     this.values = weights.of(layer, head);
     this.svg.replaceChildren();
     const top = this.values.reduce((a, b) => Math.max(a, b), 0);
-    const place = this.layOut(weights.pieces);
+    const place = this.layOut(weights);
     this.drawCells(place, top);
     this.drawLabels(place);
     this.drawScale(place, top);
     this.drawHeads(layer, head);
     const which = head === MEAN ? "mean of the heads" : `head ${head}`;
     this.caption.textContent =
-      `Attention of layer ${layer}, ${which}: each row is a query, its columns the keys it attends to.`;
+      `Attention of layer ${layer}, ${which}: ${weights.kind.text}.`;
     this.svg.setAttribute("aria-label", this.caption.textContent);
   }
 
   /** Sets the sizes: the cells fill about 600 pixels, and labels take what they need. */
-  layOut(pieces) {
-    const cell = Math.max(11, Math.min(34, Math.round(620 / pieces.length)));
+  layOut({ rows, columns }) {
+    const cell = Math.max(11, Math.min(34, Math.round(620 / Math.max(rows.length, columns.length))));
     const font = Math.min(13, cell * 0.9);
     const pen = document.createElement("canvas").getContext("2d");
     pen.font = `${font}px ${getComputedStyle(this.svg).fontFamily}`;
-    const longest = Math.max(...pieces.map((piece) => pen.measureText(piece).width));
+    const longest = (pieces) => Math.max(...pieces.map((piece) => pen.measureText(piece).width));
     const slant = cell < 18 ? 90 : 45;
-    const up = slant === 90 ? longest : (longest + font) * Math.SQRT1_2;
+    const up = slant === 90 ? longest(columns) : (longest(columns) + font) * Math.SQRT1_2;
     const across = slant === 90 ? 0 : up;
-    const [left, head, side] = [longest + 34, up + 32, cell * pieces.length];
-    const [width, height] = [left + side + Math.max(across, 84) + 8, head + side + 8];
+    const [left, head] = [longest(rows) + 34, up + 32];
+    const [wide, high] = [cell * columns.length, cell * rows.length];
+    const [width, height] = [left + wide + Math.max(across, 84) + 8, head + high + 8];
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.setAttribute("width", width);
     this.svg.setAttribute("height", height);
-    return { cell, font, slant, left, head, side };
+    return { cell, font, slant, left, head, wide, high };
   }
 
-  drawCells({ cell, left, head, side }, top) {
+  drawCells({ cell, left, head, wide, high }, top) {
     const { keys } = this.weights;
     this.values.forEach((value, k) => {
       const [query, key] = [Math.floor(k / keys), k % keys];
@@ -140,26 +157,28 @@ class AttentionMap {
       rect.dataset.query = query;
       rect.dataset.key = key;
     });
-    this.add("rect", { class: "frame", x: left, y: head, width: side, height: side });
+    this.add("rect", { class: "frame", x: left, y: head, width: wide, height: high });
   }
 
-  drawLabels({ cell, font, slant, left, head, side }) {
-    this.weights.pieces.forEach((piece, k) => {
-      const middle = (k + 0.5) * cell;
-      const row = { x: left - 8, y: head + middle, "text-anchor": "end", "dominant-baseline": "central" };
+  drawLabels({ cell, font, slant, left, head, wide, high }) {
+    const { rows, columns, kind } = this.weights;
+    rows.forEach((piece, k) => {
+      const row = { x: left - 8, y: head + (k + 0.5) * cell, "text-anchor": "end", "dominant-baseline": "central" };
       this.add("text", { ...row, class: `query query-${k}`, "font-size": font }, piece);
-      const [x, y] = [left + middle + (slant === 45 ? 3 : 0), head - 8];
+    });
+    columns.forEach((piece, k) => {
+      const [x, y] = [left + (k + 0.5) * cell + (slant === 45 ? 3 : 0), head - 8];
       const turned = { x, y, transform: `rotate(${-slant} ${x} ${y})`, "dominant-baseline": slant === 90 ? "central" : "auto" };
       this.add("text", { ...turned, class: `key key-${k}`, "font-size": font }, piece);
     });
     const axis = { class: "axis", "font-size": 12, "text-anchor": "middle" };
-    this.add("text", { ...axis, x: left + side / 2, y: 12 }, "keys");
-    const [x, y] = [12, head + side / 2];
-    this.add("text", { ...axis, x, y, transform: `rotate(-90 ${x} ${y})` }, "queries");
+    this.add("text", { ...axis, x: left + wide / 2, y: 12 }, kind.columns);
+    const [x, y] = [12, head + high / 2];
+    this.add("text", { ...axis, x, y, transform: `rotate(-90 ${x} ${y})` }, kind.rows);
   }
 
-  drawScale({ left, head, side }, top) {
-    const [x, height, steps] = [left + side + 28, Math.min(side, 180), 60];
+  drawScale({ left, head, wide, high }, top) {
+    const [x, height, steps] = [left + wide + 28, Math.min(high, 180), 60];
     for (let k = 0; k < steps; k++) {
       const box = { x, y: head + height * (1 - (k + 1) / steps), width: 13, height: height / steps + 0.5 };
       this.add("rect", { ...box, fill: colour((k + 0.5) / steps) });
@@ -202,7 +221,7 @@ class AttentionMap {
     }
     const value = document.createElement("b");
     value.textContent = this.values[query * this.weights.keys + Number(key)].toFixed(2);
-    this.tooltip.replaceChildren(`${this.weights.pieces[query]} → ${this.weights.pieces[key]}`, value);
+    this.tooltip.replaceChildren(`${this.weights.rows[query]} → ${this.weights.columns[key]}`, value);
     const right = Math.min(event.clientX + 14, innerWidth - this.tooltip.offsetWidth - 8);
     this.tooltip.style.left = `${Math.max(8, right)}px`;
     this.tooltip.style.top = `${event.clientY + 18}px`;
