@@ -14,6 +14,7 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.sources import Source
+from fairseq_posattn.io.code_version import CHECKOUT
 from fairseq_posattn.io.records import Record, as_record, at_least, limit
 from fairseq_posattn.trees.control import TreeControl
 
@@ -23,7 +24,7 @@ else:
     import tomli as tomllib
 
 FILE = "recipe.toml"
-CHECKOUT = Path(__file__).resolve().parents[2]
+USER_DIR = CHECKOUT / "fairseq_posattn"
 REMEDY = "mend the recipe"
 Options = dict  # names without the dashes, and values
 
@@ -202,7 +203,7 @@ class Recipe:
     @cached_property
     def presets(self) -> list[str]:
         """Return the models that can be trained."""
-        return sorted(path.stem for path in (CHECKOUT / "fairseq_posattn/config/model").glob("*"))
+        return sorted(path.stem for path in (USER_DIR / "config/model").glob("*"))
 
     def size(self, name: str | None) -> str:
         """Return the name of a size, which is the first one if none is named."""

@@ -20,7 +20,7 @@ from fairseq_posattn.experiments.commands import Command, python
 from fairseq_posattn.experiments.machine import Machine, Share, shares
 from fairseq_posattn.experiments.plain_tables import Table
 from fairseq_posattn.experiments.recipe import (
-    CHECKOUT,
+    USER_DIR,
     Options,
     arguments,
     module_beside,
@@ -39,6 +39,7 @@ from fairseq_posattn.io.steps import Steps
 
 TRIAL, RESULT = "trial.py", "result.json"
 PREPROCESS = "fairseq_cli.preprocess"
+TASK = ("task", "source-lang", "target-lang")
 UPDATES, TOTAL = "max-update", "total-num-update"
 Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> a result for each seed
 
@@ -280,7 +281,7 @@ class Trial:
         if "batch-size" in options and machine.world() > 1:
             options["batch-size"] = shared_out(options["batch-size"], machine.world())
         everything = {
-            "user-dir": CHECKOUT / "fairseq_posattn",
+            "user-dir": USER_DIR,
             "num-workers": 0,
             "log-interval": 100,
             "log-format": "simple",
@@ -387,6 +388,30 @@ class Trial:
             return
         with folder_written_whole(data, replace=True) as partial:
             self.make(PREPROCESS, *words, "--destdir", partial)
+
+    def program(
+        self,
+        name: str,
+        options: Options,
+        run: Run,
+        machine: Machine,
+        share: Share,
+        log: Path,
+    ) -> None:
+        """Run a program of fairseq on the data of a run, whose whole output is the log."""
+        shared = {key: value for key, value in self.content.training.items() if key in TASK}
+        everything = {"user-dir": USER_DIR, **shared, **options, "cpu": machine.cpu}
+        data = self.data(run.record.size, run.record.seed)
+        command = called(f"fairseq_cli.{name}", data, *arguments(everything))
+        self.place.shell.run(command, log, share.environment(), append=False)
+
+    def given(self, source: Path | None) -> Path:
+        """Return the folder of --from, which must be there."""
+        if source is None:
+            raise InputError(f"name the folder of the corpus: prepare.sh {self.name} --from DIR")
+        if not source.is_dir():
+            raise InputError(f"{source}: there is no such folder; name that of the corpus")
+        return source
 
     def command(self, run: Run, share: Share, *words: str | Path) -> None:
         """Run a Python module or program with its arguments; it adds to the log of the tests."""

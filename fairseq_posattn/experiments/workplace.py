@@ -9,7 +9,7 @@ from typing import Any
 
 from fairseq_posattn.experiments.board import Board
 from fairseq_posattn.experiments.commands import Shell
-from fairseq_posattn.experiments.recipe import CHECKOUT, Content, Recipe
+from fairseq_posattn.experiments.recipe import USER_DIR, Content, Recipe
 from fairseq_posattn.trees.control import TreeControl
 
 
@@ -91,7 +91,7 @@ class Workplace(Place):
     def task(self) -> dict[str, Any]:
         """Return the options that all programs of fairseq need."""
         return {
-            "user-dir": CHECKOUT / "fairseq_posattn",
+            "user-dir": USER_DIR,
             "task": "structured_translation",
             "source-lang": self.content.source,
             "target-lang": self.content.target,

@@ -7,17 +7,26 @@ difficulty, which all runs share, every run an effect that all of its sentences 
 is noise. The systems are equal, unless --gain says by how much the second one is better. The score
 is the mean over the sentences, and all numbers are in its points. A test is right if it answers
 p < 0.05 in 5 % of the trials without a gain.
+
+With --like the three deviations are those of chrF2 in real translations by several runs of one
+system, or of several systems, over which they are averaged:
+
+    python recipes/benchmark/false_alarms.py --like raw/test.de runs/sequence.demo.seed*/test.hyp
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics import CHRF
 
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics.runs import (
     Statistics,
     bootstrap,
@@ -29,6 +38,7 @@ from fairseq_posattn.evaluation.metrics.runs import scores as run_scores
 from fairseq_posattn.evaluation.metrics.segment_scores import METRIC
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import positive
+from fairseq_posattn.io.files import read_lines, refuse_different_lengths
 
 LEVEL = 0.05
 TESTS = ("bootstrap over sentences, first runs", "randomisation", "bootstrap", "Welch")
@@ -70,6 +80,49 @@ def rates(options: argparse.Namespace, runs: int, sigma: float) -> dict:
     return row
 
 
+def deviations(numbers: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return the variances of the difficulty, of the runs and of the noise.
+
+    numbers: of each run, the score of each sentence. The variances are those of an analysis of
+    variance with two random factors, where one that comes out below 0 is 0.
+    """
+    runs, sentences = numbers.shape
+    of_runs, of_sentences = numbers.mean(axis=1, keepdims=True), numbers.mean(axis=0)
+    rest = numbers - of_runs - of_sentences + numbers.mean()
+    noise = (rest**2).sum() / ((runs - 1) * (sentences - 1))
+    difficulty = of_sentences.var(ddof=1) - noise / runs
+    effect = of_runs.var(ddof=1) - noise / sentences
+    return max(0.0, float(difficulty)), max(0.0, float(effect)), float(noise)
+
+
+def read_numbers(paths: Sequence[str]) -> NDArray[np.float64]:
+    """Return chrF2 of each sentence of each run; the first path is that of the reference."""
+    reference, *runs = [list(read_lines(path)) for path in paths]
+    if len(runs) < 2:
+        raise InputError(f"--like {' '.join(paths)}: name a reference and two runs or more")
+    refuse_different_lengths(dict(zip(paths, map(len, [reference, *runs]), strict=True)))
+    metric = CHRF()
+
+    def score(hypothesis: str, wanted: str) -> float:
+        return metric.sentence_score(hypothesis, [wanted]).score
+
+    return np.array([list(map(score, run, reference)) for run in runs])
+
+
+def take_over(options: argparse.Namespace) -> None:
+    """Set the deviations to those of real runs, and print them."""
+    numbers = [read_numbers(paths) for paths in options.like]
+    if len({table.shape[1] for table in numbers}) > 1:
+        raise InputError("--like: the systems have different test sets; name those of one test set")
+    means = np.sqrt(np.mean([deviations(table) for table in numbers], axis=0)).tolist()
+    options.difficulty, sigma, options.noise = means
+    options.run_sigma, options.sentences = [0.0, sigma], numbers[0].shape[1]
+    print(
+        f"chrF2 of {sum(map(len, numbers))} runs of {len(numbers)} systems: difficulty "
+        f"{options.difficulty:.2f}, runs {sigma:.3f}, noise {options.noise:.2f}"
+    )
+
+
 def main() -> None:
     """Print the table, and write it as JSON."""
     parser = argparse.ArgumentParser(
@@ -91,8 +144,18 @@ def main() -> None:
     add("--trials", type=positive, default=400, help="draw so many pairs of systems")
     add("--samples", type=positive, default=500, help="draw so many samples in each test")
     add("--seed", type=int, default=1, help="draw with this seed")
+    add(
+        "--like",
+        nargs="+",
+        action="append",
+        metavar="FILE",
+        help="take the deviations of chrF2 in these files: the reference, and translations by "
+        "several runs of a system; the option may be given for several systems",
+    )
     add("--json", type=Path, help="write the table here, too")
     options = parser.parse_args()
+    if options.like:
+        take_over(options)
     rows = [rates(options, *pair) for pair in product(options.runs, options.run_sigma)]
     for row in rows:
         shown = [f"{name}: {'-' if row[name] is None else f'{row[name]:.1%}'}" for name in TESTS]

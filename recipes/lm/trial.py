@@ -44,23 +44,20 @@ class Recipe(Trial):
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         """Make the data of a corpus."""
-        if source is None:
-            raise InputError(f"name the folder of a corpus: prepare.sh {self.name} --from DIR")
-        if not source.is_dir():
-            raise InputError(f"{source}: there is no such folder; name that of the corpus")
+        folder = self.given(source)
         parser = argparse.ArgumentParser(f"prepare.sh {self.name} --", allow_abbrev=False)
         parser.add_argument("--words", type=int)
         options, _ = parser.parse_known_args(rest)
-        corpus = corpus_in(source)
+        corpus = corpus_in(folder)
         name = f"{corpus}.{options.words}_words" if options.words else corpus
         text, data = self.text(name), self.data(name, 0)
-        files = [file_of(source, corpus, split) for split in SPLITS]
+        files = [file_of(folder, corpus, split) for split in SPLITS]
         prefixes = [word for s in SPLITS for word in (f"--{s}pref", text / f"{s}.txt")]
         rare = ("--thresholdsrc", "3") if options.words else ()  # then such words are unknown
 
         def make() -> None:
             program = self.folder / "prepare.py"
-            self.make(program, "--corpus", corpus, "--data", source, "--out", text, *rest)
+            self.make(program, "--corpus", corpus, "--data", folder, "--out", text, *rest)
             self.preprocess(data, "--only-source", *prefixes, "--padding-factor", "1", *rare)
 
         programs = [self.folder / f"{name}.py" for name in ("prepare", "sentences", "counting")]

@@ -21,9 +21,9 @@ from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
 from fairseq_posattn.evaluation.fairseq_logs.training_log import read_training
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.plain_tables import Figures, Table
-from fairseq_posattn.experiments.recipe import CHECKOUT, arguments
+from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trials import Results, Trial, TrialRow, called
+from fairseq_posattn.experiments.trials import Results, Trial, TrialRow
 from fairseq_posattn.io.atomic import replaced_whole
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 
@@ -66,23 +66,16 @@ class Recipe(Trial):
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
         """Decode the test set, and count what is right."""
-        log, seed = run.folder / "generate.log", run.record.seed
         options = {
-            "user-dir": CHECKOUT / "fairseq_posattn",
-            "task": "translation",
-            "source-lang": "src",
-            "target-lang": "tgt",
             "path": run.folder / "checkpoint_last.pt",
             "batch-size": 128,
             "required-batch-size-multiple": 1,
             "beam": 1,
             "max-len-a": 1,
             "max-len-b": 2,
-            "cpu": machine.cpu,
         }
-        command = called("fairseq_cli.generate", self.data(corpus, seed), *arguments(options))
-        self.place.shell.run(command, log, share.environment(), append=False)
-        return {} if self.place.shell.dry_run else measured(run.folder, self.raw(seed))
+        self.program("generate", options, run, machine, share, run.folder / "generate.log")
+        return {} if self.place.shell.dry_run else measured(run.folder, self.raw(run.record.seed))
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return a table for sequences and one for words."""

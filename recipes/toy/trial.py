@@ -14,9 +14,9 @@ from fairseq_posattn.evaluation.fairseq_logs import logs
 from fairseq_posattn.evaluation.fairseq_logs.training_log import TRAIN, read_training
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.plain_tables import Figures, Table
-from fairseq_posattn.experiments.recipe import CHECKOUT, arguments
+from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trials import Results, Trial, TrialRow, called
+from fairseq_posattn.experiments.trials import Results, Trial, TrialRow
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 
 AGAIN = "delete the work folder of the recipe and start recipes/toy/run.sh again"
@@ -79,21 +79,13 @@ class Recipe(Trial):
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
         """Translate the test set, and score the translations."""
-        log = run.folder / "generate.log"
         options = {
-            "user-dir": CHECKOUT / "fairseq_posattn",
-            "task": "structured_translation",
-            "source-lang": "src",
-            "target-lang": "tgt",
             "path": run.folder / "checkpoint_last.pt",
             "batch-size": 100,
             "beam": 4,
             "remove-bpe": True,
-            "cpu": machine.cpu,
         }
-        data = self.data(corpus, run.record.seed)
-        command = called("fairseq_cli.generate", data, *arguments(options))
-        self.place.shell.run(command, log, share.environment(), append=False)
+        self.program("generate", options, run, machine, share, run.folder / "generate.log")
         return {} if self.place.shell.dry_run else measured(run.folder, self.raw)
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:

@@ -21,10 +21,10 @@ from fairseq_posattn.evaluation.fairseq_logs.training_log import PARAMETERS, num
 from fairseq_posattn.evaluation.json_values import Number, Whole
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.plain_tables import Figures, Table, p_values
-from fairseq_posattn.experiments.recipe import CHECKOUT, Options, arguments
+from fairseq_posattn.experiments.recipe import Options
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.experiments.tables import NONE
-from fairseq_posattn.experiments.trials import Results, Trial, TrialRow, called
+from fairseq_posattn.experiments.trials import Results, Trial, TrialRow
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.records import ABSENT, Open, as_document, as_record
@@ -63,10 +63,6 @@ class Recipe(Trial):
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         """Make the data of a treebank, or of all treebanks in a folder."""
-        if source is None:
-            raise InputError(f"name the folder of a treebank: prepare.sh {self.name} --from DIR")
-        if not source.is_dir():
-            raise InputError(f"{source}: there is no such folder; name that of a treebank")
         parser = argparse.ArgumentParser(f"prepare.sh {self.name} --", allow_abbrev=False)
         parser.add_argument("--vectors", type=Path)
         parser.add_argument("--column", default="upos")
@@ -77,7 +73,7 @@ class Recipe(Trial):
             )
         words = [] if options.vectors is None or "--words" in others else ["--words", "20000"]
         words += ["--column", options.column, *others]
-        for treebank in treebanks_in(source):
+        for treebank in treebanks_in(self.given(source)):
             name = treebank.resolve().name.removeprefix("UD_")
             name += "" if options.column == "upos" else f".{options.column}"
             self.prepare_one(treebank, name, words)
@@ -118,18 +114,13 @@ class Recipe(Trial):
         """Test the best checkpoint, and collect the figures of the run from its logs."""
         log = run.folder / "test.log"
         options = {
-            "user-dir": CHECKOUT / "fairseq_posattn",
-            "task": "tagging",
             "path": run.folder / "checkpoint_best.pt",
             "valid-subset": "test",
             "batch-size": 64,
             "num-workers": 0,
             "log-format": "json",
-            "cpu": machine.cpu,
         }
-        data = self.data(corpus, run.record.seed)
-        command = called("fairseq_cli.validate", data, *arguments(options))
-        self.place.shell.run(command, log, share.environment(), append=False)
+        self.program("validate", options, run, machine, share, log)
         if self.place.shell.dry_run:
             return {}
         return accuracies(log) | trained(run.folder / "train.log")

@@ -133,6 +133,17 @@ def test_scores_of_each_test_set(page):
     assert text.count(f"<code>{BLEU}</code>") == 3
 
 
+@pytest.mark.parametrize("figure", ["length-test0", "words-frequency-test0"])
+def test_intervals_are_drawn(page, figure):
+    """Each group of each system has a line; a file without intervals, or with half of one, none."""
+    drawn = f'id="{figure}-LineCollection_'
+    assert page(*both()).count(drawn) == 4
+    about = scored()
+    for group in [*about["buckets"]["length"], *about["words"]["frequency"]]:
+        group["interval"] = [1.0]
+    assert drawn not in page(about)
+
+
 def test_heads(page):
     """A map of each measure, whose darkest cell has the largest figure; what was learnt below."""
     text = page(scored())
@@ -146,7 +157,7 @@ def test_heads(page):
     assert ["encoder.layers.0.self_attn", "gaussian: sigma", "1.25", "", "1.23e+04"] in rows
     assert ["encoder.layers.0.self_attn", "gaussian: gate (layer)", "0.5", "", ""] in rows
     assert text.count('style="--share: 1.0"') == 1 + 2 + 2
-    assert "a head that always looks at the word before reaches 42 % of the edges" in text
+    assert "always looks at the word before would have 42 % along an edge" in text
 
 
 def test_gaps_have_signs(page):

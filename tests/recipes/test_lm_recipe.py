@@ -198,7 +198,7 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
         (["train", "lstm", "--cpu"], "there are no data; start recipes/prepare.sh lm first"),
         (["prepare", "--from", "."], "expected either ptb.train.txt or wiki.train.tokens"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
-        (["prepare"], "name the folder of a corpus"),
+        (["prepare"], "name the folder of the corpus"),
         (
             ["train", "lstm", "--dry-run", "--cpu", "--processes", "3"],
             "3 processes cannot share the 20 sentences of a batch equally",

@@ -112,7 +112,7 @@ def test_data_of_another_treebank_are_made_anew(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["prepare"], "name the folder of a treebank"),
+        (["prepare"], "name the folder of the corpus"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
         (["prepare", "--from", "."], "has 0 files with 'train' in their names, expected one"),
         (["train", "conv3d", "--cpu"], "choose one of: san pe_con"),

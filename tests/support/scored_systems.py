@@ -57,11 +57,13 @@ def heads():
 
 
 def bucket(first, last, bleu):
-    return {"from": first, "to": last, "sentences": 1234, "bleu": bleu}
+    interval = [bleu - 1.5, bleu + 1.25]
+    return {"from": first, "to": last, "sentences": 1234, "bleu": bleu, "interval": interval}
 
 
 def word_group(name, words, f1):
-    return {"name": name, "words": words, "precision": f1 - 1, "recall": f1 + 1, "f1": f1}
+    shares = {"precision": f1 - 1, "recall": f1 + 1, "f1": f1, "interval": [f1 - 2, f1 + 2]}
+    return {"name": name, "words": words, **shares}
 
 
 def scored(name="structural", test="newstest2014", better=0.0, baseline="sequence"):

@@ -64,10 +64,13 @@ class Plotter:
         sizes = {(b["from"], b["to"]): b["sentences"] for s in systems for b in s.buckets(kind)}
         order = sorted(sizes, key=lambda ends: ends[0])
         with drawing(name, size, title) as (axes, done):
-            for system in systems:
-                scores = {(b["from"], b["to"]): b["bleu"] for b in system.buckets(kind)}
-                points = [(k, scores[ends]) for k, ends in enumerate(order) if ends in scores]
-                self.line(axes, system, points)
+            for system, aside in zip(systems, asides(len(systems)), strict=True):
+                groups = {(b["from"], b["to"]): b for b in system.buckets(kind)}
+                there = [
+                    (k + aside, groups[ends]) for k, ends in enumerate(order) if ends in groups
+                ]
+                self.line(axes, system, [(x, bucket["bleu"]) for x, bucket in there])
+                self.intervals(axes, system, there)
             labels = [f"{range_label(*ends)}\n{sizes[ends]:,}" for ends in order]
             axes.set_xticks(range(len(order)), labels)
             axes.margins(x=0.06, y=0.12)
@@ -82,10 +85,12 @@ class Plotter:
         order = list(sizes)[:MOST_LABELS]
         ordered = kind == "frequency"  # a line would join what has no order
         with drawing(name, HALF, title) as (axes, done):
-            for system in systems:
-                f1 = {group["name"]: group["f1"] for group in system.words(kind)}
-                points = [(k, f1[group]) for k, group in enumerate(order) if group in f1]
+            for system, aside in zip(systems, asides(len(systems)), strict=True):
+                groups = {group["name"]: group for group in system.words(kind)}
+                there = [(k + aside, groups[one]) for k, one in enumerate(order) if one in groups]
+                points = [(x, group["f1"]) for x, group in there]
                 self.line(axes, system, points, joined=ordered)
+                self.intervals(axes, system, there)
             labels = [f"{printable(group)}\n{sizes[group]:,}" for group in order]
             if ordered:
                 axes.set_xticks(range(len(order)), labels)
@@ -161,6 +166,20 @@ class Plotter:
         look = self.looks[system.name]
         style = look.line if joined else "none"
         axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=style)
+
+    def intervals(self, axes: Axes, system: System, groups: Sequence[tuple[float, dict]]) -> None:
+        """Draw the interval of each group that has one, as a thin line at its place."""
+        for x, group in groups:
+            interval = group.get("interval", [])
+            if len(interval) == 2:
+                low, high = interval
+                colour = self.looks[system.name].colour
+                axes.vlines(x, low, high, colors=colour, linewidth=0.9, alpha=0.55)
+
+
+def asides(systems: int) -> list[float]:
+    """Return how far the points of each system stand aside, so that intervals can be told apart."""
+    return [0.09 * (k - (systems - 1) / 2) for k in range(systems)]
 
 
 def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

@@ -75,7 +75,9 @@ def about(found: dict) -> str:
     text = f"the mean over {found['sentences']:,} sentences"
     if found.get("neighbours") is not None:
         share = 100 * found["neighbours"]
-        text += f"; a head that always looks at the word before reaches {share:.0f} % of the edges"
+        text += (
+            f"; a head that always looks at the word before would have {share:.0f} % along an edge"
+        )
     return text
 
 

@@ -12,6 +12,7 @@ from fairseq_posattn.evaluation.report.figures import HALF, KINDS, THIRD, WORD_K
 from fairseq_posattn.evaluation.report.systems import System, by_test
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
+INTERVALS = "Thin lines are intervals: 95 % of the samples of a bootstrap lie in them."
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def buckets(systems: Sequence[System], plotter: Plotter) -> Section:
         return [plotter.buckets(group, kind, f"{kind}-{name}", size) for kind in kinds]
 
     found = parts(systems, lambda system: any(map(system.buckets, KINDS)), drawn)
-    return Section("buckets", "BLEU by kind of sentence", found)
+    return Section("buckets", "BLEU by kind of sentence", found, note=INTERVALS)
 
 
 def words(systems: Sequence[System], plotter: Plotter) -> Section:
@@ -79,7 +80,7 @@ def words(systems: Sequence[System], plotter: Plotter) -> Section:
         return [plotter.words(group, kind, f"words-{kind}-{name}") for kind in kinds]
 
     found = parts(systems, lambda system: any(map(system.words, WORD_KINDS)), drawn)
-    return Section("words", "F1 by kind of word", found)
+    return Section("words", "F1 by kind of word", found, note=INTERVALS)
 
 
 def speeds(systems: Sequence[System], plotter: Plotter) -> list[Section]:
