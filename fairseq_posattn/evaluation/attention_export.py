@@ -9,7 +9,12 @@ from typing import Any
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.attention_maps import attention, decoder_attention, packed
+from fairseq_posattn.evaluation.attention_maps import (
+    attention,
+    decoder_attention,
+    packed,
+    shows_attention,
+)
 from fairseq_posattn.evaluation.fairseq_logs.generate_log import join_pieces, to_text
 from fairseq_posattn.evaluation.loaded_model import Loaded, load
 from fairseq_posattn.evaluation.metrics.buckets import pieces_of_words
@@ -118,7 +123,12 @@ class Translator:
         return tokens
 
     def decoder_maps(self, sample: dict, tokens: torch.Tensor) -> dict[str, Any]:
-        """Return the pieces of the translation, and the decoder's attention while it is written."""
+        """Return the pieces of the translation, and the decoder's attention while it is written.
+
+        A decoder without layers of attention has none.
+        """
+        if not shows_attention(self.models[0].decoder, "self_attn", "encoder_attn"):
+            return {}
         dictionary = self.task.target_dictionary
         own, crossing = decoder_attention(self.models[0], sample, tokens)
         return {

@@ -33,9 +33,24 @@ def weights_of(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
 
 def weights_of_stock(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
     """Return the weights of fairseq's encoder, which has no option for them."""
-    with recorded([layer.self_attn for layer in encoder.layers]) as found:
+    with recorded(modules_of(encoder, "self_attn")) as found:
         encoder(**{k: v for k, v in fields.items() if k != "source_tree"})
     return complete(found, encoder)
+
+
+def modules_of(owner: Any, name: str) -> list[torch.nn.Module]:
+    """Return the attention of this name in each layer of an encoder or decoder."""
+    if not shows_attention(owner, name):
+        raise InputError(
+            f"{type(owner).__name__} does not show its attention; take a Transformer's checkpoint"
+        )
+    return [getattr(layer, name) for layer in owner.layers]
+
+
+def shows_attention(owner: Any, *names: str) -> bool:
+    """Return whether each layer of an encoder or decoder has attention of these names."""
+    layers = list(getattr(owner, "layers", ()))
+    return bool(layers) and all(getattr(at, name, None) for at in layers for name in names)
 
 
 @contextlib.contextmanager
@@ -67,7 +82,7 @@ def complete(found: list[torch.Tensor], owner: Any) -> list[torch.Tensor]:
     if len(found) != len(owner.layers):
         raise InputError(
             f"{type(owner).__name__} does not show its attention; take a model with another "
-            f"{'encoder' if hasattr(owner, 'max_source_positions') else 'decoder'}"
+            "encoder and decoder"
         )
     return found
 
@@ -85,8 +100,8 @@ def decoder_attention(
     encoded, decoder = model.encoder(**fields), model.decoder
     read = torch.cat([tokens[-1:], tokens[:-1]])[None].long()  # fairseq begins with </s>
     with (
-        recorded([layer.self_attn for layer in decoder.layers]) as own,
-        recorded([layer.encoder_attn for layer in decoder.layers]) as crossing,
+        recorded(modules_of(decoder, "self_attn")) as own,
+        recorded(modules_of(decoder, "encoder_attn")) as crossing,
     ):
         decoder(read, encoder_out=encoded)
     both = [complete(found, decoder) for found in (own, crossing)]

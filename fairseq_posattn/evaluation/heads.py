@@ -16,6 +16,7 @@ from fairseq_posattn.evaluation.attention_maps import attention
 from fairseq_posattn.evaluation.head_record import Head, Heads, LearntNumber
 from fairseq_posattn.evaluation.loaded_model import load
 from fairseq_posattn.io.progress import progress
+from fairseq_posattn.trees.sentence import Sentence
 
 Weights = NDArray[np.float64]  # layers x heads x queries x keys, and other shapes
 
@@ -41,13 +42,17 @@ class Sums:
         self.distance = plus(self.distance, distances(weights).sum(axis=-1))
 
     def add_tree(self, weights: Weights, counts: Sequence[int], parents: Sequence[int]) -> None:
-        """Add the agreement of a sentence of several words with its tree."""
-        if len(parents) < 2:
+        """Add the agreement of a sentence with its tree.
+
+        Words without pieces of their own, as in multiword tokens, cannot be looked at.
+        """
+        kept = np.flatnonzero(counts)
+        if len(kept) < 2:
             return
-        edges = edges_of(parents)
-        found = looks_along_edges(of_words(weights, counts), edges)
+        edges = edges_of(parents)[np.ix_(kept, kept)]
+        found = looks_along_edges(of_words(weights, np.array(counts)[kept]), edges)
         self.tree_edges = plus(self.tree_edges, found.sum(axis=-1))
-        self.words += len(parents)
+        self.words += len(kept)
         self.neighbours += int(np.diagonal(edges, offset=-1).sum())
 
     def add_numbers(self, found: Diagnostic) -> None:
@@ -107,10 +112,10 @@ def distances(weights: Weights) -> Weights:
     return (weights * apart).sum(axis=-1) / np.maximum(weights.sum(axis=-1), 1e-12)
 
 
-def of_words(weights: Weights, counts: Sequence[int]) -> Weights:
+def of_words(weights: Weights, counts: Sequence[int] | NDArray[np.int_]) -> Weights:
     """Return the attention between words: the sum over the pieces of the word that is attended to,
     and the mean over those of the word that attends. What follows the words is left out."""
-    ends = np.cumsum(counts).tolist()
+    ends = np.cumsum(counts, dtype=int).tolist()
     starts = [0, *ends[:-1]]
     inside = weights[..., : ends[-1], : ends[-1]]
     of_keys = np.add.reduceat(inside, starts, axis=-1)
@@ -137,6 +142,7 @@ def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.
 def heads(options: argparse.Namespace) -> Heads:
     """Return what the heads of a model do over the sentences of a subset."""
     loaded = load(options.path, options.data, options.user_dir, options.task, options.cpu)
+    loaded.task.needs_trees = None  # the trees beside the data say which pieces a word has
     translator = Translator(loaded, options.gen_subset, str, beam=1, lenpen=1.0)
     numbers = range(min(options.first or len(translator.dataset), len(translator.dataset)))
     trees = read_trees(options.trees, numbers) if options.trees else {}
@@ -147,14 +153,31 @@ def heads(options: argparse.Namespace) -> Heads:
         pieces = translator.pieces(sample)
         weights = attention(loaded.model, sample).astype(np.float64)
         sums.add(weights)
-        own = translator.words(sample, pieces)
-        given = trees.get(number)
-        if given is not None:
-            translator.check(given, own, pieces, number)
-        parents = own.parents if given is None else given.parents
         counts = translator.counts(sample, pieces)
-        if parents and len(parents) == len(counts) and min(counts):
+        parents = parents_of(translator, sample, pieces, trees.get(number), number)
+        if parents and len(parents) == len(counts):
             sums.add_tree(weights, counts, parents)
         for found in diagnostics_of(loaded.model):
             sums.add_numbers(found)
     return sums.record()
+
+
+def parents_of(
+    translator: Translator, sample: dict, pieces: list[str], given: Sentence | None, number: int
+) -> Sequence[int] | None:
+    """Return the tree of a sentence: the given one, or that of the data.
+
+    A model that reads other trees than the given ones may be compared with them; the words must be
+    the same.
+    """
+    own = translator.words(sample, pieces)
+    if given is None:
+        return own.parents
+    if own.parents is None:
+        translator.check(given, own, pieces, number)
+    elif given.parents and len(given.words) != len(own.words):
+        raise InputError(
+            f"{given.where}: sentence {number} has {len(given.words)} words here, but "
+            f"{len(own.words)} in the data; give the CoNLL-U file that the data were made from"
+        )
+    return given.parents

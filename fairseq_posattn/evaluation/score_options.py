@@ -151,6 +151,11 @@ def add_words(group) -> None:
         help="compute F1 of words by how often this text of the training has them",
     )
     group.add_argument(
+        "--train-counts",
+        metavar="FILE.json",
+        help="with --train-target: keep its counts here, so that they are made once only",
+    )
+    group.add_argument(
         "--reference-trees",
         metavar="FILE.conllu",
         help="compute F1 of words by their part of speech and relation in these trees of the "

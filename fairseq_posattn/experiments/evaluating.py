@@ -194,7 +194,7 @@ class Evaluating:
         A model that reads no trees, or others, is compared with the parsed ones, too.
         """
         out, trees = self.file(test, "heads.json"), self.trees(subset)
-        data = self.place.first_shard("own")
+        data = self.place.first_shard(self.run.record.trees)
         words: list[str | Path] = [data, "--path", self.averaged]
         words += ["--gen-subset", subset, "--out", out]
         words += ["--trees", trees] if trees else []

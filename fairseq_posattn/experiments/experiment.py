@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -66,7 +67,8 @@ class Experiment:
             runs = [self.trained(row, seed) for seed in seeds]
         seeds = [run.record.seed for run in runs]
         others = [self.trained(baseline, seed) for seed in seeds] if baseline else []
-        self.side_by_side([partial(self.evaluate_one, run) for run in [*others, *runs]])
+        jobs = [(run, run is runs[0]) for run in [*others, *runs]]
+        self.side_by_side([partial(self.evaluate_one, *job) for job in jobs])
         for test in self.place.subsets(self.plan):
             path = score(self.place, runs, others, test, self.plan)
             if not self.place.shell.dry_run:
@@ -119,7 +121,7 @@ class Experiment:
         sweep = self.place.content.sweep
         if sweep is None:
             raise InputError(f"{self.place.recipe.folder}: the recipe has no [sweep]")
-        self.plan = Plan(**{**self.plan.__dict__, "on_valid": True})
+        self.plan = replace(self.plan, on_valid=True, examples=0)
         [test] = self.place.subsets(self.plan)
         baseline = Row(sweep.baseline, size)
         points = {(s.label, v): s.row(v, size) for s in sweep.series for v in s.values}
@@ -136,7 +138,9 @@ class Experiment:
     def finished_runs(self, rows: Sequence[Row], seeds: Seeds) -> dict[str, list[Run]]:
         """Train and evaluate all rows with all seeds, and return the runs of each."""
         jobs = [(row, run_of(self.place, row, seed, self.plan)) for seed in seeds for row in rows]
-        self.side_by_side([partial(self.train_and_evaluate, row, run) for row, run in jobs])
+        self.side_by_side(
+            [partial(self.train_and_evaluate, *job, job[1].record.seed == seeds[0]) for job in jobs]
+        )
         return {row.system: [run for other, run in jobs if other is row] for row in rows}
 
     def side_by_side(self, jobs: Sequence[Callable[[Machine, Share], None]]) -> None:
@@ -148,14 +152,20 @@ class Experiment:
         """Train a run to its end."""
         train(self.place, run, row, self.plan, machine, share)
 
-    def evaluate_one(self, run: Run, machine: Machine, share: Share) -> None:
-        """Translate the test sets with a run."""
-        evaluate(self.place, run, self.plan, machine, share)
+    def evaluate_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
+        """Translate the test sets with a run.
 
-    def train_and_evaluate(self, row: Row, run: Run, machine: Machine, share: Share) -> None:
+        shown: says whether the report shows examples and heads of this run, the first of several.
+        """
+        plan = self.plan if shown else replace(self.plan, examples=0)
+        evaluate(self.place, run, plan, machine, share)
+
+    def train_and_evaluate(
+        self, row: Row, run: Run, shown: bool, machine: Machine, share: Share
+    ) -> None:
         """Train a run, and translate the test sets with it."""
         self.train_one(row, run, machine, share)
-        self.evaluate_one(run, machine, share)
+        self.evaluate_one(run, shown, machine, share)
 
     def trained(self, row: Row, seed: int) -> Run:
         """Return the finished run of a model with a seed."""

@@ -175,7 +175,7 @@ def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, l
     """Return how runs share the machine, and what each of them uses of it.
 
     On a CPU as many runs work side by side as there are cores for their processes. On GPUs each
-    run gets an equal share of them.
+    run gets an equal share of them; more runs than GPUs share them if the user asks for so many.
     """
     if machine.nodes > 1 or runs == 1:
         return machine, [Share()]
@@ -185,6 +185,9 @@ def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, l
         side = min(side, runs)
         return machine, [Share(threads=max(1, (cores or 1) // (side * machine.each())))] * side
     devices = machine.devices()
+    if at_once and min(at_once, runs) > len(devices):  # several share a GPU
+        parts = [Share((devices[k % len(devices)],)) for k in range(min(at_once, runs))]
+        return replace(machine, gpus=1), parts
     side = min(at_once or runs, runs, len(devices))
     each = len(devices) // side
     parts = [Share(tuple(devices[k * each : (k + 1) * each])) for k in range(side)]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-from fairseq_posattn.evaluation.metrics.runs import welch
 from fairseq_posattn.experiments.tables import NONE, escaped, holm, p_value
 from fairseq_posattn.io.atomic import written_whole
 
@@ -124,6 +123,8 @@ def p_values(
 
     figures: those of all runs, by corpus and by model.
     """
+    from fairseq_posattn.evaluation.metrics.runs import welch  # numpy: a dry run goes without
+
     raw = {}
     for corpus, models in figures.items():
         for model, values in models.items():

@@ -176,6 +176,12 @@ def fingerprints(data: Sequence[Path], patterns: Sequence[str]) -> dict[str, dic
     return found
 
 
+def named_files(words: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the fingerprints of the files that the values of options name, also after =."""
+    values = [word.partition("=")[2] if word.startswith("--") else word for word in words]
+    return {value: fingerprint(value) for value in values if value and Path(value).is_file()}
+
+
 @cache
 def cached(path: str, _size: int, _changed: int) -> dict[str, Any]:
     """Return the fingerprint of a file, computed once as long as it stays the same."""

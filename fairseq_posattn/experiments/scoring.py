@@ -38,7 +38,8 @@ def score(
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:KEY_DIGITS]
     against = f".against.{baseline[0].record.system}" if baseline else ""
     out = place.work / "results" / f"{runs[0].record.system}.{test}{against}.{key}.json"
-    command = python("fairseq_posattn.cli.score", *hypotheses, *arguments(options), "--json", out)
+    words = arguments({**options, "train-counts": place.work / "train_counts.json"})
+    command = python("fairseq_posattn.cli.score", *hypotheses, *words, "--json", out)
     if place.shell.dry_run:
         place.shell.run(command)
         return out

@@ -12,9 +12,8 @@ from fairseq_posattn.experiments.board import LogReader, TrainingProgress
 from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.recipe import Row, arguments
-from fairseq_posattn.experiments.runs import Run, RunRecord, fingerprints
+from fairseq_posattn.experiments.runs import Run, RunRecord, fingerprints, named_files
 from fairseq_posattn.experiments.workplace import Place, Plan, Workplace
-from fairseq_posattn.io.checksums import fingerprint
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
 TRAINING = {  # what Vaswani et al. (2017) have; a recipe names what differs
@@ -42,7 +41,7 @@ def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
     if plan.precision:
         options += ["--precision", plan.precision]
     files = fingerprints(place.shards(row.trees), READ_IN_TRAINING)
-    files |= {path: fingerprint(path) for path in plan.training if Path(path).is_file()}
+    files |= named_files(plan.training)
     record = RunRecord(
         row.title, row.size, seed, updates(place, row, plan), row.trees, options, files
     )

@@ -26,17 +26,17 @@ from fairseq_posattn.experiments.recipe import (
     module_beside,
     read_content,
 )
-from fairseq_posattn.experiments.runs import FINISHED, Run, RunRecord, fingerprints
+from fairseq_posattn.experiments.runs import FINISHED, Run, RunRecord, fingerprints, named_files
 from fairseq_posattn.experiments.training import train_once
 from fairseq_posattn.experiments.workplace import Place, Plan
 from fairseq_posattn.io.atomic import folder_written_whole, written_whole
-from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.records import limit
 from fairseq_posattn.io.steps import Steps
 
+AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
 PREPROCESS = "fairseq_cli.preprocess"
 TASK = ("task", "source-lang", "target-lang")
@@ -93,11 +93,12 @@ class TrialContent:
 class Trial:
     """A trial makes data, and trains and tests the models of its recipe on them.
 
-    A recipe derives its class `Recipe` from this one. It must define `corpora`, `data`, `test` and
-    `tables`, and may define the methods that follow them.
+    A recipe derives its class `Recipe` from this one. It must define `data`, `test` and `tables`,
+    and may define the methods that follow them.
     """
 
     read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
+    compares = False  # whether the tables test the seeds of the models against those of a baseline
 
     def __init__(
         self,
@@ -119,10 +120,6 @@ class Trial:
 
     # What a recipe defines
 
-    def corpora(self) -> list[str]:
-        """Return the names of the corpora that are prepared."""
-        raise NotImplementedError
-
     def data(self, corpus: str, seed: int) -> Path:
         """Return the folder of the data for a training."""
         raise NotImplementedError
@@ -136,6 +133,15 @@ class Trial:
         raise NotImplementedError
 
     # What a recipe may define
+
+    def corpora(self) -> list[str]:
+        """Return the names of the corpora whose data are complete."""
+        stamps = sorted((self.place.work / "steps").glob("*.json"))
+        return [path.stem for path in stamps if "outputs" in read_json(path, AGAIN)]
+
+    def choices_of_test(self) -> list[Any]:
+        """Return what was chosen on the command line that changes a test."""
+        return []
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         """Make the data from a corpus; this recipe makes them without one, when it trains."""
@@ -195,7 +201,7 @@ class Trial:
                 raise InputError(
                     f"--corpora {name}: there is no such corpus; choose among: {' '.join(known)}"
                 )
-        return list(self.chosen) or known
+        return list(dict.fromkeys(self.chosen)) or known
 
     def train(self, row: TrialRow, seeds: Sequence[int]) -> None:
         """Train a model with each seed on each corpus."""
@@ -216,8 +222,9 @@ class Trial:
         self, rows: Sequence[TrialRow], seeds: Sequence[int], baselines: Sequence[str]
     ) -> None:
         """Train and test all models, and write the tables."""
-        if len(baselines) > 1:
-            raise InputError(f"{self.name} compares with one --baseline")
+        if len(baselines) > self.compares:
+            count = "one --baseline" if self.compares else "no --baseline"
+            raise InputError(f"{self.name} compares with {count}")
         jobs = self.jobs(rows, seeds)
         self.side_by_side([partial(self.train_and_test, *job) for job in jobs])
         self.show(jobs, rows, baselines[0] if baselines else rows[0].name, write=True)
@@ -244,8 +251,13 @@ class Trial:
         return found
 
     def side_by_side(self, jobs: Sequence[Callable[[Machine, Share], None]]) -> None:
-        """Do all jobs, several at once where the machine has room for them."""
+        """Do all jobs, several at once where the machine has room for them.
+
+        These models are small: each run has one GPU, where --gpus names no other number.
+        """
         machine, parts = shares(self.machine, len(jobs), self.at_once)
+        if not machine.cpu and self.machine.gpus is None and machine.devices():
+            machine, parts = replace(machine, gpus=1), [Share(part.gpus[:1]) for part in parts]
         run_side_by_side([partial(job, machine) for job in jobs], parts)
 
     def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
@@ -268,8 +280,7 @@ class Trial:
         if self.plan.precision:
             words += ["--precision", self.plan.precision]
         files = fingerprints([self.data(corpus, seed)], self.read_in_training)
-        values = [*map(str, options.values()), *self.plan.training]
-        files |= {value: fingerprint(value) for value in values if Path(value).is_file()}
+        files |= named_files([*map(str, options.values()), *self.plan.training])
         updates = int(options.get(UPDATES, 0))
         return Run(
             self.place.runs, RunRecord(row.name, corpus, seed, updates, "none", words, files)
@@ -278,8 +289,10 @@ class Trial:
     def command_of(self, row: TrialRow, corpus: str, run: Run, machine: Machine) -> Command:
         """Return the command that trains a run."""
         options = self.options_of(row, corpus, run.record.seed)
-        if "batch-size" in options and machine.world() > 1:
+        if "batch-size" in options:
             options["batch-size"] = shared_out(options["batch-size"], machine.world())
+        if "max-tokens" in options:
+            options["max-tokens"] //= machine.world()
         everything = {
             "user-dir": USER_DIR,
             "num-workers": 0,
@@ -327,7 +340,7 @@ class Trial:
         inputs = [run.folder / FINISHED, *self.test_files(corpus, run.record.seed)]
         with locked(run.folder / "evaluation", wait=True):
             steps = Steps(run.folder, partial(self.place.board.show, run.name, new=True))
-            steps.do("test", [self.plan.examples], inputs, [out], test)
+            steps.do("test", self.choices_of_test(), inputs, [out], test)
         self.place.board.finish(run.name)
 
     def train_and_test(
@@ -346,16 +359,19 @@ class Trial:
         results: Results = {}
         runs: dict[str, list[Run]] = {}
         for row, corpus, run in jobs:
-            found = read_json(run.folder / RESULT, "delete it and start the recipe again")
+            found = read_json(run.folder / RESULT, AGAIN)
             results.setdefault((row.name, corpus), []).append(found)
             runs.setdefault(row.name, []).append(run)
         tables = self.tables(rows, results, baseline)
         if write:
-            lines = plain_tables.write(tables, self.place.work / "table")
-            self.draw(rows, results, runs)
-        else:
-            lines = list(plain_tables.markdown(tables))
-        print("\n".join(lines), flush=True)
+            plain_tables.write(tables, self.place.work / "table")
+        print("\n".join(plain_tables.markdown(tables)), flush=True)
+        if write:
+            try:
+                self.draw(rows, results, runs)
+            except ImportError:
+                text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[plot]')"
+                self.place.board.finish("figure", text)
 
     def once(
         self,
@@ -432,7 +448,7 @@ def shared_out(sentences: int, processes: int) -> int:
     if sentences % processes:
         raise InputError(
             f"{processes} processes cannot share the {sentences} sentences of a batch equally; "
-            f"start a number of them that divides {sentences}"
+            f"give --gpus (or --processes) a number that divides {sentences}"
         )
     return sentences // processes
 

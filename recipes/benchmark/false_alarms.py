@@ -81,10 +81,10 @@ def rates(options: argparse.Namespace, runs: int, sigma: float) -> dict:
 
 
 def deviations(numbers: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return the variances of the difficulty, of the runs and of the noise.
+    """Return estimates of the variances of the difficulty, of the runs and of the noise.
 
-    numbers: of each run, the score of each sentence. The variances are those of an analysis of
-    variance with two random factors, where one that comes out below 0 is 0.
+    numbers: of each run, the score of each sentence. This is the analysis of variance with two
+    random factors; an estimate may be below 0.
     """
     runs, sentences = numbers.shape
     of_runs, of_sentences = numbers.mean(axis=1, keepdims=True), numbers.mean(axis=0)
@@ -92,7 +92,7 @@ def deviations(numbers: NDArray[np.float64]) -> tuple[float, float, float]:
     noise = (rest**2).sum() / ((runs - 1) * (sentences - 1))
     difficulty = of_sentences.var(ddof=1) - noise / runs
     effect = of_runs.var(ddof=1) - noise / sentences
-    return max(0.0, float(difficulty)), max(0.0, float(effect)), float(noise)
+    return float(difficulty), float(effect), float(noise)
 
 
 def read_numbers(paths: Sequence[str]) -> NDArray[np.float64]:
@@ -114,7 +114,8 @@ def take_over(options: argparse.Namespace) -> None:
     numbers = [read_numbers(paths) for paths in options.like]
     if len({table.shape[1] for table in numbers}) > 1:
         raise InputError("--like: the systems have different test sets; name those of one test set")
-    means = np.sqrt(np.mean([deviations(table) for table in numbers], axis=0)).tolist()
+    variances = np.mean([deviations(table) for table in numbers], axis=0)
+    means = np.sqrt(np.maximum(variances, 0)).tolist()
     options.difficulty, sigma, options.noise = means
     options.run_sigma, options.sentences = [0.0, sigma], numbers[0].shape[1]
     print(
@@ -150,7 +151,8 @@ def main() -> None:
         action="append",
         metavar="FILE",
         help="take the deviations of chrF2 in these files: the reference, and translations by "
-        "several runs of a system; the option may be given for several systems",
+        "several runs of a system, in place of those of --run-sigma, --difficulty, --noise and "
+        "--sentences; the option may be given for several systems",
     )
     add("--json", type=Path, help="write the table here, too")
     options = parser.parse_args()

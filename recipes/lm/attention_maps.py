@@ -101,6 +101,7 @@ def main() -> None:
         default=4,
         help="choose so many first sentences without --sentences (default: %(default)s)",
     )
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     parser.add_argument("--out", type=Path, required=True, help="write the figures to this folder")
     arguments = parser.parse_args()
     try:
@@ -112,7 +113,7 @@ def main() -> None:
 
 def draw_all(arguments: argparse.Namespace) -> None:
     """Draw all figures with one load of each model."""
-    models = {path: load(path, arguments.data) for path in arguments.path}
+    models = {path: load(path, arguments.data, arguments.cpu) for path in arguments.path}
     task = next(iter(models.values()))[1]
     task.load_dataset(arguments.split)
     dataset, symbols = task.dataset(arguments.split), task.source_dictionary

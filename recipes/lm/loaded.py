@@ -15,7 +15,7 @@ from fairseq_posattn.errors import InputError
 SENTENCES = 100  # the size of a batch
 
 
-def load(path: Path, data: Path):
+def load(path: Path, data: Path, cpu: bool = False):
     """Return the model, ready to be evaluated and on a GPU if there is one, and its task."""
     for place in (path, data / "dict.txt"):
         if not place.exists():
@@ -26,7 +26,8 @@ def load(path: Path, data: Path):
     models, _, task = checkpoint_utils.load_model_ensemble_and_task(
         [str(path)], arg_overrides={"data": str(data)}
     )
-    return models[0].to("cuda" if torch.cuda.is_available() else "cpu").eval(), task
+    device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
+    return models[0].to(device).eval(), task
 
 
 def batches(task, split: str, device) -> Iterator[dict]:

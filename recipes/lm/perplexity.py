@@ -93,9 +93,9 @@ def losses_of_sentences(model, task, split: str) -> Iterable[list[float]]:
             yield row[words != padding].tolist()
 
 
-def measure(data: Path, path: Path, counts: dict, splits: list[str]) -> dict:
+def measure(data: Path, path: Path, counts: dict, splits: list[str], cpu: bool = False) -> dict:
     """Return the perplexities of a model on these splits."""
-    model, task = load(path, data)
+    model, task = load(path, data, cpu)
     longest = task.args.tokens_per_sample - 1  # the last word that is kept is never an input
     found = {"parameters": sum(parameter.numel() for parameter in model.parameters())}
     found["splitter"] = counts.get("splitter")
@@ -124,10 +124,11 @@ def main() -> None:
         default=["valid", "test"],
         help="evaluate on these splits (default: valid test)",
     )
+    parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
     parser.add_argument("--json", type=Path, help="write the result to this file, too")
     arguments = parser.parse_args()
     counts = read_json(arguments.counts, "run recipes/lm/prepare.py again")
-    found = measure(arguments.data, arguments.path, counts, arguments.split)
+    found = measure(arguments.data, arguments.path, counts, arguments.split, arguments.cpu)
     for split in arguments.split:
         figures = found[split]
         print(

@@ -108,7 +108,7 @@ def prepare(corpus: str, data: Path, out: Path, wanted: str, limit: int | None) 
 
 def main() -> None:
     """Prepare the corpus and print what was counted."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument(
         "--corpus", choices=FILES, required=True, help="read the files as this corpus"
     )

@@ -38,9 +38,9 @@ class Recipe(Trial):
         """Return the data folder of a corpus."""
         return self.place.work / "data" / corpus
 
-    def corpora(self) -> list[str]:
-        """Return the corpora that are prepared."""
-        return sorted(path.parent.name for path in self.place.work.glob("data/*/dict.txt"))
+    def choices_of_test(self) -> list[Any]:
+        """Return how many maps are drawn."""
+        return [self.plan.examples]
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         """Make the data of a corpus."""
@@ -71,18 +71,16 @@ class Recipe(Trial):
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
         """Compute the perplexities, and draw the attention of the first sentences."""
         path, data = run.folder / "checkpoint_best.pt", self.data(corpus, run.record.seed)
-        out = run.folder / "perplexity.json"
+        out, cpu = run.folder / "perplexity.json", ["--cpu"] if machine.cpu else []
+        counts = ("--counts", self.text(corpus) / "counts.json")
+        both = ("--split", "valid", "test", "--json", out)
+        program = self.folder / "perplexity.py"
+        self.command(run, share, program, data, "--path", path, *counts, *both, *cpu)
         if run.record.name != WITHOUT_ATTENTION and self.plan.examples:
-            maps = ("--first", str(self.plan.examples), "--out", run.folder / "maps")
+            maps = ("--split", "test", "--first", str(self.plan.examples))
+            maps += ("--out", run.folder / "maps")
             program = self.folder / "attention_maps.py"
-            self.command(run, share, program, data, "--path", path, "--split", "test", *maps)
-        counts = self.text(corpus) / "counts.json"
-        self.command(
-            run,
-            share,
-            *(self.folder / "perplexity.py", data, "--path", path, "--counts", counts),
-            *("--split", "valid", "test", "--json", out),
-        )
+            self.command(run, share, program, data, "--path", path, *maps, *cpu)
         return {} if self.place.shell.dry_run else read_json(out, "delete it")
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:

@@ -83,12 +83,7 @@ class Recipe(Trial):
 
     def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
         """Draw the accuracy against the number of tables."""
-        out = self.place.work / "lookup.png"
-        try:
-            draw(rows, results, out)
-        except ImportError:
-            text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[plot]')"
-            self.place.board.finish("figure", text)
+        draw(rows, results, self.place.work / "lookup.png")
 
 
 def measured(folder: Path, raw: Path) -> dict[str, Any]:

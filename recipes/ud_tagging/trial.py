@@ -19,6 +19,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.fairseq_logs.training_log import PARAMETERS, number
 from fairseq_posattn.evaluation.json_values import Number, Whole
+from fairseq_posattn.experiments.board import Board
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.plain_tables import Figures, Table, p_values
 from fairseq_posattn.experiments.recipe import Options
@@ -43,15 +44,12 @@ class Recipe(Trial):
     """The recipe of the taggers has a corpus for each treebank."""
 
     read_in_training = ("train.*", "valid.*", "*.txt", SETTINGS)
+    compares = True
 
     @property
     def folders(self) -> Path:
         """Return the folder that has the data of all treebanks."""
         return self.place.work / "data"
-
-    def corpora(self) -> list[str]:
-        """Return the names of the treebanks that are prepared."""
-        return sorted(path.parent.name for path in self.folders.glob(f"*/{SETTINGS}"))
 
     def data(self, corpus: str, seed: int) -> Path:
         """Return the data of a treebank."""
@@ -73,29 +71,29 @@ class Recipe(Trial):
             )
         words = [] if options.vectors is None or "--words" in others else ["--words", "20000"]
         words += ["--column", options.column, *others]
-        for treebank in treebanks_in(self.given(source)):
+        for treebank in treebanks_in(self.given(source), self.place.board):
             name = treebank.resolve().name.removeprefix("UD_")
             name += "" if options.column == "upos" else f".{options.column}"
-            self.prepare_one(treebank, name, words)
-            if options.vectors and self.place.shell.does(f"train with {options.vectors}"):
+            self.prepare_one(treebank, name, words, options.vectors)
+
+    def prepare_one(
+        self, treebank: Path, name: str, words: list[str], vectors: Path | None
+    ) -> None:
+        """Make the data of one treebank, and note its word vectors."""
+        files = {split: file_of(treebank, split) for split in SPLITS}
+        given = [word for split, path in files.items() for word in (SPLITS[split], path)]
+        out, named = self.data(name, 0), f"{vectors.resolve()}\n" if vectors else ""
+
+        def make() -> None:
+            options = (*words, "--destdir", out, "--overwrite")
+            self.make("fairseq_posattn.cli.binarize_tagging", *given, *options)
+            if named and self.place.shell.does(f"train with {vectors}"):
                 with written_whole(self.vectors(name)) as file:
-                    file.write(f"{options.vectors.resolve()}\n")
+                    file.write(named)
             elif not self.place.shell.dry_run:
                 self.vectors(name).unlink(missing_ok=True)
 
-    def prepare_one(self, treebank: Path, name: str, words: list[str]) -> None:
-        """Make the data of one treebank."""
-        files = {split: file_of(treebank, split) for split in SPLITS}
-        given = [word for split, path in files.items() for word in (SPLITS[split], path)]
-        out = self.data(name, 0)
-
-        def make() -> None:
-            self.make(
-                "fairseq_posattn.cli.binarize_tagging",
-                *(*given, *words, "--destdir", out, "--overwrite"),
-            )
-
-        self.once(name, words, list(files.values()), [out / SETTINGS], make)
+        self.once(name, [*words, named], list(files.values()), [out / SETTINGS], make)
 
     def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
         """Return the options of fairseq-train; a corpus with vectors has those of PTB."""
@@ -138,12 +136,17 @@ class Recipe(Trial):
         draw(rows, runs, self.place.work / "curves.png")
 
 
-def treebanks_in(folder: Path) -> list[Path]:
-    """Return the folder, if it is that of a treebank, or else those in it."""
+def treebanks_in(folder: Path, board: Board) -> list[Path]:
+    """Return the folder, if it is that of a treebank, or else those in it that have all splits."""
     if files_with(folder, "train"):
         return [folder]
     inside = sorted(path for path in folder.iterdir() if path.is_dir())
-    return [path for path in inside if files_with(path, "train")] or [folder]
+    treebanks = [path for path in inside if files_with(path, "train")]
+    for path in treebanks:
+        if missing := [split for split in SPLITS if not files_with(path, split)]:
+            text = f"this treebank is left out: it has no {' and no '.join(missing)}"
+            board.finish(path.name, text)
+    return [path for path in treebanks if all(files_with(path, s) for s in SPLITS)] or [folder]
 
 
 def files_with(folder: Path, split: str) -> list[Path]:

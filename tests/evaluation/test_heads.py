@@ -61,6 +61,19 @@ def test_the_figures_of_each_head():
     assert record.neighbours == 3 / 4 and record.words == 4
 
 
+def test_words_without_pieces_are_left_out():
+    """The third word shares the pieces of another one, as in a multiword token."""
+    weights, sums, plain = random_weights(), Sums(), Sums()
+    sums.add(weights)
+    sums.add_tree(weights, [1, 2, 0, 1, 3], [2, 0, 2, 2, 4])
+    plain.add(weights)
+    plain.add_tree(weights, COUNTS, PARENTS[:2] + [2, 3])
+    assert [h.tree_edges for h in sums.record().heads] == [
+        h.tree_edges for h in plain.record().heads
+    ]
+    assert sums.words == 4
+
+
 def test_sentences_count_by_their_queries_and_words():
     """Two sentences that are the same one give its figures; without a tree there is no share."""
     weights, once, twice = random_weights(), Sums(), Sums()

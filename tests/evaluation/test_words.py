@@ -98,6 +98,23 @@ def test_words_by_frequency(files, monkeypatch, capsys):
     assert (often["precision"], often["recall"]) == (100, 50)
 
 
+def test_counts_are_kept(files, monkeypatch, capsys):
+    """They are taken again for the same text and the same words, and for no others."""
+    counts = files / "counts.json"
+    options = ["--train-target", files / "train", "--train-counts", counts]
+    first = scored(files, monkeypatch, *options)
+    document = json.loads(counts.read_text())
+    assert document["counts"]["the"] == 15
+    document["counts"] = dict.fromkeys(document["counts"], 2000)
+    counts.write_text(json.dumps(document))
+    assert {one["name"] for one in scored(files, monkeypatch, *options)["frequency"]} == {
+        *("0", "≥ 1000"),
+    }
+    (files / "train").write_text(TRAINING + "bird\n")
+    changed = scored(files, monkeypatch, *options)["frequency"]
+    assert changed[1]["words"] == first["frequency"][1]["words"] + 1
+
+
 def test_words_by_part_of_speech_and_relation(files, monkeypatch, capsys):
     trees = ["--reference-trees", files / "ref.conllu", "--hypothesis-trees", files / "hyp.conllu"]
     with pytest.raises(InputError, match=r"hyp has 3 lines, but .*hyp.conllu has 2 trees"):

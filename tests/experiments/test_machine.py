@@ -39,6 +39,14 @@ def test_runs_share_the_gpus(four_gpus, runs, at_once, gpus, each, side):
     assert len(used) == len(set(used)) and (runs == 1 or len(used) == each * side)
 
 
+def test_more_runs_than_gpus_at_once(four_gpus):
+    """They share the GPUs if the user asks for it; small models leave most of one idle."""
+    machine, parts = shares(Machine(), 9, 6)
+    assert machine.each() == 1
+    assert [part.gpus for part in parts] == [("0",), ("1",), ("2",), ("3",), ("0",), ("1",)]
+    assert len(shares(Machine(gpus=1), 30, 8)[1]) == 8
+
+
 def test_only_visible_gpus_are_shared_out(four_gpus, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
     _, parts = shares(Machine(), 2, None)

@@ -1,5 +1,8 @@
 """What a recipe may say, and how it is refused."""
 
+import subprocess
+import sys
+
 import pytest
 
 from fairseq_posattn.errors import InputError
@@ -97,6 +100,19 @@ def test_all_recipes_are_read():
             assert trial_class(path) and read_content(TrialContent, path).models
         else:
             assert read_recipe(path.parent.name).folder == path.parent
+
+
+@pytest.mark.parametrize("recipe", ["multi30k_en_de", "toy", "lookup", "lm", "ud_tagging"])
+def test_commands_are_shown_without_the_packages(recipe, tmp_path):
+    """A dry run needs no set-up, so nothing but the standard library may be imported."""
+    missing = "import sys, runpy; sys.modules.update(dict.fromkeys(%r)); "
+    missing %= ["numpy", "torch", "fairseq", "fairseq_cli", "sacrebleu", "matplotlib", "stanza"]
+    step = ["table", recipe, "--dry-run", "--cpu", "--work", str(tmp_path / "work")]
+    start = "sys.argv[1:] = %r; runpy.run_module('fairseq_posattn.cli.recipe', run_name='__main__')"
+    command = [sys.executable, "-c", missing + start % step]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert "fairseq_cli.train" in found.stdout and not (tmp_path / "work").exists()
 
 
 def test_a_size_without_rows_has_the_models_of_the_first(tmp_path):

@@ -6,7 +6,14 @@ import subprocess
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.runs import Run, RunRecord, fingerprints, one_run, runs_in
+from fairseq_posattn.experiments.runs import (
+    Run,
+    RunRecord,
+    fingerprints,
+    named_files,
+    one_run,
+    runs_in,
+)
 from fairseq_posattn.io import code_version
 
 RECORD = RunRecord(
@@ -16,6 +23,17 @@ RECORD = RunRecord(
 
 def run(tmp_path, **changes) -> Run:
     return Run(tmp_path, dataclasses.replace(RECORD, **changes))
+
+
+def test_files_that_options_name(tmp_path):
+    """A file counts by what is in it, wherever it stands in an option."""
+    (tmp_path / "a").write_text("1")
+    for words in (["--file", f"{tmp_path}/a"], [f"--file={tmp_path}/a"]):
+        before = named_files(words)
+        assert list(before) == [f"{tmp_path}/a"]
+        (tmp_path / "a").write_text((tmp_path / "a").read_text() + "2")
+        assert named_files(words) != before
+    assert named_files(["--share", "--lr", "0.1", "--seed=", f"{tmp_path}/none"]) == {}
 
 
 @pytest.mark.parametrize(

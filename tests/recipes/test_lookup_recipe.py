@@ -121,7 +121,7 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
         (["evaluate", "none", "--baseline", "content"], "lookup compares models in"),
         (["evaluate", "--run", "none.x"], "choose a run of lookup by MODEL"),
         (["evaluate", "none", "--on-valid"], "lookup does not translate: it has no --last"),
-        (["table", "--baseline", "none", "--baseline", "content"], "compares with one --baseline"),
+        (["table", "--baseline", "none"], "lookup compares with no --baseline"),
         (["sweep"], "the recipe has no [sweep]"),
         (["prepare"], "lookup makes its data itself"),
     ],

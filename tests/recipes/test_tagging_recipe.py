@@ -41,8 +41,10 @@ def results_of(experiment, model: str) -> list[dict]:
 def test_tables_of_two_small_treebanks(tmp_path):
     for name in ("A", "B"):
         write_treebank(tmp_path / f"UD_Toy-{name}")
+    (write_treebank(tmp_path / "UD_Toy-C") / "xx_toy-ud-dev.conllu").unlink()
     experiment = Experiment("ud_tagging", tmp_path / "work")
-    experiment.start("prepare", "--from", tmp_path)
+    printed = experiment.start("prepare", "--from", tmp_path).stdout
+    assert "UD_Toy-C: this treebank is left out: it has no dev" in printed
     command = ["table", "--cpu", "--models", "pe_add", "conv2d", "--seeds", "1-2"]
     small = [*SMALL, "--max-epoch", 3, "--curve-interval", 2]
     printed = experiment.start(*command, *small).stdout
@@ -105,6 +107,7 @@ def test_data_of_another_treebank_are_made_anew(tmp_path):
     experiment.start(*prepare, tmp_path / "vectors")
     assert dictionary.read_text() != before
     shown = experiment.start("train", "conv", "--cpu", "--dry-run").stdout
+    assert experiment.start("train", "conv", "--dry-run", "--gpus", 1).stdout.count("nproc") == 0
     assert "--arch san_tagger_conv_ptb " in shown
     assert f"--word-vectors {tmp_path}/vectors --fixed-word-vectors " in shown
 

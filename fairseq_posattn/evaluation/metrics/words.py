@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import mean
 
 import numpy as np
@@ -20,7 +21,8 @@ from fairseq_posattn.evaluation.metrics.runs import interval
 from fairseq_posattn.evaluation.metrics.score_texts import Texts, check_count
 from fairseq_posattn.evaluation.metrics.scores import Scoring
 from fairseq_posattn.evaluation.score_record import WordGroup
-from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import read_json, read_lines, write_json
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
 from fairseq_posattn.trees.sentence import Sentence
 
@@ -53,8 +55,7 @@ def read_words(
     found = {}
     if args.train_target:
         prepare = scoring.metrics["BLEU"]._preprocess_segment  # it splits words as BLEU does
-        training = map(prepare, read_lines(args.train_target))
-        frequency = Counter(word for line in training for word in line.split())
+        frequency = frequencies(args.train_target, prepare, scoring, args.train_counts)
         reference = [prepare(line).split() for line in scoring.references[0]]
         runs = [[prepare(line).split() for line in run.lines] for run in texts.system]
         by_name = {range_name(*ends): ends for ends in FREQUENCIES}
@@ -71,6 +72,25 @@ def read_words(
             pairs = [[labelled(tree, labels(tree)) for tree in one] for one in trees]
             by_label = groups(pairs[0], pairs[1:], lambda pair: pair[1], samples, seed)
             found[name] = sorted(by_label, key=lambda group: -group.words)
+    return found
+
+
+def frequencies(
+    path: str, prepare: Callable[[str], str], scoring: Scoring, kept: str | None
+) -> Mapping[str, int]:
+    """Return how often a text has each word.
+
+    kept: the counts are in this file from the last time, or will be there for the next time.
+    """
+    made_of = {"text": fingerprint(path), "words": scoring.signature("BLEU")} if kept else {}
+    if kept and Path(kept).exists():
+        before = read_json(kept, "delete it")
+        if isinstance(before, dict) and before.get("made_of") == made_of:
+            counts: dict[str, int] = before["counts"]
+            return Counter(counts)
+    found = Counter(word for line in read_lines(path) for word in prepare(line).split())
+    if kept:
+        write_json(kept, {"made_of": made_of, "counts": found}, ensure_ascii=False)
     return found
 
 
