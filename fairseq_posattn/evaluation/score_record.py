@@ -68,6 +68,13 @@ class Bucket(Open):
     )
 
 
+def range_name(first: int, last: int | None) -> str:
+    """Return a range as it is shown; both ends belong to it, and None means no end."""
+    if last is None:
+        return f"≥ {first}"
+    return str(first) if first == last else f"{first}–{last}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class WordGroup(Open):
     """This says how well the words of one group are translated, the mean over the runs."""

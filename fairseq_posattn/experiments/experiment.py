@@ -15,7 +15,7 @@ from fairseq_posattn.experiments.commands import python
 from fairseq_posattn.experiments.evaluating import evaluate
 from fairseq_posattn.experiments.machine import Machine, Share, shares
 from fairseq_posattn.experiments.preparing import prepare
-from fairseq_posattn.experiments.recipe import Row
+from fairseq_posattn.experiments.recipe import Row, refuse_unknown
 from fairseq_posattn.experiments.runs import RECORD, Run, one_run, runs_in
 from fairseq_posattn.experiments.scoring import score
 from fairseq_posattn.experiments.tables import Results, lines_of, write_tables
@@ -38,10 +38,7 @@ class Experiment:
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
         """Return the rows of a size, or all; names that are not among them are refused."""
         rows = self.place.recipe.rows(size)
-        known = list(dict.fromkeys(row.title for row in rows))
-        for name in names:
-            if name not in known:
-                raise InputError(f"there is no model '{name}'; choose one of: {' '.join(known)}")
+        refuse_unknown(names, [row.title for row in rows])
         return rows
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:

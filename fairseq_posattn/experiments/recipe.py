@@ -219,8 +219,7 @@ class Recipe:
             if (row.title, row.size) == (model, size):
                 return row
         if model not in self.presets:
-            known = dict.fromkeys([*(row.title for row in self.content.models), *self.presets])
-            raise InputError(f"there is no model '{model}'; choose one of: {' '.join(known)}")
+            refuse_unknown([model], [row.title for row in self.content.models] + self.presets)
         return Row(model, size)
 
     def rows(self, size: str | None) -> list[Row]:
@@ -286,6 +285,14 @@ def module_beside(path: Path, name: str) -> ModuleType | None:
     except Exception as error:
         raise InputError(f"{path}: the file cannot be imported ({error!r}); mend it") from error
     return module
+
+
+def refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse names of models that a recipe does not know."""
+    for name in names:
+        if name not in known:
+            choices = " ".join(dict.fromkeys(known))
+            raise InputError(f"there is no model '{name}'; choose one of: {choices}")
 
 
 def arguments(options: Mapping[str, Any]) -> list[str]:

@@ -25,6 +25,7 @@ from fairseq_posattn.experiments.recipe import (
     arguments,
     module_beside,
     read_content,
+    refuse_unknown,
 )
 from fairseq_posattn.experiments.runs import FINISHED, Run, RunRecord, fingerprints, named_files
 from fairseq_posattn.experiments.training import train_once
@@ -181,10 +182,7 @@ class Trial:
         """Return the rows of the table, and those named beside; unknown ones are refused."""
         if size is not None:
             raise InputError(f"--size {size}: the models of {self.name} have one size only")
-        known = [row.name for row in self.content.models]
-        for name in names:
-            if name not in known:
-                raise InputError(f"there is no model '{name}'; choose one of: {' '.join(known)}")
+        refuse_unknown(names, [row.name for row in self.content.models])
         return [row for row in self.content.models if row.in_table or row.name in names]
 
     def chosen_corpora(self) -> list[str]:
@@ -402,8 +400,8 @@ class Trial:
         if self.place.shell.dry_run:
             self.make(PREPROCESS, *words, "--destdir", data)
             return
-        with folder_written_whole(data, replace=True) as partial:
-            self.make(PREPROCESS, *words, "--destdir", partial)
+        with folder_written_whole(data, replace=True) as made:
+            self.make(PREPROCESS, *words, "--destdir", made)
 
     def program(
         self,

@@ -140,55 +140,41 @@ add(
     )
 )
 
-# examples
+# what other commands wrote
 
 
-def examples(folder: Path) -> None:
-    from .classes_report import EXAMPLES
+def given(name: str):
+    """Return a function that writes texts, and a file that posattn-score takes over."""
 
-    texts(folder)
-    write(folder / "examples.json", json.dumps(EXAMPLES))
+    def build(folder: Path) -> None:
+        from . import classes_report
+
+        texts(folder)
+        write(folder / f"{name}.json", json.dumps(getattr(classes_report, name.upper())))
+
+    return build
 
 
-add(
-    InputClass(
-        "examples: score",
-        examples,
-        lambda folder: Command(
-            program(SCORE),
-            [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
-            + ["--examples", folder / "examples.json"],
-        ),
-        damaged=["examples.json"],
-        mutations=JSON,
-        outputs=["out.json"],
-        share=0.5,
+def taken_over(name: str):
+    def command(folder: Path) -> Command:
+        options = [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
+        return Command(program(SCORE), [*options, f"--{name}", folder / f"{name}.json"])
+
+    return command
+
+
+for name, share in (("examples", 0.5), ("heads", 0.2)):
+    add(
+        InputClass(
+            f"{name}: score",
+            given(name),
+            taken_over(name),
+            damaged=[f"{name}.json"],
+            mutations=JSON,
+            outputs=["out.json"],
+            share=share,
+        )
     )
-)
-
-
-def heads(folder: Path) -> None:
-    from .classes_report import HEADS
-
-    texts(folder)
-    write(folder / "heads.json", json.dumps(HEADS))
-
-
-add(
-    InputClass(
-        "heads: score",
-        heads,
-        lambda folder: Command(
-            program(SCORE),
-            [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
-            + ["--heads", folder / "heads.json", "--samples", 2],
-        ),
-        damaged=["heads.json"],
-        mutations=JSON,
-        outputs=["out.json"],
-        share=0.2,
-    )
-)
 
 
 def labelled(folder: Path) -> None:

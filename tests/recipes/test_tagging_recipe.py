@@ -65,7 +65,7 @@ def test_tables_of_two_small_treebanks(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in experiment.work.glob("runs/*/*.log")} == logs
     one = ["train", "conv2d", "--cpu", "--corpora", "Toy-B"]
     other = experiment.start(*one, *small, "--dropout", 0).stdout
-    assert "this is another run than conv2d.Toy-B.seed2" in other or "seed1" in other
+    assert "this is another run than conv2d.Toy-B.seed1" in other
     assert len(experiment.runs("conv2d.Toy-B")) == 3
 
 

@@ -20,7 +20,7 @@ from fairseq_posattn.evaluation.metrics.buckets import Range, within
 from fairseq_posattn.evaluation.metrics.runs import interval
 from fairseq_posattn.evaluation.metrics.score_texts import Texts, check_count
 from fairseq_posattn.evaluation.metrics.scores import Scoring
-from fairseq_posattn.evaluation.score_record import WordGroup
+from fairseq_posattn.evaluation.score_record import WordGroup, range_name
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_json, read_lines, write_json
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
@@ -92,13 +92,6 @@ def frequencies(
     if kept:
         write_json(kept, {"made_of": made_of, "counts": found}, ensure_ascii=False)
     return found
-
-
-def range_name(first: int, last: int | None) -> str:
-    """Return how a range is shown."""
-    if last is None:
-        return f"≥ {first}"
-    return str(first) if first == last else f"{first}–{last}"
 
 
 def groups(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairseq_posattn.evaluation.report.drawing import INK, Look, drawing, printable
 from fairseq_posattn.evaluation.report.systems import System
+from fairseq_posattn.evaluation.score_record import range_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +72,7 @@ class Plotter:
                 ]
                 self.line(axes, system, [(x, bucket["bleu"]) for x, bucket in there])
                 self.intervals(axes, system, there)
-            labels = [f"{range_label(*ends)}\n{sizes[ends]:,}" for ends in order]
+            labels = [f"{range_name(*ends)}\n{sizes[ends]:,}" for ends in order]
             axes.set_xticks(range(len(order)), labels)
             axes.margins(x=0.06, y=0.12)
             axes.set_xlabel(f"{label} / number of sentences")
@@ -185,13 +186,6 @@ def asides(systems: int) -> list[float]:
 def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
     """Return the x and the y of the points."""
     return [x for x, _ in points], [y for _, y in points]
-
-
-def range_label(first: int, last: int | None) -> str:
-    """Return the label of a bucket."""
-    if last is None:
-        return f"≥ {first}"
-    return str(first) if first == last else f"{first}–{last}"
 
 
 def signed(number: float, digits: int | None = None) -> str:
