@@ -15,7 +15,8 @@ from fairseq_posattn.experiments.commands import python
 from fairseq_posattn.experiments.evaluating import evaluate
 from fairseq_posattn.experiments.machine import Machine, Share, shares
 from fairseq_posattn.experiments.preparing import prepare
-from fairseq_posattn.experiments.recipe import Row, refuse_unknown
+from fairseq_posattn.experiments.recipe import refuse_unknown
+from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import RECORD, Run, one_run, runs_in
 from fairseq_posattn.experiments.scoring import score
 from fairseq_posattn.experiments.tables import Results, lines_of, write_tables

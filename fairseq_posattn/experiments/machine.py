@@ -11,6 +11,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.commands import python
 
 PRECISIONS = ("bf16", "fp16", "fp32")
+DEFAULT_TOKENS = 4096
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Machine:
     gpus, processes: how many of each a training uses on this machine, processes with `cpu`.
     nodes, rendezvous, node_rank: how many machines train together, where they meet, and which of
         them this one is; None lets torch decide.
-    tokens: so many fit one process at once.
+    tokens: so many fit one process at once; None are those of DEFAULT_TOKENS.
     """
 
     cpu: bool = False
@@ -29,7 +30,7 @@ class Machine:
     nodes: int = 1
     rendezvous: str | None = None
     node_rank: int | None = None
-    tokens: int = 4096
+    tokens: int | None = None
     precision: str | None = None
     dry_run: bool = False  # then no GPU need be visible
 
@@ -107,7 +108,7 @@ class Machine:
 
     def batch(self, batch_tokens: int) -> dict[str, int]:
         """Return how a batch of so many tokens is shared out over processes and steps."""
-        steps = -(-batch_tokens // (self.tokens * self.world()))
+        steps = -(-batch_tokens // ((self.tokens or DEFAULT_TOKENS) * self.world()))
         return {"max-tokens": batch_tokens // (self.world() * steps), "update-freq": steps}
 
     def is_first(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.evaluation.report.systems import System, read_system
-from fairseq_posattn.experiments.recipe import Row
+from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.io.atomic import written_whole
 
 NONE = "–"

@@ -11,7 +11,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.board import LogReader, TrainingProgress
 from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.recipe import Row, arguments
+from fairseq_posattn.experiments.recipe import arguments
+from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import Run, RunRecord, fingerprints, named_files
 from fairseq_posattn.experiments.workplace import Place, Plan, Workplace
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,82 +16,35 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments import plain_tables
 from fairseq_posattn.experiments.at_once import run_side_by_side
-from fairseq_posattn.experiments.commands import Command, python
+from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.machine import Machine, Share, shares
 from fairseq_posattn.experiments.plain_tables import Table
 from fairseq_posattn.experiments.recipe import (
     USER_DIR,
-    Options,
     arguments,
     module_beside,
     read_content,
     refuse_unknown,
 )
+from fairseq_posattn.experiments.recipe_content import Options
 from fairseq_posattn.experiments.runs import FINISHED, Run, RunRecord, fingerprints, named_files
 from fairseq_posattn.experiments.training import train_once
+from fairseq_posattn.experiments.trial_content import TrialContent, TrialRow
+from fairseq_posattn.experiments.trial_tools import TrialTools
 from fairseq_posattn.experiments.workplace import Place, Plan
-from fairseq_posattn.io.atomic import folder_written_whole, written_whole
+from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.records import limit
 from fairseq_posattn.io.steps import Steps
 
 AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
-PREPROCESS = "fairseq_cli.preprocess"
-TASK = ("task", "source-lang", "target-lang")
 UPDATES, TOTAL = "max-update", "total-num-update"
 Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> a result for each seed
 
 
-@dataclass(frozen=True)
-class TrialRow:
-    """A row is a model in the tables of a trial.
-
-    label: what the tables call the model, if that is not its name.
-    training: options of fairseq-train; `on` has those for a corpus alone.
-    published: figures of the paper, by corpus and by name.
-    in_table: says whether table.sh trains the model where --models does not name it.
-    """
-
-    name: str = field(metadata=limit(lambda name: "/" not in name, "a name without a folder"))
-    label: str = ""
-    training: Options = field(default_factory=dict)
-    on: dict[str, Options] = field(default_factory=dict)
-    published: dict[str, dict[str, float]] = field(default_factory=dict)
-    in_table: bool = True
-
-    @property
-    def title(self) -> str:
-        """Return what the model is called on the command line."""
-        return self.name
-
-    @property
-    def shown(self) -> str:
-        """Return what the tables call the model."""
-        return self.label or self.name
-
-
-@dataclass(frozen=True)
-class TrialContent:
-    """This is what stands in the recipe.toml of a trial.
-
-    data: choices of the recipe about its data, which its trial.py explains.
-    """
-
-    title: str
-    models: list[TrialRow]
-    training: Options = field(default_factory=dict)
-    data: Options = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        names = [row.name for row in self.models]
-        if again := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"there are two models '{again}'")
-
-
-class Trial:
+class Trial(TrialTools):
     """A trial makes data, and trains and tests the models of its recipe on them.
 
     A recipe derives its class `Recipe` from this one. It must define `data`, `test` and `tables`,
@@ -114,16 +67,17 @@ class Trial:
         self.content = read_content(TrialContent, file)
         self.place, self.plan, self.at_once, self.chosen = place, plan, at_once, chosen
         self.machine = replace(machine, precision=machine.precision or "fp32")
+        if machine.tokens:
+            raise InputError(
+                f"--tokens {machine.tokens}: the recipe.toml of {self.name} says how large a batch "
+                "is; leave it out"
+            )
         if plan.last or plan.with_parsing or plan.on_valid:
             raise InputError(
                 f"{self.name} does not translate: it has no --last, --with-parsing and --on-valid"
             )
 
     # What a recipe defines
-
-    def data(self, corpus: str, seed: int) -> Path:
-        """Return the folder of the data for a training."""
-        raise NotImplementedError
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
         """Test a trained model, and return what the tables show of it."""
@@ -168,11 +122,6 @@ class Trial:
         """Draw figures of all results; `runs` has those of each model."""
 
     # What the command line asks for
-
-    @property
-    def name(self) -> str:
-        """Return the name of the recipe."""
-        return self.folder.name
 
     def row(self, model: str, size: str | None) -> TrialRow:
         """Return the row of a model."""
@@ -371,74 +320,8 @@ class Trial:
                 text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[plot]')"
                 self.place.board.finish("figure", text)
 
-    def once(
-        self,
-        name: str,
-        choices: object,
-        inputs: Sequence[Path],
-        outputs: Sequence[Path],
-        action: Callable[[], object],
-    ) -> None:
-        """Make data by an action, unless they were made with the same choices and inputs before.
-
-        Of several recipes that are started at once, the others wait for the first one.
-        """
-        if self.place.shell.dry_run:
-            action()
-            return
-        with locked(self.place.work / f"making.{name}", wait=True):
-            steps = Steps(self.place.work, partial(self.place.board.show, "data", new=True))
-            steps.do(name, choices, inputs, outputs, action)
-        self.place.board.finish("data")
-
-    def make(self, *words: str | Path) -> None:
-        """Run a Python module or program that makes data; its output goes to prepare.log."""
-        self.place.shell.run(called(*words), self.place.work / "prepare.log")
-
-    def preprocess(self, data: Path, *words: str | Path) -> None:
-        """Make a data folder by fairseq-preprocess, which is there when it is complete."""
-        if self.place.shell.dry_run:
-            self.make(PREPROCESS, *words, "--destdir", data)
-            return
-        with folder_written_whole(data, replace=True) as made:
-            self.make(PREPROCESS, *words, "--destdir", made)
-
-    def program(
-        self,
-        name: str,
-        options: Options,
-        run: Run,
-        machine: Machine,
-        share: Share,
-        log: Path,
-    ) -> None:
-        """Run a program of fairseq on the data of a run, whose whole output is the log."""
-        shared = {key: value for key, value in self.content.training.items() if key in TASK}
-        everything = {"user-dir": USER_DIR, **shared, **options, "cpu": machine.cpu}
-        data = self.data(run.record.size, run.record.seed)
-        command = called(f"fairseq_cli.{name}", data, *arguments(everything))
-        self.place.shell.run(command, log, share.environment(), append=False)
-
-    def given(self, source: Path | None) -> Path:
-        """Return the folder of --from, which must be there."""
-        if source is None:
-            raise InputError(f"name the folder of the corpus: prepare.sh {self.name} --from DIR")
-        if not source.is_dir():
-            raise InputError(f"{source}: there is no such folder; name that of the corpus")
-        return source
-
-    def command(self, run: Run, share: Share, *words: str | Path) -> None:
-        """Run a Python module or program with its arguments; it adds to the log of the tests."""
-        self.place.shell.run(called(*words), run.folder / "evaluate.log", share.environment())
-
 
 Job = tuple[TrialRow, str, Run]
-
-
-def called(program: str | Path, *words: str | Path) -> Command:
-    """Return the command that runs a module by its name, or a program by its path."""
-    start = python(str(program))
-    return [*(start if isinstance(program, str) else [start[0], program]), *words]
 
 
 def shared_out(sentences: int, processes: int) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 
 from fairseq_posattn.experiments.board import Board
 from fairseq_posattn.experiments.commands import Shell
-from fairseq_posattn.experiments.recipe import USER_DIR, Content, Recipe
+from fairseq_posattn.experiments.recipe import USER_DIR, Recipe
+from fairseq_posattn.experiments.recipe_content import Content
 from fairseq_posattn.trees.control import TreeControl
 
 

@@ -23,7 +23,8 @@ from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.plain_tables import Figures, Table
 from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trials import Results, Trial, TrialRow
+from fairseq_posattn.experiments.trial_content import TrialRow
+from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.io.atomic import replaced_whole
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 

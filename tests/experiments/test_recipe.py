@@ -7,7 +7,8 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
-from fairseq_posattn.experiments.trials import TRIAL, TrialContent, trial_class
+from fairseq_posattn.experiments.trial_content import TrialContent
+from fairseq_posattn.experiments.trials import TRIAL, trial_class
 
 GOOD = """
 title = "Small"

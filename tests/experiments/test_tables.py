@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.experiments.recipe import Row
+from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.tables import escaped, holm, lines_of, write_tables
 
 ROWS = [

@@ -133,7 +133,7 @@ def results(folder: Path) -> None:
 
 def table(folder: Path) -> Command:
     """The tables in all three formats, from results that lie there."""
-    from fairseq_posattn.experiments.recipe import Row
+    from fairseq_posattn.experiments.recipe_content import Row
     from fairseq_posattn.experiments.tables import lines_of, write_tables
 
     rows = [Row("sequence", "base"), Row("csan_2d", "base", published={"test": 28.18})]

@@ -20,7 +20,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments import downloads
 from fairseq_posattn.experiments.archives import unpack
 from fairseq_posattn.experiments.downloads import fetch
-from fairseq_posattn.experiments.recipe import Corpus, read_recipe
+from fairseq_posattn.experiments.recipe import read_recipe
+from fairseq_posattn.experiments.recipe_content import Corpus
 from fairseq_posattn.experiments.sources import Source
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.command_line import describe

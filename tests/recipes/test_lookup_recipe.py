@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.trials import TrialRow
+from fairseq_posattn.experiments.trial_content import TrialRow
 from support.commands import ROOT, script
 from support.experiments import Experiment
 
@@ -121,6 +121,7 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
         (["evaluate", "none", "--baseline", "content"], "lookup compares models in"),
         (["evaluate", "--run", "none.x"], "choose a run of lookup by MODEL"),
         (["evaluate", "none", "--on-valid"], "lookup does not translate: it has no --last"),
+        (["table", "--tokens", "9"], "the recipe.toml of lookup says how large a batch"),
         (["table", "--baseline", "none"], "lookup compares with no --baseline"),
         (["sweep"], "the recipe has no [sweep]"),
         (["prepare"], "lookup makes its data itself"),
