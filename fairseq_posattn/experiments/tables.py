@@ -7,29 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairseq_posattn.evaluation.cells import NONE, escaped, holm, p_value
 from fairseq_posattn.evaluation.report.systems import System, read_system
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.io.atomic import written_whole
 
-NONE = "–"
 MAIN_SCORES = ("NIST BLEU", "BLEU")
 SIGNIFICANT = 0.05
-SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """Return p values that are corrected for the number of tests (Holm 1979).
-
-    The smallest p is multiplied by the number of tests, the next one by one less, and so on; a
-    larger p never becomes smaller than the one before it.
-    """
-    order = sorted(range(len(values)), key=values.__getitem__)
-    corrected, largest = [0.0] * len(values), 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(values) - rank) * values[place]))
-        corrected[place] = largest
-    return corrected
 
 
 @dataclass
@@ -163,15 +147,6 @@ def score_cells(cell: Cell, baselines: Sequence[str], plain: bool) -> list[str]:
     return [f"{mean} ± {spread}" if spread else mean, *p, published]
 
 
-def p_value(p: float | None, plain: bool) -> str:
-    """Return a p value as text."""
-    if p is None:
-        return NONE
-    if plain:
-        return f"{p:.6g}"
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
-
-
 def training_cells(line: Line, plain: bool) -> list[str]:
     """Return the number of parameters and the speed of the training."""
     parameters, speed = line.training.get("parameters"), line.training.get("words_per_second")
@@ -222,12 +197,6 @@ def latex(lines: Sequence[Line]) -> Iterator[str]:
     yield r"\bottomrule"
     yield r"\end{tabular}"
     yield from (f"% {note}" for note in notes(lines))
-
-
-def escaped(text: str) -> str:
-    """Return a text as LaTeX shows it."""
-    shown = "".join(SPECIAL.get(character, character) for character in text)
-    return shown.replace("±", r"$\pm$").replace("–", "--").replace("<", "$<$")
 
 
 def notes(lines: Sequence[Line]) -> Iterator[str]:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments import plain_tables
+from fairseq_posattn.evaluation import plain_tables
+from fairseq_posattn.evaluation.plain_tables import Table
 from fairseq_posattn.experiments.at_once import run_side_by_side
 from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.machine import Machine, Share, shares
-from fairseq_posattn.experiments.plain_tables import Table
 from fairseq_posattn.experiments.recipe import (
     USER_DIR,
     arguments,

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.cells import NONE
+from fairseq_posattn.evaluation.plain_tables import Figures, Table
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.plain_tables import Figures, Table
 from fairseq_posattn.experiments.recipe_content import Options
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.tables import NONE
 from fairseq_posattn.experiments.trial_content import TrialRow
 from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.io.files import read_json

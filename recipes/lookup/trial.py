@@ -19,8 +19,8 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
 from fairseq_posattn.evaluation.fairseq_logs.training_log import read_training
+from fairseq_posattn.evaluation.plain_tables import Figures, Table
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.plain_tables import Figures, Table
 from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.experiments.trial_content import TrialRow

@@ -17,14 +17,14 @@ from statistics import mean, stdev
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.cells import NONE
 from fairseq_posattn.evaluation.fairseq_logs.training_log import PARAMETERS, number
 from fairseq_posattn.evaluation.json_values import Number, Whole
+from fairseq_posattn.evaluation.plain_tables import Figures, Table, p_values
 from fairseq_posattn.experiments.board import Board
 from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.plain_tables import Figures, Table, p_values
 from fairseq_posattn.experiments.recipe_content import Options
 from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.tables import NONE
 from fairseq_posattn.experiments.trial_content import TrialRow
 from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.io.atomic import replaced_whole, written_whole

@@ -24,6 +24,8 @@ OTHERS = [
     "score",
     "examples",
     "heads",
+    "probe",
+    "probe-tasks",
     "report",
     "show",
     "tag",

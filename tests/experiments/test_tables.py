@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_posattn.evaluation.cells import escaped, holm
 from fairseq_posattn.experiments.recipe_content import Row
-from fairseq_posattn.experiments.tables import escaped, holm, lines_of, write_tables
+from fairseq_posattn.experiments.tables import lines_of, write_tables
 
 ROWS = [
     Row("sequence", "base", published={"a": 27.31}, paper="P & Q 2019"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-from fairseq_posattn.experiments.tables import NONE, escaped, holm, p_value
+from fairseq_posattn.evaluation.cells import NONE, escaped, holm, p_value
 from fairseq_posattn.io.atomic import written_whole
 
 

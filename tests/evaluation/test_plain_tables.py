@@ -6,7 +6,7 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics.runs import welch
-from fairseq_posattn.experiments.plain_tables import Figures, Table, p_values, write
+from fairseq_posattn.evaluation.plain_tables import Figures, Table, p_values, write
 from fairseq_posattn.experiments.trials import trial_class
 
 TABLES = [

@@ -1,0 +1,200 @@
+r"""Probe what the encoder of trained models knows about sentences.
+
+    posattn-probe data --path base=base.pt shan=shan.pt --tasks tasks --json probes.json
+    posattn-probe --table probes --results probes.json others.json
+
+The files of the tasks are those of SentEval, or those that posattn-probe-tasks makes. Sentences are
+segmented and parsed as the training data were (prepare.json). A sentence whose words were changed
+is parsed as it is now. Beside each model, the same model untrained is probed with the same trees:
+only what is above it was learnt.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import (
+    add_model_options,
+    command_parser,
+    not_negative,
+    positive,
+)
+from fairseq_posattn.io.command_line import run
+
+
+def parse_options() -> argparse.Namespace:
+    """Read the options of the command line."""
+    parser = command_parser("posattn-probe", __doc__)
+    add = parser.add_argument
+    add("data", nargs="?", metavar="DATA", help="segment sentences as these binarised data")
+    add(
+        "--path",
+        nargs="+",
+        default=[],
+        metavar="NAME=PT",
+        help="probe the model of each checkpoint; checkpoints with the same name are runs of a "
+        "system (without NAME=, the name is that of the folder)",
+    )
+    add(
+        "--vectors",
+        nargs="+",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="probe vectors of another toolkit, too: FOLDER/TASK.txt has a line of numbers for "
+        "each line of the task",
+    )
+    add("--tasks", type=Path, metavar="FOLDER", help="read the tasks in this folder")
+    add("--task", nargs="+", metavar="NAME", help="take only these tasks of the folder (default: all)")
+    add(
+        "--trees",
+        type=Path,
+        metavar="FOLDER",
+        help="take the trees of TASK.txt from FOLDER/TASK.conllu, plain or packed (default: parse "
+        "the sentences); tasks that change words are parsed if the folder has no trees for them",
+    )
+    add(
+        "--pooling",
+        choices=("mean", "max", "last", "end"),
+        default="mean",
+        help="make the vector of a sentence from its pieces: their mean (default) or maximum, the "
+        "last piece, or the end of the sentence",
+    )
+    add(
+        "--layer",
+        type=layer,
+        default="top",
+        metavar="N",
+        help="probe this layer, where 0 is the input of the first one; or top (default), all (one "
+        "probe for each layer), or mix (the classifier learns weights of the layers)",
+    )
+    add(
+        "--classifier",
+        choices=("senteval", "mlp", "linear"),
+        default="senteval",
+        help="train SentEval's classifier: as its code does (default), or as its README says "
+        "(mlp); or a linear one without tuning",
+    )
+    add(
+        "--seeds",
+        nargs="+",
+        type=not_negative,
+        default=[1111],
+        metavar="N",
+        help="train the classifier with each of these seeds (default: 1111)",
+    )
+    add("--no-untrained", action="store_true", help="leave out the untrained models")
+    add("--json", type=Path, help="write all accuracies to this file")
+    add(
+        "--work",
+        type=Path,
+        metavar="FOLDER",
+        help="keep vectors and parsed sentences in this folder (default: that of --json and .work)",
+    )
+    add(
+        "--workers",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="parse with N processes at once (default: %(default)s)",
+    )
+    add(
+        "--results",
+        nargs="+",
+        default=[],
+        metavar="JSON",
+        help="show the accuracies in these files as well",
+    )
+    add("--table", metavar="START", help="write the tables to START.md, START.csv and START.tex")
+    add(
+        "--fairseq-task",
+        metavar="TASK",
+        help="load the model with this task of fairseq (default: that of its training)",
+    )
+    add_model_options(parser)
+    return parser.parse_args()
+
+
+def layer(text: str) -> str:
+    """Read the number of a layer, top, all or mix."""
+    if text not in ("top", "all", "mix") and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number, top, all or mix, found '{text}'")
+    return text
+
+
+def named(words: list[str]):
+    """Return the trainings that the words name, as NAME=PATH or PATH."""
+    from fairseq_posattn.probing.probe import Named
+
+    found: list[Named] = []
+    for word in words:
+        name, equals, path = word.partition("=")
+        if not equals:
+            name, path = Path(word).absolute().parent.name, word
+        if not name or not path:
+            raise InputError(f"{word}: write NAME=PATH")
+        run = sum(one.system == name for one in found)
+        found.append(Named(name, run, Path(path)))
+    return found
+
+
+def main() -> None:
+    """Probe the models that the command line names, and print the tables."""
+    options = parse_options()
+    probing = bool(options.path or options.vectors)
+    if not probing and not options.results:
+        raise InputError("name models with --path, vectors with --vectors, or --results to show")
+    if probing and not (options.tasks and options.json):
+        raise InputError("probing needs --tasks FOLDER and --json FILE")
+    if options.path and not options.data:
+        raise InputError("name the data with which the models were trained before --path")
+    from fairseq_posattn.evaluation.plain_tables import markdown, write
+    from fairseq_posattn.io.files import write_json
+    from fairseq_posattn.io.records import as_document
+    from fairseq_posattn.probing.results import read_probes
+    from fairseq_posattn.probing.tables import Results, all_tables
+
+    others = [read_probes(path) for path in options.results]
+    paths = [*options.results]
+    if probing:
+        found = probe(options)
+        write_json(options.json, as_document(found), indent=1)
+        others, paths = [found, *others], [str(options.json), *paths]
+    tables = all_tables(Results(others, paths))
+    print("\n".join(markdown(tables)))
+    if options.table:
+        write(tables, Path(options.table))
+
+
+def probe(options: argparse.Namespace):
+    """Return what the probes of the models find."""
+    from fairseq_posattn.probing.probe import Probing
+
+    return Probing(
+        data=options.data,
+        tasks=options.tasks,
+        names=options.task,
+        models=named(options.path),
+        vectors=named(options.vectors),
+        trees=options.trees,
+        work=options.work or options.json.with_suffix(".work"),
+        pooling=options.pooling,
+        layer=options.layer,
+        classifier=options.classifier,
+        seeds=options.seeds,
+        untrained=not options.no_untrained,
+        workers=options.workers,
+        user_dir=options.user_dir,
+        task=options.fairseq_task,
+        cpu=options.cpu,
+    ).run()
+
+
+def command() -> None:
+    """Run the command and exit."""
+    run(main)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,163 @@
+"""Train the classifiers of the probing tasks on sentence vectors.
+
+| Classifier | What it is | What dev decides |
+|---|---|---|
+| senteval | what SentEval's code does: no hidden layer | weight decay from 1e-5 to 1e-2 |
+| mlp | what SentEval's README says: one hidden sigmoid layer | 50, 100 or 200 units; dropout |
+| linear | no hidden layer and no weight decay | nothing but the epoch |
+
+All take Adam and batches of 64, and look at dev after every 4 epochs. They stop at the sixth look
+that brings nothing better, or after 200 epochs, and keep the best look, as SentEval's code does.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+BATCH, EPOCHS_BETWEEN, PATIENCE, LONGEST = 64, 4, 5, 200
+SEED = 1111  # SentEval's
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting is one classifier; a grid of them is tuned on dev.
+
+    hidden: the units of the hidden layer; 0 means that there is none.
+    """
+
+    hidden: int = 0
+    dropout: float = 0.0
+    decay: float = 0.0
+
+    def __str__(self) -> str:
+        layer = f"{self.hidden} hidden units, dropout {self.dropout:g}" if self.hidden else "linear"
+        return f"{layer}, weight decay {self.decay:g}" if self.decay else layer
+
+
+GRIDS: dict[str, Sequence[Setting]] = {
+    "senteval": [Setting(decay=10.0**power) for power in range(-5, -1)],
+    "mlp": [Setting(hidden, dropout) for hidden in (50, 100, 200) for dropout in (0.0, 0.1, 0.2)],
+    "linear": [Setting()],
+}
+
+
+class Split(NamedTuple):
+    """A split has a vector for each sentence (N C, or N layers C), and the number of its label."""
+
+    vectors: Tensor
+    labels: Tensor
+
+
+class Fit(NamedTuple):
+    """This is the outcome of a training.
+
+    dev: the best accuracy on dev.
+    correct: for each sentence of the test set, whether the classifier was right.
+    """
+
+    setting: Setting
+    dev: float
+    correct: NDArray[np.bool_]
+    model: nn.Module
+
+
+class Mix(nn.Module):
+    """This mixes the vectors of all layers by weights that are learnt (Peters et al. 2018)."""
+
+    def __init__(self, layers: int):
+        super().__init__()
+        self.scores = nn.Parameter(torch.zeros(layers))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the mixed vectors, B C, of B layers C."""
+        mixed = torch.einsum("l,blc->bc", self.scores.softmax(dim=0), x)
+        return self.scale * mixed
+
+
+def network(setting: Setting, vectors: Tensor, classes: int) -> nn.Sequential:
+    """Return a new classifier for vectors of this shape."""
+    width = vectors.shape[-1]
+    layers: list[nn.Module] = [Mix(vectors.shape[1])] if vectors.dim() == 3 else []
+    if setting.hidden:
+        hidden = nn.Linear(width, setting.hidden)
+        layers += [hidden, nn.Dropout(setting.dropout), nn.Sigmoid()]
+        width = setting.hidden
+    return nn.Sequential(*layers, nn.Linear(width, classes))
+
+
+def grid(classifier: str, hidden_layer: bool = True) -> Sequence[Setting]:
+    """Return the settings of a classifier; a task may go without a hidden layer, as WC does."""
+    found = GRIDS[classifier]
+    if hidden_layer or not found[0].hidden:
+        return found
+    return GRIDS["senteval"]
+
+
+def tuned(
+    settings: Sequence[Setting], train: Split, dev: Split, test: Split, classes: int, seed: int
+) -> Fit:
+    """Return the fit with the setting that is best on dev, the first one of equals."""
+    best: tuple[float, Setting, nn.Module] | None = None
+    for setting in settings:
+        accuracy, model = fit(setting, train, dev, classes, seed)
+        if best is None or round(100 * accuracy, 2) > round(100 * best[0], 2):
+            best = accuracy, setting, model
+    assert best is not None
+    accuracy, setting, model = best
+    return Fit(setting, accuracy, right(model, test), model)
+
+
+def fit(
+    setting: Setting, train: Split, dev: Split, classes: int, seed: int, longest: int = LONGEST
+) -> tuple[float, nn.Module]:
+    """Train one classifier; return its best accuracy on dev, and the classifier of that look."""
+    torch.manual_seed(seed)
+    model = network(setting, train.vectors, classes).to(train.vectors.device)
+    optimizer = torch.optim.Adam(model.parameters(), weight_decay=setting.decay, fused=True)
+    order = torch.Generator().manual_seed(seed)
+    best, kept, patience, epochs = -1.0, model, 0, 0
+    while patience <= PATIENCE and epochs < longest:
+        for _ in range(EPOCHS_BETWEEN):
+            train_epoch(model, optimizer, train, order)
+        epochs += EPOCHS_BETWEEN
+        accuracy = float(right(model, dev).mean())
+        if accuracy > best:
+            best, kept = accuracy, copy.deepcopy(model)
+        else:
+            patience += 1
+    return best, kept
+
+
+def train_epoch(
+    model: nn.Module, optimizer: torch.optim.Optimizer, train: Split, order: torch.Generator
+) -> None:
+    """Pass once over the training sentences in a new order."""
+    model.train()
+    for chosen in torch.randperm(len(train.labels), generator=order).split(BATCH):
+        chosen = chosen.to(train.vectors.device)
+        loss = nn.functional.cross_entropy(model(train.vectors[chosen]), train.labels[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def right(model: nn.Module, split: Split) -> NDArray[np.bool_]:
+    """Return for each sentence whether the classifier gives its label."""
+    model.eval()
+    found = [model(part).argmax(dim=1).eq(labels) for part, labels in parts(split)]
+    return torch.cat(found).cpu().numpy()
+
+
+def parts(split: Split, size: int = 4096) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield a split in parts that fit into memory."""
+    yield from zip(split.vectors.split(size), split.labels.split(size), strict=True)

@@ -1,0 +1,201 @@
+"""Run the encoder of a trained model over sentences, with their trees if the model reads trees."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.loaded_model import Loaded
+from fairseq_posattn.live.segmented import SegmentedLine, lines_of_pipeline, segment, spelled
+from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.text.pipeline import TextPipeline, tokenized
+from fairseq_posattn.trees.sentence import Sentence
+
+EMBEDDINGS = "embeddings"
+TOKENS = 8000  # a batch has at most so many pieces, with padding
+
+
+class Batch(NamedTuple):
+    """This is what an encoder gives for some sentences.
+
+    numbers: which of the sentences these are.
+    layers: the vectors of the pieces before the first layer and after each layer, each B T C.
+    embeddings: the vectors of the pieces in the model's own dictionary, B T C.
+    real: which places hold pieces of the sentence, B T.
+    end: which place holds the end of the sentence, B T.
+    """
+
+    numbers: np.ndarray
+    layers: list[Tensor]
+    embeddings: Tensor
+    real: Tensor
+    end: Tensor
+
+
+@dataclass
+class SentenceEncoder:
+    """This encodes raw sentences as the model translates them, or sentences with given trees."""
+
+    loaded: Loaded
+    data: str
+
+    def __post_init__(self) -> None:
+        self.encoder: Any = getattr(self.loaded.model, "encoder", None)
+        if self.encoder is None or not hasattr(self.encoder, "embed_tokens"):
+            kind = type(self.loaded.model).__name__
+            raise InputError(f"{kind} has no encoder of sentences; take a model that translates")
+
+    @property
+    def task(self) -> Any:
+        """Return the task of the model."""
+        return self.loaded.task
+
+    @cached_property
+    def pipeline(self) -> TextPipeline | None:
+        """Return how the data were prepared, if posattn-prepare made them."""
+        return TextPipeline.load(self.data) if text_pipeline.exists(self.data) else None
+
+    @property
+    def reads_trees(self) -> bool:
+        """Return whether the model reads trees."""
+        return bool(getattr(self.encoder, "needs_tree", False))
+
+    @property
+    def needs_parses(self) -> bool:
+        """Return whether sentences must be parsed before they can be encoded.
+
+        A model without trees needs that, too, if its pieces are made of the parser's words.
+        """
+        if self.pipeline is None:
+            return self.reads_trees
+        config = self.pipeline.config
+        if config.splits_parsers_words:
+            return True
+        return self.reads_trees and config.parsed
+
+    def normal(self, sentence: Sentence) -> Sentence:
+        """Return a sentence whose words are written as those of the training data."""
+        if self.pipeline is None:
+            return sentence
+        language, normal = self.pipeline.config.source, self.pipeline.normal
+        words = [normal(word, language) or word for word in sentence.words]
+        multiword = [(k, n, normal(form, language) or form) for k, n, form in sentence.multiword]
+        return replace(sentence, words=words, multiword=multiword)
+
+    def segmented(
+        self, texts: Sequence[str], trees: Sequence[Sentence] | None
+    ) -> list[SegmentedLine]:
+        """Return the pieces of sentences: of raw texts, or of the words that have trees."""
+        pipeline = self.pipeline
+        if pipeline is None:
+            return [spelled(self.encode(text), self.loaded.separator) for text in texts]
+        if trees is None:
+            return lines_of_pipeline(texts, pipeline, None)
+        moses = pipeline.config.tokenize == "moses"
+        language = pipeline.config.source
+        found = []
+        for tree in trees:
+            text = tokenized(str(tree), language) if moses else str(tree)
+            words = tree if pipeline.config.splits_parsers_words else None
+            found.append(segment(text, words, pipeline))
+        return found
+
+    @cached_property
+    def codecs(self) -> list[Any]:
+        """Return fairseq's --tokenizer and --bpe, with which the model was trained or is used."""
+        cfg = self.loaded.cfg
+        built = [self.task.build_tokenizer(cfg.tokenizer), self.task.build_bpe(cfg.bpe)]
+        return [codec for codec in built if codec is not None]
+
+    def encode(self, text: str) -> str:
+        """Return the pieces of a text by fairseq's own codecs."""
+        for codec in self.codecs:
+            text = codec.encode(text)
+        return text
+
+    def batches(
+        self, texts: Sequence[str], trees: Sequence[Sentence] | None = None
+    ) -> Iterator[Batch]:
+        """Yield the vectors of all sentences, in batches of similar length."""
+        lines = self.segmented(texts, trees)
+        with torch.no_grad():
+            for sample in self.samples(lines, trees):
+                yield self.run(sample)
+
+    def samples(
+        self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
+    ) -> Iterator[dict]:
+        """Yield batches of fairseq, in which sentences of about the same length are together."""
+        dictionary = self.task.source_dictionary
+        tokens = [
+            dictionary.encode_line(line.pieces, add_if_not_exist=False, append_eos=True).long()
+            for line in lines
+        ]
+        self.refuse_long(lines, tokens)
+        if self.reads_trees:
+            self.task.pending.expect(self.task.new_text.trees(lines, trees))
+        dataset = self.task.build_dataset_for_inference(tokens, [len(line) for line in tokens])
+        for numbers in similar(tokens):
+            yield dataset.collater([dataset[number] for number in numbers])
+
+    def refuse_long(self, lines: Sequence[SegmentedLine], tokens: Sequence[Tensor]) -> None:
+        """Refuse a sentence that is longer than the model admits."""
+        longest = self.encoder.max_positions()
+        for line, ids in zip(lines, tokens, strict=True):
+            if len(ids) > longest:
+                raise InputError(
+                    f"the sentence '{line.text[:60]}...' has {len(ids)} pieces, but the model "
+                    f"admits {longest}; remove it from the files of the tasks"
+                )
+
+    def run(self, sample: dict) -> Batch:
+        """Return what the encoder gives for a batch."""
+        sample = self.loaded.to_device(sample)
+        fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
+        tokens = fields["src_tokens"]
+        dictionary = self.task.source_dictionary
+        end = tokens.eq(dictionary.eos())
+        return Batch(
+            sample["id"].cpu().numpy(),
+            self.states(fields),
+            self.encoder.embed_tokens(tokens),
+            ~(end | tokens.eq(dictionary.pad())),
+            end,
+        )
+
+    @cached_property
+    def accepted(self) -> set[str]:
+        """Return the names of the arguments of the encoder."""
+        return set(inspect.signature(self.encoder.forward).parameters)
+
+    def states(self, fields: dict[str, Any]) -> list[Tensor]:
+        """Return the vectors before the first layer, if the encoder shows them, and after each."""
+        fields = {k: v for k, v in fields.items() if k in self.accepted}
+        if "return_all_hiddens" in self.accepted:
+            fields["return_all_hiddens"] = True
+        out = self.encoder(**fields)
+        if isinstance(out, dict):
+            top, between = out["encoder_out"][0], list(out.get("encoder_states") or ())[:-1]
+        else:  # as fairseq's recurrent encoder
+            top, between = out[0], []
+        return [state.transpose(0, 1) for state in [*between, top]]
+
+
+def similar(tokens: Sequence[Tensor]) -> Iterator[list[int]]:
+    """Yield numbers of sentences of about the same length, which have TOKENS pieces together."""
+    batch: list[int] = []
+    for number in sorted(range(len(tokens)), key=lambda k: (len(tokens[k]), k)):
+        if batch and (len(batch) + 1) * len(tokens[number]) > TOKENS:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch

@@ -1,0 +1,162 @@
+"""Draw balanced samples from a stream of candidates, and divide them into splits.
+
+Each sentence has a key that is drawn from a hash of its text. A sample consists of the sentences
+with the smallest keys, so it does not depend on the order of the corpus.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from typing import NamedTuple
+
+from fairseq_posattn.probing.making.rules import Candidate, Rule
+from fairseq_posattn.probing.making.settings import Settings
+from fairseq_posattn.probing.task_files import SPLITS
+from fairseq_posattn.trees.control import Dice
+from fairseq_posattn.trees.sentence import Sentence
+
+UNUSED = ""
+SLACK = 4  # so many times as many sentences are kept of a cell as it would have on average
+
+
+class Kept(NamedTuple):
+    """A kept candidate has its key, and the sentence that it was made from."""
+
+    key: int
+    candidate: Candidate
+    sentence: Sentence
+
+    def __lt__(self, other: object) -> bool:  # a heap has the largest key first
+        return isinstance(other, Kept) and self.key > other.key
+
+
+@dataclass
+class Cell:
+    """A cell holds candidates of the same label, stratum and form, those with the smallest keys."""
+
+    limit: int
+    heap: list[Kept] = field(default_factory=list)
+    keys: set[int] = field(default_factory=set)
+
+    def add(self, kept: Kept) -> bool:
+        """Keep a candidate, unless its sentence is there already; return whether it was new."""
+        if kept.key in self.keys:
+            return False
+        if len(self.heap) < self.limit:
+            heapq.heappush(self.heap, kept)
+            self.keys.add(kept.key)
+        elif kept.key < self.heap[0].key:
+            self.keys.remove(heapq.heapreplace(self.heap, kept).key)
+            self.keys.add(kept.key)
+        return True
+
+
+class Sample:
+    """This is the sample of one task."""
+
+    def __init__(self, rule: Rule, settings: Settings):
+        self.rule, self.settings = rule, settings
+        self.cells: dict[tuple[str, str, str], Cell] = {}
+
+    def add(self, key: int, candidate: Candidate, sentence: Sentence) -> bool:
+        """Take a candidate; return whether its sentence is new."""
+        place = candidate.stratum, candidate.label, candidate.form
+        if place not in self.cells:
+            self.cells[place] = Cell(self.limit(candidate.form))
+        return self.cells[place].add(Kept(key, candidate, sentence))
+
+    def limit(self, form: str) -> int:
+        """Return how many candidates of a cell are kept."""
+        if form:
+            return self.settings.form_counts[1]
+        return SLACK * self.settings.total // self.rule.cells + 1
+
+    def splits(self) -> dict[str, list[Kept]]:
+        """Return the sentences of each split, in which all labels are equally frequent."""
+        found = self.by_form() if self.has_forms else self.by_strata()
+        return {split: by_key(kept) for split, kept in found.items()}
+
+    @property
+    def has_forms(self) -> bool:
+        """Return whether sentences with the same form belong to the same split."""
+        return any(form for _, _, form in self.cells)
+
+    def candidates(self) -> Iterator[Kept]:
+        """Yield all candidates by their keys, each sentence once."""
+        everything = sorted((one.key, n, one) for n, one in enumerate(self.all_kept()))
+        for _, same in groupby(everything, key=lambda entry: entry[0]):
+            yield next(same)[2]
+
+    def all_kept(self) -> Iterator[Kept]:
+        """Yield what all cells hold, without forms that are too rare."""
+        least = self.settings.form_counts[0]
+        for (_, _, form), cell in sorted(self.cells.items()):
+            if not form or len(cell.heap) >= least:
+                yield from by_key(cell.heap)
+
+    def by_form(self) -> dict[str, list[Kept]]:
+        """Divide the forms, and take equally many sentences of each label in a split."""
+        forms: dict[str, list[Kept]] = defaultdict(list)
+        for kept in self.candidates():
+            forms[kept.candidate.form].append(kept)
+        totals = Counter(kept.candidate.label for of_form in forms.values() for kept in of_form)
+        groups: dict[tuple[str, str], list[Kept]] = defaultdict(list)
+        for _, of_form in sorted(forms.items(), key=lambda item: self.by_chance(item[0])):
+            counts = Counter(kept.candidate.label for kept in of_form)
+            most = max(sorted(counts), key=lambda label: counts[label])
+            split = self.emptiest(most, totals[most], groups)
+            for kept in of_form:
+                groups[split, kept.candidate.label].append(kept)
+        found = {}
+        for split, size in zip(SPLITS, self.settings.sizes, strict=True):
+            of_labels = [groups[split, label] for label in sorted(totals)]
+            least = min([size // max(1, len(totals)), *map(len, of_labels)])
+            found[split] = [kept for of_label in of_labels for kept in by_key(of_label)[:least]]
+        return found
+
+    def by_chance(self, form: str) -> int:
+        """Return a number by which the forms are sorted."""
+        return Dice(str(self.settings.seed), form).below(2**63)
+
+    def emptiest(self, label: str, total: int, groups: Mapping[tuple[str, str], list[Kept]]) -> str:
+        """Return the split that has least of its share of the sentences of a label."""
+        shares = dict(zip(SPLITS, self.settings.shares, strict=True))
+        return min(SPLITS, key=lambda s: len(groups[s, label]) / (shares[s] * total))
+
+    def by_strata(self) -> dict[str, list[Kept]]:
+        """Take equally many sentences of each label in each stratum, and divide them.
+
+        In each split, too, all labels have equally many sentences of a stratum.
+        """
+        strata: dict[str, dict[str, list[Kept]]] = defaultdict(lambda: defaultdict(list))
+        for kept in self.candidates():
+            strata[kept.candidate.stratum][kept.candidate.label].append(kept)
+        sizes = {(s, label): len(kept) for s, of in strata.items() for label, kept in of.items()}
+        labels = sorted(self.rule.chosen(sizes))
+        if len(labels) < 2:
+            return {split: [] for split in SPLITS}
+        least = {s: min(len(of[label]) for label in labels) for s, of in sorted(strata.items())}
+        total = sum(least.values())
+        wanted = dict(zip(SPLITS, self.settings.of_each(total, len(labels)), strict=True))
+        turns = iter(interleaved({**wanted, UNUSED: total - sum(wanted.values())}))
+        found: dict[str, list[Kept]] = {split: [] for split in SPLITS}
+        for stratum, number in least.items():
+            for k, split in enumerate(islice(turns, number)):
+                if split != UNUSED:
+                    found[split] += [strata[stratum][label][k] for label in labels]
+        return found
+
+
+def by_key(kept: Iterable[Kept]) -> list[Kept]:
+    """Return candidates sorted by their keys."""
+    return sorted(kept, key=lambda one: one.key)
+
+
+def interleaved(counts: Mapping[str, int]) -> list[str]:
+    """Return each name as often as its count says, evenly mixed."""
+    turns = [((k + 0.5) / count, name) for name, count in counts.items() for k in range(count)]
+    return [name for _, name in sorted(turns)]

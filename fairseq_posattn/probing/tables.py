@@ -1,0 +1,229 @@
+"""Write the accuracies of probes as tables like the published one, with what they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import mean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.cells import NONE
+from fairseq_posattn.evaluation.plain_tables import Figures, Table
+from fairseq_posattn.probing.results import TRAINED, UNTRAINED, Accuracy, ProbedTask, Probes
+from fairseq_posattn.probing.tasks import GROUPS, SYSTEMS, TASKS
+
+SAMPLES, SEED = 1000, 12345
+TOLD = " †"
+Hits = NDArray[np.float64]  # runs x sentences: how often the label was found, over the seeds
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row is a system, or its untrained twin or embeddings, with one layer."""
+
+    system: str
+    kind: str
+    layer: str
+    trees: str
+
+    @property
+    def name(self) -> str:
+        """Return how the table calls the row."""
+        parts = [self.system]
+        if self.kind not in (TRAINED, "vectors"):
+            parts.append(self.kind)
+        if self.layer != "top" and self.kind != "embeddings":
+            parts.append(f"layer {self.layer}")
+        return ", ".join(parts)
+
+
+class Results:
+    """These are the results of one file or several."""
+
+    def __init__(self, probes: Sequence[Probes], paths: Sequence[str]):
+        first = probes[0]
+        self.tasks: dict[str, ProbedTask] = {}
+        for one, path in zip(probes, paths, strict=True):
+            for key in ("classifier", "pooling"):
+                if getattr(one, key) != getattr(first, key):
+                    raise InputError(
+                        f"{path}: the {key} is {getattr(one, key)}, but in {paths[0]} it is "
+                        f"{getattr(first, key)}; probe both in the same way"
+                    )
+            for name, task in one.tasks.items():
+                if self.tasks.setdefault(name, task) != task:
+                    raise InputError(
+                        f"{path}: {name} was made of other sentences than in {paths[0]}; probe "
+                        "both on the same folder of tasks"
+                    )
+        self.classifier, self.pooling = first.classifier, first.pooling
+        self.accuracies = [accuracy for one in probes for accuracy in one.accuracies]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Return the names of the tasks, in the order of the published table."""
+        return [name for name in TASKS if name in self.tasks]
+
+    @cached_property
+    def cells(self) -> dict[Row, dict[str, list[Accuracy]]]:
+        """Return the accuracies of each row, by tasks."""
+        found: dict[Row, dict[str, list[Accuracy]]] = {}
+        trees: dict[tuple[str, str, str], set[str]] = {}
+        for one in self.accuracies:
+            trees.setdefault((one.system, one.kind, one.layer), set()).add(one.trees)
+        for one in self.accuracies:
+            place = one.system, one.kind, one.layer
+            row = Row(*place, ", ".join(sorted(trees[place])))
+            found.setdefault(row, {}).setdefault(one.task, []).append(one)
+        return found
+
+    def hits(self, row: Row, task: str) -> Hits:
+        """Return which test sentences of a task were right, in the mean over the seeds."""
+        runs: dict[int, list[Hits]] = {}
+        for accuracy in self.cells.get(row, {}).get(task, []):
+            runs.setdefault(accuracy.run, []).append(accuracy.hits(self.tasks[task].test))
+        return np.array([np.mean(of_run, axis=0) for _, of_run in sorted(runs.items())])
+
+    def of_runs(self, row: Row, task: str) -> list[float]:
+        """Return the accuracy of each run, the mean over the seeds of the classifier, in %."""
+        hits = self.hits(row, task)
+        return [100 * float(of_run.mean()) for of_run in hits]
+
+
+def all_tables(results: Results) -> list[Table]:
+    """Return the accuracies, and the intervals in which they lie."""
+    return [accuracies(results), intervals(results)]
+
+
+def accuracies(results: Results) -> Table:
+    """Return the table of accuracies, with the averages of the groups."""
+    groups = averaged(results)
+    head = ["Vectors", "Trees", *(titles(results)), *groups]
+    majority = ["majority", NONE]
+    majority += [f"{results.tasks[name].majority:.2f}" for name in results.names]
+    majority += [NONE] * len(groups)
+    rows: list[list[str | Figures]] = [[*majority]]
+    for row in results.cells:
+        rows.append([row.name, row.trees, *figures(results, row, groups)])
+    rows += published(results, groups)
+    return Table("Accuracy on test, in %", head, rows, list(notes(results, groups)))
+
+
+def titles(results: Results) -> list[str]:
+    """Return the names of the tasks, marked where gold trees tell the answer."""
+    gold = {one.task for one in results.accuracies if one.trees == "gold"}
+    return [
+        name + (TOLD if name in gold and TASKS[name].told_by_trees else "")
+        for name in results.names
+    ]
+
+
+def averaged(results: Results) -> dict[str, list[str]]:
+    """Return the groups of which there is a task, with their tasks."""
+    found = {g: [n for n in results.names if TASKS[n].group == g] for g in GROUPS}
+    return {group: names for group, names in found.items() if names}
+
+
+def figures(results: Results, row: Row, groups: Mapping[str, Sequence[str]]) -> list[Figures]:
+    """Return the figures of a row: one for each run in each task and group."""
+    of_task = {name: results.of_runs(row, name) for name in results.names}
+    found = [Figures(of_task[name]) for name in results.names]
+    for names in groups.values():
+        runs = {len(of_task[name]) for name in names}
+        whole = zip(*(of_task[name] for name in names), strict=True) if len(runs) == 1 else ()
+        found.append(Figures([mean(of_run) for of_run in whole]))
+    return found
+
+
+def published(
+    results: Results, groups: Mapping[str, Sequence[str]]
+) -> Iterator[list[str | Figures]]:
+    """Yield the published rows, if the files are those of SentEval."""
+    theirs = [name for name in results.names if results.tasks[name].source == "SentEval"]
+    if not any(TASKS[name].published for name in theirs):
+        return
+    for number, system in enumerate(SYSTEMS):
+        row: list[str | Figures] = [f"published: {system}", NONE]
+        known = {n: TASKS[n].published[number] for n in theirs if TASKS[n].published}
+        row += [f"{known[name]:.2f}" if name in known else NONE for name in results.names]
+        for names in groups.values():
+            whole = all(name in known for name in names)
+            row.append(f"{mean(known[name] for name in names):.2f}" if whole else NONE)
+        yield row
+
+
+def notes(results: Results, groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield what must be known to read the table."""
+    yield (
+        f"Classifier: {results.classifier} (WC without a hidden layer); vectors: {results.pooling} "
+        "over the pieces. ±: the standard deviation over the runs of a system; each run is the "
+        "mean over the seeds of the classifier."
+    )
+    for group, names in groups.items():
+        yield f"{group}: the mean of {', '.join(names)}."
+    sizes = {name: results.tasks[name] for name in results.names}
+    yield "Sentences for train, dev and test: " + "; ".join(
+        f"{name} {task.train:,}, {task.dev:,}, {task.test:,} ({task.classes} classes)"
+        for name, task in sizes.items()
+    )
+    if any(task.source != "SentEval" for task in sizes.values()):
+        yield "The files are not those of SentEval: no figure is comparable with published ones."
+    if any(TOLD in title for title in titles(results)):
+        yield (
+            f"{TOLD.strip()} The gold trees tell a model that reads them the answer, so its "
+            "accuracy is no evidence of what it has learnt."
+        )
+    yield (
+        "untrained: the same model as it was before its training, with the same trees; only what "
+        "is above it was learnt. embeddings: the mean of the model's word embeddings, without the "
+        "encoder."
+    )
+
+
+def intervals(results: Results) -> Table:
+    """Return for each figure the interval in which 95 % of the samples of a bootstrap lie."""
+    rows: list[list[str | Figures]] = []
+    for row in results.cells:
+        rows.append([row.name, *(interval(results.hits(row, name)) for name in results.names)])
+        twin = Row(row.system, UNTRAINED, row.layer, row.trees)
+        if row.kind == TRAINED and twin in results.cells:
+            gains = [gain(results, row, twin, name) for name in results.names]
+            rows.append([f"{row.name}, above untrained", *gains])
+    note = (
+        f"{SAMPLES:,} samples of runs and sentences, drawn with replacement; 95 % of them lie in "
+        "the interval. With one run they say nothing of other trainings."
+    )
+    return Table("Intervals of the accuracies", ["Vectors", *titles(results)], rows, [note])
+
+
+def interval(hits: Hits) -> str:
+    """Return the interval of the mean, as text."""
+    if not len(hits):
+        return NONE
+    low, high = np.quantile(sampled(hits), (0.025, 0.975))
+    return f"{100 * low:.2f} to {100 * high:.2f}"
+
+
+def gain(results: Results, row: Row, twin: Row, task: str) -> str:
+    """Return how much higher a system is than its untrained twin, with the interval."""
+    trained, before = results.hits(row, task), results.hits(twin, task)
+    if trained.shape != before.shape or not len(trained):
+        return NONE
+    differences = trained - before
+    return f"{100 * differences.mean():+.2f} ({interval(differences)})"
+
+
+def sampled(hits: Hits) -> NDArray[np.float64]:
+    """Return the means of samples of runs and sentences, drawn with replacement."""
+    dice = np.random.default_rng(SEED)
+    runs, sentences = hits.shape
+    even = np.full(sentences, 1 / sentences)
+    counts = dice.multinomial(sentences, even, size=SAMPLES)
+    of_runs = counts @ hits.T / sentences  # samples x runs
+    drawn = dice.integers(runs, size=(SAMPLES, runs))
+    found: NDArray[np.float64] = np.take_along_axis(of_runs, drawn, axis=1).mean(axis=1)
+    return found

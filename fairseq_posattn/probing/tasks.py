@@ -1,0 +1,67 @@
+"""Name the probing tasks, their files, and the published accuracies.
+
+Nine tasks and TopConst are those of Conneau et al. 2018, "What you can cram into a single vector".
+TopRelations is made from dependency trees, where TopConst needs constituents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fairseq_posattn.errors import InputError
+
+GROUPS = ("surface", "syntax", "semantics")
+SYSTEMS = ("Base", "+ relative", "+ structural")  # Wang et al. 2019, Table 3
+
+
+@dataclass(frozen=True)
+class ProbingTask:
+    """This describes a probing task.
+
+    name: the name in tables and on the command line.
+    file: the name of its file, without .txt.
+    group: what the task asks for; a task without a published average has the group "".
+    published: the accuracies of SYSTEMS.
+    changes_words: whether some sentences are changed, so that the trees of the corpus do not fit.
+    told_by_trees: whether a tree tells the answer to a model that reads it.
+    """
+
+    name: str
+    file: str
+    group: str
+    published: Sequence[float] = field(default_factory=tuple)
+    changes_words: bool = False
+    told_by_trees: bool = False
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        ProbingTask("SentLen", "sentence_length", "surface", (92.20, 89.82, 89.54)),
+        ProbingTask("WC", "word_content", "surface", (63.00, 63.17, 62.90)),
+        ProbingTask("TreeDepth", "tree_depth", "syntax", (44.74, 45.09, 46.12), told_by_trees=True),
+        ProbingTask("TopConst", "top_constituents", "syntax", (79.02, 78.45, 79.12)),
+        ProbingTask("TopRelations", "top_relations", "", told_by_trees=True),
+        ProbingTask("BShift", "bigram_shift", "syntax", (71.24, 71.40, 72.36), changes_words=True),
+        ProbingTask("Tense", "past_present", "semantics", (89.24, 88.74, 89.30)),
+        ProbingTask("SubjNum", "subj_number", "semantics", (84.69, 87.00, 85.47)),
+        ProbingTask("ObjNum", "obj_number", "semantics", (84.53, 85.53, 84.94)),
+        ProbingTask("SOMO", "odd_man_out", "semantics", (52.13, 51.68, 52.90), changes_words=True),
+        ProbingTask(
+            "CoordInv",
+            "coordination_inversion",
+            "semantics",
+            (62.47, 62.21, 62.99),
+            changes_words=True,
+        ),
+    )
+}
+
+
+def task_called(name: str) -> ProbingTask:
+    """Return the task of this name, or of the file of this name."""
+    for task in TASKS.values():
+        if name in (task.name, task.file, f"{task.file}.txt"):
+            return task
+    raise InputError(f"there is no probing task '{name}'; choose one of: {' '.join(TASKS)}")
