@@ -1,6 +1,7 @@
 r"""Probe what the encoder of trained models knows about sentences.
 
     posattn-probe data --path base=base.pt shan=shan.pt --tasks tasks --json probes.json
+    posattn-probe data --path shan=shan.pt --heads train.conllu dev.conllu test.conllu --json h.json
     posattn-probe --table probes --results probes.json others.json
 
 The files of the tasks are those of SentEval, or those that posattn-probe-tasks makes. Sentences are
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import (
@@ -46,7 +48,12 @@ def parse_options() -> argparse.Namespace:
         "each line of the task",
     )
     add("--tasks", type=Path, metavar="FOLDER", help="read the tasks in this folder")
-    add("--task", nargs="+", metavar="NAME", help="take only these tasks of the folder (default: all)")
+    add(
+        "--task",
+        nargs="+",
+        metavar="NAME",
+        help="take only these tasks of the folder (default: all)",
+    )
     add(
         "--trees",
         type=Path,
@@ -83,6 +90,33 @@ def parse_options() -> argparse.Namespace:
         default=[1111],
         metavar="N",
         help="train the classifier with each of these seeds (default: 1111)",
+    )
+    add(
+        "--heads",
+        nargs=3,
+        metavar=("TRAIN", "DEV", "TEST"),
+        help="probe words and attention heads against the trees of these CoNLL-U files, and not "
+        "sentences for tasks: what heads look at, structural probes (Hewitt and Manning 2019), and "
+        "labels of words with a control task (Hewitt and Liang 2019)",
+    )
+    add(
+        "--gold",
+        action="store_true",
+        help="--heads: let models read the trees of these files (default: parse their sentences)",
+    )
+    add(
+        "--rank",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="--heads: map vectors to N dimensions in structural probes (default: their width)",
+    )
+    add(
+        "--first",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="--heads: read only the first N sentences of each file",
     )
     add("--no-untrained", action="store_true", help="leave out the untrained models")
     add("--json", type=Path, help="write all accuracies to this file")
@@ -142,13 +176,7 @@ def named(words: list[str]):
 def main() -> None:
     """Probe the models that the command line names, and print the tables."""
     options = parse_options()
-    probing = bool(options.path or options.vectors)
-    if not probing and not options.results:
-        raise InputError("name models with --path, vectors with --vectors, or --results to show")
-    if probing and not (options.tasks and options.json):
-        raise InputError("probing needs --tasks FOLDER and --json FILE")
-    if options.path and not options.data:
-        raise InputError("name the data with which the models were trained before --path")
+    refuse_incomplete(options)
     from fairseq_posattn.evaluation.plain_tables import markdown, write
     from fairseq_posattn.io.files import write_json
     from fairseq_posattn.io.records import as_document
@@ -157,8 +185,8 @@ def main() -> None:
 
     others = [read_probes(path) for path in options.results]
     paths = [*options.results]
-    if probing:
-        found = probe(options)
+    if options.path or options.vectors:
+        found = of_heads(options) if options.heads else of_tasks(options)
         write_json(options.json, as_document(found), indent=1)
         others, paths = [found, *others], [str(options.json), *paths]
     tables = all_tables(Results(others, paths))
@@ -167,27 +195,63 @@ def main() -> None:
         write(tables, Path(options.table))
 
 
-def probe(options: argparse.Namespace):
-    """Return what the probes of the models find."""
+def refuse_incomplete(options: argparse.Namespace) -> None:
+    """Refuse a command line that lacks what it needs, or has what would have no effect."""
+    if not (options.path or options.vectors or options.results):
+        raise InputError("name models with --path, vectors with --vectors, or --results to show")
+    if (options.path or options.vectors) and not (
+        (options.tasks or options.heads) and options.json
+    ):
+        raise InputError("probing needs --tasks FOLDER or --heads, and --json FILE")
+    if options.path and not options.data:
+        raise InputError("name the data with which the models were trained before --path")
+    if options.heads and (options.tasks or options.vectors or options.trees):
+        raise InputError("--heads takes no --tasks, --trees and --vectors; start both apart")
+    if options.heads and options.layer == "mix":
+        raise InputError("--heads has no --layer mix; choose a number, top or all")
+
+
+def shared(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what both kinds of probes are told."""
+    return {
+        "data": options.data,
+        "models": named(options.path),
+        "work": options.work or options.json.with_suffix(".work"),
+        "layer": options.layer,
+        "seeds": options.seeds,
+        "untrained": not options.no_untrained,
+        "workers": options.workers,
+        "user_dir": options.user_dir,
+        "task": options.fairseq_task,
+        "cpu": options.cpu,
+    }
+
+
+def of_tasks(options: argparse.Namespace):
+    """Return what the probes of sentences find."""
     from fairseq_posattn.probing.probe import Probing
 
     return Probing(
-        data=options.data,
+        **shared(options),
         tasks=options.tasks,
         names=options.task,
-        models=named(options.path),
         vectors=named(options.vectors),
         trees=options.trees,
-        work=options.work or options.json.with_suffix(".work"),
         pooling=options.pooling,
-        layer=options.layer,
         classifier=options.classifier,
-        seeds=options.seeds,
-        untrained=not options.no_untrained,
-        workers=options.workers,
-        user_dir=options.user_dir,
-        task=options.fairseq_task,
-        cpu=options.cpu,
+    ).run()
+
+
+def of_heads(options: argparse.Namespace):
+    """Return what the probes of words and heads find."""
+    from fairseq_posattn.probing.treebank import TreebankProbing
+
+    return TreebankProbing(
+        **shared(options),
+        files=options.heads,
+        gold=options.gold,
+        rank=options.rank,
+        first=options.first,
     ).run()
 
 

@@ -29,6 +29,12 @@ def parse_options() -> argparse.Namespace:
         "--out", type=Path, required=True, help="write the page to this file (.html)"
     )
     parser.add_argument(
+        "--probes",
+        nargs="+",
+        metavar="JSON",
+        help="show the probes in these files of posattn-probe as well",
+    )
+    parser.add_argument(
         "--title", default=TITLE, help="set the title of the page (default: %(default)s)"
     )
     return parser.parse_args()
@@ -37,7 +43,13 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     """Write the report that the command line asks for."""
     options = parse_options()
-    text = page(read_systems(options.systems), visible(options.title))
+    extra = []
+    if options.probes:
+        from fairseq_posattn.probing.report import section
+        from fairseq_posattn.probing.results import read_probes
+
+        extra.append(section([read_probes(path) for path in options.probes], options.probes))
+    text = page(read_systems(options.systems), visible(options.title), extra)
     with written_whole(options.out) as file:
         file.write(text)
 

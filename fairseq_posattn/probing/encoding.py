@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from fairseq.utils import convert_padding_direction
 from torch import Tensor
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.attention_maps import weights_of
 from fairseq_posattn.evaluation.loaded_model import Loaded
 from fairseq_posattn.live.segmented import SegmentedLine, lines_of_pipeline, segment, spelled
 from fairseq_posattn.text import pipeline as text_pipeline
@@ -125,10 +127,30 @@ class SentenceEncoder:
         self, texts: Sequence[str], trees: Sequence[Sentence] | None = None
     ) -> Iterator[Batch]:
         """Yield the vectors of all sentences, in batches of similar length."""
-        lines = self.segmented(texts, trees)
+        yield from self.batches_of(self.segmented(texts, trees), trees)
+
+    def batches_of(
+        self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
+    ) -> Iterator[Batch]:
+        """Yield the vectors of lines that were segmented."""
         with torch.no_grad():
             for sample in self.samples(lines, trees):
                 yield self.run(sample)
+
+    def weights_of(
+        self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of each line with its attention: layers, heads, queries, keys."""
+        with torch.no_grad():
+            for sample in self.samples(lines, trees):
+                sample = self.loaded.to_device(sample)
+                fields = {k: v for k, v in sample["net_input"].items() if k in self.accepted}
+                layers = weights_of(self.encoder, fields)
+                real = fields["src_tokens"].ne(self.task.source_dictionary.pad())
+                for place, number in enumerate(sample["id"].tolist()):
+                    kept = real[place]
+                    maps = [of_layer[place][:, kept][..., kept] for of_layer in layers]
+                    yield number, torch.stack(maps).double().cpu().numpy()
 
     def samples(
         self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
@@ -160,12 +182,14 @@ class SentenceEncoder:
         """Return what the encoder gives for a batch."""
         sample = self.loaded.to_device(sample)
         fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
-        tokens = fields["src_tokens"]
         dictionary = self.task.source_dictionary
+        layers, tokens = self.states(fields), fields["src_tokens"]
+        if getattr(self.encoder, "left_pad", False):  # a recurrent encoder moves its padding
+            tokens = convert_padding_direction(tokens, dictionary.pad(), left_to_right=True)
         end = tokens.eq(dictionary.eos())
         return Batch(
             sample["id"].cpu().numpy(),
-            self.states(fields),
+            layers,
             self.encoder.embed_tokens(tokens),
             ~(end | tokens.eq(dictionary.pad())),
             end,
@@ -182,11 +206,12 @@ class SentenceEncoder:
         if "return_all_hiddens" in self.accepted:
             fields["return_all_hiddens"] = True
         out = self.encoder(**fields)
-        if isinstance(out, dict):
-            top, between = out["encoder_out"][0], list(out.get("encoder_states") or ())[:-1]
-        else:  # as fairseq's recurrent encoder
-            top, between = out[0], []
-        return [state.transpose(0, 1) for state in [*between, top]]
+        if not isinstance(out, dict):  # as fairseq's recurrent encoder
+            return [out[0].transpose(0, 1)]
+        if isinstance(out["encoder_out"], tuple):  # as fairseq's convolutional encoder, B T C
+            return [out["encoder_out"][0]]
+        between = list(out.get("encoder_states") or ())[:-1]
+        return [state.transpose(0, 1) for state in [*between, out["encoder_out"][0]]]
 
 
 def similar(tokens: Sequence[Tensor]) -> Iterator[list[int]]:

@@ -33,7 +33,7 @@ from fairseq_posattn.probing.results import (
 )
 from fairseq_posattn.probing.task_files import SPLITS, Example, read_examples
 from fairseq_posattn.probing.tasks import ProbingTask
-from fairseq_posattn.probing.vectors import VectorFile, Vectors, read_text_vectors
+from fairseq_posattn.probing.vectors import VectorFile, Vectors, of_sentences, read_text_vectors
 
 MADE = "tasks.json"
 SENTEVAL = (100_000, 10_000, 10_000)
@@ -184,7 +184,7 @@ class Probing:
         for task in tasks:
             trees = self.tree_source.trees(task.task, task.examples, encoder)
             vectors = self.vectors_of(kind, encoder, checksum, task, trees)
-            shown = shown_trees(encoder, trees)
+            shown = shown_trees(encoder, trees.kind)
             base = {"system": model.system, "run": model.run, "task": task.task.name}
             for layer, chosen in self.layers(vectors).items():
                 yield from self.fits(
@@ -207,7 +207,7 @@ class Probing:
         about = {
             "model": checksum,
             "kind": kind,
-            "data": {name: sha256(path) for name, path in files_of(self.data).items()},
+            "data": data_checksums(self.data),
             "task": task.task.name,
             "sentences": sha256(task.path),
             "trees": trees.checksum if encoder.needs_parses else "",
@@ -219,7 +219,8 @@ class Probing:
             return file.read()
         say(f"{task.task.name}: {len(task.examples):,} sentences are encoded ({kind})")
         texts = [example.text for example in task.examples]
-        return file.make(encoder, texts, trees.sentences, self.pooling)
+        encode = of_sentences(encoder, texts, trees.sentences, self.pooling)
+        return file.make(len(texts), len(texts), encode)
 
     def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
         """Return the vectors of the layers that are probed, by their names."""
@@ -287,16 +288,16 @@ def untrained(loaded: Loaded) -> Loaded:
     return loaded._replace(model=model)
 
 
-def shown_trees(encoder: SentenceEncoder, trees: TaskTrees) -> str:
-    """Return what trees the encoder reads."""
+def shown_trees(encoder: SentenceEncoder, kind: str) -> str:
+    """Return what trees the encoder reads: of this kind, or those of a control."""
     if not encoder.reads_trees:
         return NONE
     control = encoder.task.new_text.control
-    return f"control {control.tag}" if control else trees.kind
+    return f"control {control.tag}" if control else kind
 
 
-def files_of(data: str) -> dict[str, Path]:
-    """Return the files of data on which the pieces of new text depend."""
+def data_checksums(data: str) -> dict[str, str]:
+    """Return the checksums of the files on which the pieces of new text depend."""
     folder = Path(data)
     found = [folder / "prepare.json", *sorted(folder.glob("dict.*.txt"))]
-    return {path.name: path for path in found if path.is_file()}
+    return {path.name: sha256(path) for path in found if path.is_file()}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.json_values import Number, Text, Whole
-from fairseq_posattn.io.records import Open, about, read_record
+from fairseq_posattn.io.records import ABSENT, Open, about, read_record
 
 AGAIN = "make it again with posattn-probe"
 TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", "vectors"
@@ -64,6 +64,81 @@ class Accuracy(Open):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeadLooks(Open):
+    """This says what the words of a treebank look at through one attention head."""
+
+    system: Text = field(metadata=about("the name of the system"))
+    run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    kind: Text = field(metadata=about("trained or untrained"))
+    trees: Text = field(metadata=about("the trees that the model read"))
+    layer: Whole = field(metadata=about("the layer, counted from 0"))
+    head: Whole = field(metadata=about("the head, counted from 0"))
+    parent: Number = field(
+        metadata=about("the share of words with a parent whose largest weight lies on it, in %")
+    )
+    child: Number = field(
+        metadata=about("the share of words with a child whose largest weight lies on one, in %")
+    )
+    previous: Number = field(metadata=about("the same for the word before, in %"))
+    next: Number = field(metadata=about("the same for the word after, in %"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationHead(Open):
+    """This is the head that knows a relation best, beside the best fixed offset.
+
+    Head and offset were chosen on dev; the shares are those on test.
+    """
+
+    system: Text = field(metadata=about("the name of the system"))
+    run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    kind: Text = field(metadata=about("trained or untrained"))
+    trees: Text = field(metadata=about("the trees that the model read"))
+    direction: Text = field(
+        metadata=about(
+            "parent: words with the relation look at their parent; child: parents look at them"
+        )
+    )
+    relation: Text = field(metadata=about("the relation, without its subtype"))
+    words: Whole = field(metadata=about("how many words of test have the relation"))
+    layer: Whole = field(metadata=about("the layer of the head, counted from 0"))
+    head: Whole = field(metadata=about("the head, counted from 0"))
+    accuracy: Number = field(metadata=about("how often the head is right, in %"))
+    offset: Whole = field(metadata=about("the offset, such as -1 for the word before"))
+    offset_accuracy: Number = field(metadata=about("how often the offset is right, in %"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordProbe(Open):
+    """This is the outcome of a probe of words."""
+
+    system: Text = field(metadata=about("the name of the system"))
+    run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    kind: Text = field(metadata=about("trained, untrained or embeddings"))
+    trees: Text = field(metadata=about("the trees that the model read"))
+    layer: Text = field(metadata=about("the layer: its number, or top"))
+    probe: Text = field(metadata=about("distance, depth, UPOS or relation"))
+    seed: Whole = field(metadata=about("the seed of the probe"))
+    figures: dict[str, Number] = field(
+        metadata=about(
+            "distance: uuas (edges found, in %) and spearman; depth: root (in %) and spearman; "
+            "UPOS and relation: accuracy, that of the control task, and selectivity, in %"
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Treebank(Open):
+    """This says with which sentences words and heads were probed."""
+
+    train: Whole = field(metadata=about("how many sentences train the probes"))
+    dev: Whole = field(metadata=about("how many sentences tune them, and choose heads"))
+    test: Whole = field(metadata=about("how many sentences test them"))
+    words: Whole = field(metadata=about("how many words of test have pieces"))
+    rank: Whole = field(metadata=about("the rank of the structural probes; 0 is the width"))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Probes(Open):
     """This holds what posattn-probe found."""
 
@@ -71,7 +146,19 @@ class Probes(Open):
     classifier: Text = field(metadata=about("senteval, mlp or linear"))
     pooling: Text = field(metadata=about("mean, max, last or end"))
     tasks: dict[str, ProbedTask] = field(metadata=about("the tasks by their names"))
-    accuracies: list[Accuracy] = field(metadata=about("all accuracies"))
+    accuracies: list[Accuracy] = field(metadata=about("all accuracies of the tasks"))
+    treebank: Treebank = field(
+        default=ABSENT, metadata=about("the sentences whose words were probed")
+    )
+    heads: list[HeadLooks] = field(
+        default_factory=list, metadata=about("what each attention head looks at")
+    )
+    relations: list[RelationHead] = field(
+        default_factory=list, metadata=about("the head that knows each relation best")
+    )
+    words: list[WordProbe] = field(
+        default_factory=list, metadata=about("the probes of words and of trees")
+    )
 
     def __post_init__(self) -> None:
         for accuracy in self.accuracies:

@@ -15,6 +15,7 @@ from fairseq_posattn.evaluation.cells import NONE
 from fairseq_posattn.evaluation.plain_tables import Figures, Table
 from fairseq_posattn.probing.results import TRAINED, UNTRAINED, Accuracy, ProbedTask, Probes
 from fairseq_posattn.probing.tasks import GROUPS, SYSTEMS, TASKS
+from fairseq_posattn.probing.word_tables import word_tables
 
 SAMPLES, SEED = 1000, 12345
 TOLD = " †"
@@ -45,10 +46,11 @@ class Results:
     """These are the results of one file or several."""
 
     def __init__(self, probes: Sequence[Probes], paths: Sequence[str]):
-        first = probes[0]
+        pairs = list(zip(probes, paths, strict=True))
+        first = next((one for one in probes if one.accuracies), probes[0])
         self.tasks: dict[str, ProbedTask] = {}
-        for one, path in zip(probes, paths, strict=True):
-            for key in ("classifier", "pooling"):
+        for one, path in pairs:
+            for key in ("classifier", "pooling") if one.accuracies else ():
                 if getattr(one, key) != getattr(first, key):
                     raise InputError(
                         f"{path}: the {key} is {getattr(one, key)}, but in {paths[0]} it is "
@@ -60,7 +62,7 @@ class Results:
                         f"{path}: {name} was made of other sentences than in {paths[0]}; probe "
                         "both on the same folder of tasks"
                     )
-        self.classifier, self.pooling = first.classifier, first.pooling
+        self.classifier, self.pooling, self.probes = first.classifier, first.pooling, probes
         self.accuracies = [accuracy for one in probes for accuracy in one.accuracies]
 
     @cached_property
@@ -96,7 +98,8 @@ class Results:
 
 def all_tables(results: Results) -> list[Table]:
     """Return the accuracies, and the intervals in which they lie."""
-    return [accuracies(results), intervals(results)]
+    of_sentences = [accuracies(results), intervals(results)] if results.accuracies else []
+    return [*of_sentences, *word_tables(results.probes)]
 
 
 def accuracies(results: Results) -> Table:

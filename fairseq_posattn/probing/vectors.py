@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import full_disk_named
@@ -30,6 +31,8 @@ from fairseq_posattn.trees.sentence import Sentence
 
 CHUNK = 4096  # so many sentences are encoded between two notes of how far the work is
 Vectors = NDArray[np.float32]  # sentences x layers x dimensions; the last layer are embeddings
+Places = NDArray[np.int64]  # where vectors stand in the file
+Encode = Callable[[int, int], Iterator[tuple[Places, Vectors]]]  # first sentence, and that after
 
 
 @dataclass(frozen=True)
@@ -71,38 +74,55 @@ class VectorFile:
             return 0
         return int(read_json(self.note, f"delete {self.note}").get("done", 0))
 
-    def make(
-        self,
-        encoder: SentenceEncoder,
-        texts: Sequence[str],
-        trees: Sequence[Sentence] | None,
-        pooling: str,
-    ) -> Vectors:
-        """Encode what is not encoded yet, and return the vectors."""
+    def make(self, sentences: int, rows: int, encode: Encode) -> Vectors:
+        """Encode what is not encoded yet, and return the vectors.
+
+        sentences, rows: how many sentences there are, and how many vectors they have.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.path), full_disk_named(self.folder):
             if self.complete:
                 return self.read()
             begin = self.done()
             vectors: np.memmap | None = open_memmap(self.growing, mode="r+") if begin else None
-            starts = range(begin, len(texts), CHUNK)
-            for start in progress(starts, unit=" chunks"):
-                end = min(start + CHUNK, len(texts))
-                part = trees and trees[start:end]
-                for batch in encoder.batches(texts[start:end], part):
-                    pooled = [POOLINGS[pooling](x, batch.real, batch.end) for x in batch.layers]
-                    pooled.append(mean(batch.embeddings, batch.real, batch.end))
-                    found = torch.stack(padded(pooled), dim=1).float().cpu().numpy()
+            for start in progress(range(begin, sentences, CHUNK), unit=" chunks"):
+                end = min(start + CHUNK, sentences)
+                for places, found in encode(start, end):
                     if vectors is None:
-                        shape = (len(texts), *found.shape[1:])
-                        vectors = new_file(self.growing, shape)
-                    vectors[start + batch.numbers] = found
+                        vectors = new_file(self.growing, (rows, *found.shape[1:]))
+                    vectors[places] = found
                 assert vectors is not None
                 vectors.flush()
-                write_json(self.note, {"done": end, "of": len(texts), **self.about})
+                write_json(self.note, {"done": end, "of": sentences, **self.about})
             del vectors
             self.growing.replace(self.path)
         return self.read()
+
+
+def of_sentences(
+    encoder: SentenceEncoder,
+    texts: Sequence[str],
+    trees: Sequence[Sentence] | None,
+    pooling: str,
+) -> Encode:
+    """Return what encodes a part of the sentences, each of which gets one vector."""
+
+    def encode(start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
+        for batch in encoder.batches(texts[start:end], trees and trees[start:end]):
+            pooled = [POOLINGS[pooling](x, batch.real, batch.end) for x in batch.layers]
+            pooled.append(mean(batch.embeddings, batch.real, batch.end))
+            yield start + batch.numbers, joined(pooled)
+
+    return encode
+
+
+def joined(layers: Sequence[Tensor]) -> Vectors:
+    """Return the vectors of all layers, N layers C; zeros fill those that are shorter, as
+    embeddings may be."""
+    width = max(x.shape[1] for x in layers)
+    filled = [torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in layers]
+    found: Vectors = torch.stack(filled, dim=1).float().cpu().numpy()
+    return found
 
 
 def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
@@ -114,12 +134,6 @@ def new_file(path: Path, shape: Sequence[int]) -> np.memmap:
     with open(path, "r+b") as file:
         os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
     return found
-
-
-def padded(pooled: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return vectors of one width; zeros fill those that are shorter, as embeddings may be."""
-    width = max(x.shape[1] for x in pooled)
-    return [torch.nn.functional.pad(x, (0, width - x.shape[1])) for x in pooled]
 
 
 def read_text_vectors(path: Path, sentences: int) -> Vectors:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from fairseq_posattn.evaluation.report import heads, side_by_side, tables
 from fairseq_posattn.evaluation.report.arcs import tree_svg
 from fairseq_posattn.evaluation.report.drawing import looks
+from fairseq_posattn.evaluation.report.extra import ExtraSection
 from fairseq_posattn.evaluation.report.figures import Plotter
 from fairseq_posattn.evaluation.report.sections import Section, buckets, gaps, speeds, words
 from fairseq_posattn.evaluation.report.systems import System, by_test
@@ -28,8 +29,8 @@ OF_SCRIPT = ["number", "words", "pieces", "attention"]
 OF_SCRIPT += ["target_pieces", "decoder_attention", "cross_attention"]
 
 
-def page(systems: Sequence[System], title: str = TITLE) -> str:
-    """Return the whole report as HTML."""
+def page(systems: Sequence[System], title: str = TITLE, extra: Sequence[ExtraSection] = ()) -> str:
+    """Return the whole report as HTML, with sections that other parts of the package add."""
     plotter = Plotter(looks(systems))
     script = (PAGE / "page.js").read_text(encoding="utf-8")
     columns = tables.score_columns(systems)
@@ -55,6 +56,7 @@ def page(systems: Sequence[System], title: str = TITLE) -> str:
             orders=tables.ORDERS,
             plots=[s for s in sections(systems, plotter) if s.parts],
             heads=heads.all_parts(systems),
+            extra=extra,
             examples=examples,
             example_systems=[name_of(s, systems) for s in systems if s.examples],
             data=[script_data(example) for example in examples],

@@ -1,0 +1,244 @@
+"""Probe the words and the attention heads of trained models against the trees of a treebank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.attention_maps import shows_attention
+from fairseq_posattn.evaluation.loaded_model import load
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.checksums import sha256
+from fairseq_posattn.io.progress import progress, say
+from fairseq_posattn.io.version import __version__
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.parsing.run import parse
+from fairseq_posattn.probing.agreement import Agreement, best_heads
+from fairseq_posattn.probing.encoding import SentenceEncoder
+from fairseq_posattn.probing.given_trees import NONE, PARSED
+from fairseq_posattn.probing.probe import Named, data_checksums, shown_trees, untrained
+from fairseq_posattn.probing.results import (
+    EMBEDDINGS,
+    TRAINED,
+    UNTRAINED,
+    HeadLooks,
+    Probes,
+    RelationHead,
+    Treebank,
+    WordProbe,
+)
+from fairseq_posattn.probing.structural import Sentences, scored, trained
+from fairseq_posattn.probing.vectors import VectorFile
+from fairseq_posattn.probing.word_labels import labelled, selectivity
+from fairseq_posattn.probing.words import WordPart
+from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, read_conllu
+from fairseq_posattn.trees.sentence import Sentence
+
+PARTS = ("train", "dev", "test")
+LABELS = {"UPOS": "tags", "relation": "relations"}
+
+
+@dataclass(frozen=True)
+class TreebankProbing:
+    """These are the choices of the user.
+
+    files: the treebank for train, dev and test.
+    gold: whether models read the trees of the treebank; else the sentences are parsed for them.
+    rank: that of the structural probes; 0 is the width of the vectors.
+    first: so many sentences of each file are read at most; 0 reads all.
+    """
+
+    data: str
+    models: Sequence[Named]
+    files: Sequence[str]
+    work: Path
+    gold: bool = False
+    layer: str = "top"
+    rank: int = 0
+    seeds: Sequence[int] = (1111,)
+    untrained: bool = True
+    first: int = 0
+    workers: int = 1
+    user_dir: str | None = None
+    task: str | None = None
+    cpu: bool = False
+    parsed: dict[str, list[Sentence]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def sentences(self) -> dict[str, list[Sentence]]:
+        """Return the sentences with trees of each part of the treebank."""
+        return {name: self.read(path) for name, path in zip(PARTS, self.files, strict=True)}
+
+    def read(self, path: str) -> list[Sentence]:
+        """Return the sentences of a file that have a tree."""
+        found: list[Sentence] = []
+        for block in read_blocks(path):
+            if self.first and len(found) == self.first:
+                break
+            sentence = parse_all_columns(block)
+            if sentence.parents:
+                found.append(sentence)
+        if not found:
+            raise InputError(f"{path}: there is no sentence with a tree; name a treebank")
+        return found
+
+    def run(self) -> Probes:
+        """Probe all models."""
+        heads: list[HeadLooks] = []
+        relations: list[RelationHead] = []
+        words: list[WordProbe] = []
+        count = 0
+        for model in self.models:
+            for kind, encoder, checksum in self.encoders(model):
+                parts = {name: self.part(name, encoder) for name in PARTS}
+                count = int(parts["test"].ends[-1])
+                about: dict[str, Any] = {"system": model.system, "run": model.run, "kind": kind}
+                about["trees"] = self.trees_of(encoder)
+                if shows_attention(encoder.encoder, "self_attn"):
+                    dev, test = agreement(parts["dev"]), agreement(parts["test"])
+                    heads += looks(test, about)
+                    relations += [
+                        RelationHead(**about, **asdict(one)) for one in best_heads(dev, test)
+                    ]
+                words += self.word_probes(parts, encoder, checksum, about)
+        sizes = {name: len(self.sentences[name]) for name in PARTS}
+        return Probes(
+            version=__version__,
+            classifier="linear",
+            pooling="mean",
+            tasks={},
+            accuracies=[],
+            treebank=Treebank(**sizes, words=count, rank=self.rank),
+            heads=heads,
+            relations=relations,
+            words=words,
+        )
+
+    def encoders(self, model: Named) -> Iterator[tuple[str, SentenceEncoder, str]]:
+        """Yield the trained model, and then the untrained one."""
+        loaded = load(model.path, self.data, self.user_dir, self.task, self.cpu)
+        checksum = sha256(model.path)
+        yield TRAINED, SentenceEncoder(loaded, self.data), checksum
+        if self.untrained:
+            yield UNTRAINED, SentenceEncoder(untrained(loaded), self.data), checksum
+
+    def trees_of(self, encoder: SentenceEncoder) -> str:
+        """Return what trees the encoder reads."""
+        return shown_trees(encoder, "gold" if self.gold else PARSED)
+
+    def part(self, name: str, encoder: SentenceEncoder) -> WordPart:
+        """Return a part of the treebank as an encoder reads it."""
+        gold = self.sentences[name]
+        if not encoder.needs_parses:
+            return WordPart(encoder, gold, None)
+        if self.gold:
+            return WordPart(encoder, gold, [encoder.normal(sentence) for sentence in gold])
+        if name not in self.parsed:
+            self.parsed[name] = self.parse(name, encoder)
+        return WordPart(encoder, gold, self.parsed[name])
+
+    def parse(self, name: str, encoder: SentenceEncoder) -> list[Sentence]:
+        """Parse the sentences of a part as the training data were parsed."""
+        pipeline = encoder.pipeline
+        if pipeline is None or pipeline.config.parser.parser != "stanza":
+            raise InputError(
+                f"{self.data}: the data were not parsed with stanza; let the models read the trees "
+                "of the treebank with --gold"
+            )
+        text = self.work / "parsed" / f"treebank.{name}.txt"
+        with written_whole(text) as file:
+            for sentence in self.sentences[name]:
+                file.write(f"{pipeline.source_text(str(sentence))}\n")
+        out = text.with_suffix(".conllu.xz")
+        parse(str(text), str(out), pipeline.config.parser, Cluster(workers=self.workers))
+        return [encoder.normal(sentence) for sentence in read_conllu(out)]
+
+    def word_probes(
+        self,
+        parts: dict[str, WordPart],
+        encoder: SentenceEncoder,
+        checksum: str,
+        about: dict[str, Any],
+    ) -> Iterator[WordProbe]:
+        """Yield the outcome of all probes of words on the chosen layers."""
+        vectors = {name: self.vectors(name, parts[name], checksum, about) for name in PARTS}
+        top = vectors["train"].shape[1] - 2  # the last ones are embeddings
+        layers = {"top": top} if self.layer == "top" else {str(k): k for k in range(top + 1)}
+        if self.layer.isdecimal():
+            if int(self.layer) > top:
+                raise InputError(f"--layer {self.layer}: the encoder has the layers 0 to {top}")
+            layers = {self.layer: int(self.layer)}
+        chosen = [(about, name, number) for name, number in layers.items()]
+        if about["kind"] == TRAINED:
+            chosen.append(({**about, "kind": EMBEDDINGS, "trees": NONE}, "0", top + 1))
+        for own, layer, number in chosen:
+            sentences = {
+                name: Sentences(parts[name].words, np.array(vectors[name][:, number]))
+                for name in PARTS
+            }
+            for seed in self.seeds:
+                yield from self.of_layer(sentences, {**own, "layer": layer, "seed": seed})
+
+    def of_layer(
+        self, sentences: dict[str, Sentences], about: dict[str, Any]
+    ) -> Iterator[WordProbe]:
+        """Yield the outcome of the probes on one layer with one seed."""
+        train, dev, test = (sentences[name] for name in PARTS)
+        rank, seed = self.rank or train.vectors.shape[1], about["seed"]
+        for name, depth in (("distance", False), ("depth", True)):
+            figures = scored(trained(train, dev, rank, depth, seed), test)
+            yield told(WordProbe(**about, probe=name, figures=figures))
+        for name, column in LABELS.items():
+            words = [labelled(part, column) for part in (train, dev, test)]
+            figures = selectivity(words[0], words[1], words[2], seed)
+            yield told(WordProbe(**about, probe=name, figures=figures))
+
+    def vectors(
+        self, name: str, part: WordPart, checksum: str, about: dict[str, Any]
+    ) -> np.ndarray:
+        """Return the vectors of the words of a part, by all layers."""
+        described = {
+            "model": checksum,
+            "kind": about["kind"],
+            "data": data_checksums(self.data),
+            "sentences": sha256(self.files[PARTS.index(name)]),
+            "first": self.first,
+            "trees": about["trees"],
+            "version": __version__,
+        }
+        file = VectorFile(self.work / "vectors", described)
+        if file.complete:
+            return file.read()
+        say(f"treebank: {len(part.gold):,} sentences for {name} are encoded ({about['kind']})")
+        return file.make(len(part.gold), int(part.ends[-1]), part.encode)
+
+
+def agreement(part: WordPart) -> Agreement:
+    """Return what the words of a part look at."""
+    found = Agreement()
+    for number, weights in progress(part.attention(), total=len(part.gold)):
+        found.add(weights, part.counts[number], part.words[number])
+    return found
+
+
+def looks(found: Agreement, about: dict[str, Any]) -> Iterator[HeadLooks]:
+    """Yield what words look at through each head."""
+    for layer, head in np.ndindex(found.shape):
+        shares: dict[str, Any] = found.shares(layer, head)
+        yield HeadLooks(**about, layer=layer, head=head, **shares)
+
+
+def told(found: WordProbe) -> WordProbe:
+    """Tell the user of an outcome, and return it."""
+    figures = ", ".join(f"{name} {value:.2f}" for name, value in found.figures.items())
+    say(
+        f"{found.probe}: {found.system} run {found.run}, {found.kind}, layer {found.layer}, seed "
+        f"{found.seed}: {figures}"
+    )
+    return found

@@ -1,0 +1,121 @@
+"""Write the tables of probes of words and of attention heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from fairseq_posattn.evaluation.plain_tables import Figures, Table
+from fairseq_posattn.probing.agreement import PLACES
+from fairseq_posattn.probing.results import HeadLooks, Probes, RelationHead, WordProbe
+
+COLUMNS = {
+    "distance": {"uuas": "UUAS", "spearman": "Spearman of distances"},
+    "depth": {"root": "Root", "spearman": "Spearman of depths"},
+    "UPOS": {"accuracy": "UPOS", "selectivity": "selectivity of UPOS"},
+    "relation": {"accuracy": "Relation", "selectivity": "selectivity of relations"},
+}
+MOST = 15  # relations in the table of heads
+
+
+def word_tables(probes: Sequence[Probes]) -> Iterator[Table]:
+    """Yield a table for each kind of probe of words and heads that there is."""
+    words = [one for probe in probes for one in probe.words]
+    heads = [one for probe in probes for one in probe.heads]
+    relations = [one for probe in probes for one in probe.relations]
+    if words:
+        yield of_words(words, next(probe for probe in probes if probe.words))
+    if heads:
+        yield of_heads(heads)
+    if relations:
+        yield of_relations(relations)
+
+
+def of_words(words: Sequence[WordProbe], probes: Probes) -> Table:
+    """Return the table of structural probes and of the labels of words."""
+    titles = [title for columns in COLUMNS.values() for title in columns.values()]
+    rows: list[list[str | Figures]] = []
+    for (system, kind, layer, trees), found in grouped(words, "system", "kind", "layer", "trees"):
+        row: list[str | Figures] = [named(system, kind, layer), trees]
+        for name, columns in COLUMNS.items():
+            of_probe = [one for one in found if one.probe == name]
+            for figure in columns:
+                runs = means_of_runs(of_probe, figure)
+                row.append(Figures(runs, 3 if figure == "spearman" else 2))
+        rows.append(row)
+    bank = probes.treebank
+    rank = f"the rank {bank.rank}" if bank.rank else "the width of the vectors as their rank"
+    notes = [
+        f"{bank.train:,} sentences train, {bank.dev:,} tune, {bank.test:,} test with "
+        f"{bank.words:,} words. Structural probes (Hewitt and Manning 2019) "
+        f"have {rank}. UUAS is the share of edges that are found, without punctuation, and Root "
+        "that of roots, both in %. Rank correlations are averaged by length over sentences of 5 to "
+        "50 words.",
+        "Linear probes of labels, accuracy in %; the selectivity is what they are above random "
+        "labels of the word types (Hewitt and Liang 2019).",
+        "A model that reads trees is told of them: only what is above untrained was learnt.",
+    ]
+    return Table("Probes of words", ["Vectors", "Trees", *titles], rows, notes)
+
+
+def means_of_runs(found: Iterable[WordProbe], figure: str) -> list[float]:
+    """Return a figure of each run, the mean over its seeds."""
+    runs: dict[int, list[float]] = {}
+    for one in found:
+        runs.setdefault(one.run, []).append(one.figures[figure])
+    return [sum(values) / len(values) for _, values in sorted(runs.items())]
+
+
+def of_heads(heads: Sequence[HeadLooks]) -> Table:
+    """Return the table of the head of each system that looks most often at each place."""
+    rows: list[list[str | Figures]] = []
+    for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
+        row: list[str | Figures] = [f"{named(system, kind)}, run {run}", trees]
+        for place in PLACES:
+            share, best = max(
+                ((getattr(one, place), one) for one in found), key=lambda pair: pair[0]
+            )
+            row.append(f"{share:.1f} (layer {best.layer}, head {best.head})")
+        rows.append(row)
+    head = ["Model", "Trees", "parent", "a child", "previous word", "next word"]
+    note = "The head that looks there most often, in % of the words that have such a word."
+    return Table("What the words look at most", head, rows, [note])
+
+
+def of_relations(relations: Sequence[RelationHead]) -> Table:
+    """Return the table of the best head and the best offset for the most frequent relations."""
+    rows: list[list[str | Figures]] = []
+    toward = [one for one in relations if one.direction == "parent"]
+    for (system, kind, trees), found in grouped(toward, "system", "kind", "trees"):
+        for (relation,), same in list(grouped(found, "relation"))[:MOST]:
+            rows.append(
+                [
+                    named(system, kind),
+                    trees,
+                    relation,
+                    f"{same[0].words:,}",
+                    Figures([one.accuracy for one in same], 1),
+                    ", ".join(f"{one.layer}.{one.head}" for one in same),
+                    f"{same[0].offset_accuracy:.1f} ({same[0].offset:+d})",
+                ]
+            )
+    head = ["Model", "Trees", "Relation", "Words", "Best head", "Layer.head", "Best offset"]
+    note = (
+        "How often words with a relation look at their parent, in %, through the head that is best "
+        "on dev, for each run; and how often the parent is at the offset that is commonest on dev."
+    )
+    return Table("Relations in heads", head, rows, [note])
+
+
+def named(system: str, kind: str, layer: str = "top") -> str:
+    """Return how a table calls vectors."""
+    parts = [system, *([kind] if kind != "trained" else [])]
+    return ", ".join([*parts, *([f"layer {layer}"] if layer not in ("top", "0") else [])])
+
+
+def grouped(records: Iterable[Any], *names: str) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
+    """Yield the records that share the values of these fields, in the order of the first ones."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for record in records:
+        found.setdefault(tuple(getattr(record, name) for name in names), []).append(record)
+    yield from found.items()
