@@ -28,6 +28,7 @@ CHANGES = {
         "parser=--download": "parser='--model-dir stanza_resources'",
         "model=posattn_structural ": "model=posattn_structural_tiny ",
         "symbols=8000 updates=100000 every=1000": "symbols=90 updates=30 every=3",
+        "--parsed --out tasks": "--parsed --out tasks --task BShift --min-sentences 20",
         # The model has not learnt to end a sentence.
         "translation --path run": "translation --max-len-b 5 --path run",
     },

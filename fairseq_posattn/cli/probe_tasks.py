@@ -78,8 +78,7 @@ def parse_options() -> argparse.Namespace:
         type=positive,
         default=plain.content_rank,
         metavar="N",
-        help="take words of this rank in the corpus and the following ones for WC (default: "
-        "%(default)s)",
+        help="take words of this rank in the corpus or a later one for WC (default: %(default)s)",
     )
     add(
         "--content-words",
@@ -152,9 +151,10 @@ def main() -> None:
         options.out,
         tasks,
         settings_of(options),
-        options.parsed,
-        options.several_roots,
-        options.overwrite,
+        parsed=options.parsed,
+        several_roots=options.several_roots,
+        overwrite=options.overwrite,
+        named=bool(options.task),
     )
     show(made)
 

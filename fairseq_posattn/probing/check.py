@@ -61,6 +61,8 @@ def faults(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
             yield from repeated(split, part)
         else:
             yield f"there is no sentence for {NAMES[split]}"
+    if len({e.label for e in examples}) < 2:
+        yield "all sentences have the same label"
     yield from leaks(parts)
     yield from both_forms(task, examples)
 
@@ -108,7 +110,10 @@ def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
             labels[key].add(example.label)
             texts.setdefault(key, example.text)
     both = [key for key, of_key in labels.items() if len(of_key) > 1]
-    if both:
+    by_chance = (
+        len(examples) // 1000 if task.name in ONE_WORD else 0
+    )  # as "It is red." and "... new."
+    if len(both) > by_chance:
         yield (
             f"{len(both):,} sentence(s) may occur both as they are and changed, such as: "
             f"{texts[both[0]]}"

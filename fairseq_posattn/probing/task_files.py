@@ -47,6 +47,8 @@ def read_examples(path: str | Path) -> Iterator[Example]:
         words = columns[-1].split()
         if not words:
             raise InputError(f"{path}:{number}: the line has no sentence; remove it")
+        if not columns[1]:
+            raise InputError(f"{path}:{number}: the line has no label; write it after the split")
         yield Example(columns[0], columns[1], words)
     if not number:
         raise InputError(f"{path}: the file is empty; name a folder with files of probing tasks")

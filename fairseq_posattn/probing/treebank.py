@@ -89,7 +89,7 @@ class TreebankProbing:
         return found
 
     def run(self) -> Probes:
-        """Probe all models."""
+        """Probe all models, and return what was found."""
         heads: list[HeadLooks] = []
         relations: list[RelationHead] = []
         words: list[WordProbe] = []

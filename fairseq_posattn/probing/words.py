@@ -88,7 +88,7 @@ class WordPart:
 
     @cached_property
     def lines(self) -> list[SegmentedLine]:
-        """Return the segmented sentences."""
+        """Return the sentences as they were segmented."""
         return self.encoder.segmented([str(sentence) for sentence in self.gold], self.trees)
 
     @cached_property

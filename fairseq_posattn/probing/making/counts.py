@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_posattn.probing.making.shown import Shown
+from fairseq_posattn.trees.sentence import NO_TAGS
 
 END = "</s>"  # what follows the last word
 
@@ -16,6 +23,7 @@ END = "</s>"  # what follows the last word
 class Counts:
     """These are the counts of a corpus; all forms but those of `written` are in lower case.
 
+    texts: a number for each sentence, by which its text is recognised.
     forms: how often each form is shown.
     tagged: how often a form has a part of speech.
     written: how often a word is written in this way where it does not begin a sentence.
@@ -24,6 +32,7 @@ class Counts:
     top: how often the root of such a sentence has children with these relations.
     """
 
+    texts: array[int] = field(default_factory=lambda: array("Q"))
     forms: Counter[str] = field(default_factory=Counter)
     tagged: Counter[tuple[str, str]] = field(default_factory=Counter)
     written: Counter[str] = field(default_factory=Counter)
@@ -37,7 +46,10 @@ class Counts:
 
         usable: whether tasks can take the sentence.
         """
+        if not shown.forms:
+            return
         forms = [form.lower() for form in shown.forms]
+        self.texts.append(text_number(shown.forms))
         self.forms.update(forms)
         self.written.update(shown.forms[1:])
         self.tagged.update(
@@ -66,10 +78,35 @@ class Counts:
         """Return the commonest sequences of relations below the root."""
         return ranked(self.top)[:number]
 
+    @cached_property
+    def numbers(self) -> NDArray[np.uint64]:
+        """Return the numbers of all texts, sorted."""
+        return np.sort(np.frombuffer(self.texts, dtype=np.uint64))
+
+    def has(self, words: Sequence[str]) -> bool:
+        """Return whether these words are a sentence of the corpus."""
+        number = np.uint64(text_number(words))
+        place = int(np.searchsorted(self.numbers, number))
+        return place < len(self.numbers) and bool(self.numbers[place] == number)
+
+    @cached_property
+    def has_tags(self) -> bool:
+        """Return whether the corpus has parts of speech."""
+        return any(tag != NO_TAGS.upos for _, tag in self.tagged)
+
+    @cached_property
+    def spellings(self) -> dict[str, str]:
+        """Return how each form is mostly written where it does not begin a sentence."""
+        found: dict[str, str] = {}
+        for word in ranked(self.written):
+            found.setdefault(word.lower(), word)
+        return found
+
     def inside(self, word: str) -> str:
-        """Return a word as it is mostly written where it does not begin a sentence."""
-        lower = word[:1].lower() + word[1:]
-        return word if self.written[word] > self.written[lower] else lower
+        """Return the first word of a sentence as it is written elsewhere, such as TV or the."""
+        if word[1:] != word[1:].lower():
+            return word
+        return self.spellings.get(word.lower(), word.lower())
 
     def replacements(
         self, left: str, word: str, right: str, tag: str, between: Sequence[int]
@@ -91,6 +128,12 @@ class Counts:
             and is_comparable(after[other], after[word])
             and is_comparable(before[other], before[word])
         )
+
+
+def text_number(words: Sequence[str]) -> int:
+    """Return a number by which a text is recognised, however its words are capitalised."""
+    text = " ".join(words).lower().encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 def ranked(counts: Counter[str]) -> list[str]:

@@ -28,6 +28,7 @@ from fairseq_posattn.trees.control import Dice
 
 RECORD, TREES = "tasks.json", "trees"
 NEEDS_BIGRAMS = "SOMO"
+NO_TREE = "it has no tree"
 
 
 @dataclass
@@ -58,24 +59,48 @@ def make(
     parsed: bool = False,
     several_roots: str = "error",
     overwrite: bool = False,
+    named: bool = False,
 ) -> Made:
     """Make the files of the tasks, and return what tasks.json says of them.
 
     parsed: the trees of the corpus come from a parser, and not from people.
+    named: the user asks for these tasks, so that none may be refused.
     """
-    shared: Counter[str] = Counter()
-    counts = counted(corpora, any(task.name == NEEDS_BIGRAMS for task in tasks), several_roots)
-    rules = [RULES[task.name](counts, settings) for task in tasks]
-    made = [
-        Making(task, rule, Sample(rule, settings)) for task, rule in zip(tasks, rules, strict=True)
-    ]
-    for shown in sentences(corpora, several_roots):
-        if reason := unusable(shown):
-            shared[reason] += 1
-            continue
-        for task in made:
-            task.take(shown, settings.seed)
-    return write(corpora, out, made, settings, parsed, shared, overwrite)
+    with folder_written_whole(out, replace=overwrite) as folder:
+        shared: Counter[str] = Counter()
+        counts = counted(corpora, any(task.name == NEEDS_BIGRAMS for task in tasks), several_roots)
+        rules = [RULES[task.name](counts, settings) for task in tasks]
+        making = [
+            Making(task, rule, Sample(rule, settings))
+            for task, rule in zip(tasks, rules, strict=True)
+        ]
+        for shown in sentences(corpora, several_roots):
+            if reason := unusable(shown):
+                shared[reason] += 1
+                continue
+            for one in making:
+                one.take(shown, settings.seed)
+        done: dict[str, MadeTask] = {}
+        refused: dict[str, str] = {}
+        for one in making:
+            splits = one.sample.splits()
+            if reason := refusal(one, splits, settings.least):
+                refused[one.task.name] = reason
+                continue
+            write_task(folder, one.task, splits)
+            done[one.task.name] = described(one, splits)
+        refuse_all(corpora[0], done, refused, shared, named)
+        record = Made(
+            version=__version__,
+            trees="parsed" if parsed else "gold",
+            settings=as_document(settings),
+            corpora=[Source(Path(corpus).name, **fingerprint(corpus)) for corpus in corpora],
+            left_out=dict(shared),
+            tasks=done,
+            refused=refused,
+        )
+        write_json(folder / RECORD, as_document(record), indent=1)
+    return record
 
 
 def sentences(corpora: Sequence[str], several_roots: str) -> Iterator[Shown]:
@@ -98,54 +123,17 @@ def counted(corpora: Sequence[str], bigrams: bool, several_roots: str) -> Counts
 def unusable(shown: Shown) -> str | None:
     """Return why no task can take a sentence, or None if one may."""
     if shown.sentence.parents is None:
-        return "it has no tree"
+        return NO_TREE
     if not SHORTEST <= len(shown.forms) <= LONGEST:
         return f"it has not {SHORTEST} to {LONGEST} words"
     return None
 
 
-def write(
-    corpora: Sequence[str],
-    out: Path,
-    making: Sequence[Making],
-    settings: Settings,
-    parsed: bool,
-    shared: Counter[str],
-    overwrite: bool,
-) -> Made:
-    """Write the files of all tasks that have enough sentences."""
-    done: dict[str, MadeTask] = {}
-    refused: dict[str, str] = {}
-    with folder_written_whole(out, replace=overwrite) as folder:
-        for one in making:
-            splits = one.sample.splits()
-            total = sum(map(len, splits.values()))
-            if reason := too_small(splits, total, settings.least):
-                refused[one.task.name] = reason
-                continue
-            write_task(folder, one.task, splits)
-            done[one.task.name] = described(one, splits, total)
-        if not done:
-            name, reason = next(iter(refused.items()))
-            raise InputError(
-                f"{corpora[0]}: no task can be made ({name}: {reason}); take a larger corpus, or a "
-                "lower --min-sentences"
-            )
-        record = Made(
-            version=__version__,
-            trees="parsed" if parsed else "gold",
-            settings=as_document(settings),
-            corpora=[Source(Path(corpus).name, **fingerprint(corpus)) for corpus in corpora],
-            left_out=dict(shared),
-            tasks=done,
-            refused=refused,
-        )
-        write_json(folder / RECORD, as_document(record), indent=1)
-    return record
-
-
-def too_small(splits: dict[str, list[Kept]], total: int, least: int) -> str | None:
+def refusal(one: Making, splits: dict[str, list[Kept]], least: int) -> str | None:
     """Return why a task is not made, or None if it is."""
+    if one.rule.needs_tags and not one.rule.counts.has_tags:
+        return "the corpus has no parts of speech (column 4, UPOS), which the task needs"
+    total = sum(map(len, splits.values()))
     if total < least:
         return f"{total:,} sentences are left, fewer than {least:,}"
     for split, kept in splits.items():
@@ -154,16 +142,34 @@ def too_small(splits: dict[str, list[Kept]], total: int, least: int) -> str | No
     return None
 
 
-def described(one: Making, splits: dict[str, list[Kept]], total: int) -> MadeTask:
+def refuse_all(
+    corpus: str,
+    done: dict[str, MadeTask],
+    refused: dict[str, str],
+    shared: Counter[str],
+    named: bool,
+) -> None:
+    """Raise an error if no task can be made, or not all of those that the user named."""
+    if not refused or (done and not named):
+        return
+    name, reason = next(iter(refused.items()))
+    if list(shared) == [NO_TREE]:
+        raise InputError(f"{corpus}: no sentence has a tree; parse the text with posattn-parse")
+    what = (
+        f"{name} cannot be made ({reason})" if done else f"no task can be made ({name}: {reason})"
+    )
+    raise InputError(f"{corpus}: {what}; take a larger corpus or a lower --min-sentences")
+
+
+def described(one: Making, splits: dict[str, list[Kept]]) -> MadeTask:
     """Return what tasks.json says of a task."""
-    labels = {kept.candidate.label for kept in splits["tr"]}
+    total = sum(map(len, splits.values()))
     left_out = dict(one.left_out.most_common())
-    candidates = sum(len(cell.heap) for cell in one.sample.cells.values())
-    if candidates > total:
-        left_out["it would upset the balance, or be too much"] = candidates - total
+    if rest := one.sample.added - total:
+        left_out["it would upset the balance, or be too much"] = rest
     return MadeTask(
         sentences=total,
-        classes=len(labels),
+        classes=len({kept.candidate.label for kept in splits["tr"]}),
         splits={NAMES[split]: len(kept) for split, kept in splits.items()},
         left_out=left_out,
     )

@@ -12,12 +12,14 @@ from functools import cached_property
 from typing import ClassVar
 
 from fairseq_posattn.probing.making.counts import END, Counts, top_relations
-from fairseq_posattn.probing.making.settings import BINS, LONGEST, SHORTEST, Settings
+from fairseq_posattn.probing.making.settings import BINS, Settings
 from fairseq_posattn.probing.making.shown import Shown
 from fairseq_posattn.trees.control import Dice
 
 TOP = 19  # classes of TopRelations, beside OTHER
 QUOTES = {'"', "``", "''", "“", "”", "„", "«", "»"}
+QUOTED = "it has double quotes"
+IN_CORPUS = "what it would be changed to is a sentence of the corpus, too"
 Cells = Mapping[tuple[str, str], int]  # stratum and label -> how many candidates there are
 
 
@@ -38,10 +40,12 @@ class Candidate:
 class Rule:
     """A rule is made for a corpus that was counted.
 
-    cells: about how many labels and strata there are, by which memory is limited.
+    needs_tags: whether it asks for parts of speech or features.
+    limits_forms: whether --form-counts says how many sentences of a form are taken.
     """
 
-    cells = 2
+    needs_tags = False
+    limits_forms = False
 
     def __init__(self, counts: Counts, settings: Settings):
         self.counts, self.settings = counts, settings
@@ -58,8 +62,6 @@ class Rule:
 class SentLen(Rule):
     """The task asks in which bin the number of words lies."""
 
-    cells = len(BINS)
-
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         size = len(shown.forms)
         label = next(k for k, (low, high) in enumerate(BINS) if low <= size <= high)
@@ -68,10 +70,6 @@ class SentLen(Rule):
 
 class WordContent(Rule):
     """The task asks which of many words occurs in the sentence."""
-
-    @property
-    def cells(self) -> int:  # type: ignore[override]  # it depends on the settings here
-        return self.settings.content_words
 
     @cached_property
     def targets(self) -> set[str]:
@@ -88,8 +86,6 @@ class WordContent(Rule):
 
 class TreeDepth(Rule):
     """The task asks how deep the tree is; of each length, all depths are equally frequent."""
-
-    cells = 8 * (LONGEST - SHORTEST + 1)
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         return Candidate(str(shown.depth), shown.forms, stratum=str(len(shown.forms)))
@@ -117,8 +113,6 @@ class TreeDepth(Rule):
 class TopRelations(Rule):
     """The task asks for the relations of the root's children."""
 
-    cells = TOP + 1
-
     @cached_property
     def classes(self) -> set[str]:
         """Return the commonest sequences of relations."""
@@ -132,9 +126,11 @@ class TopRelations(Rule):
 class BigramShift(Rule):
     """The task asks whether two neighbouring words were swapped."""
 
+    needs_tags = True
+
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
-        if QUOTES & set(shown.forms):
-            return "it has double quotes"
+        if has_quotes(shown):
+            return QUOTED
         plain = [not shown.is_punctuation(place) for place in range(len(shown.forms))]
         lower = [form.lower() for form in shown.forms]
         places = [
@@ -148,12 +144,13 @@ class BigramShift(Rule):
         if dice.happens(0.5):
             return Candidate("O", words)
         words[place : place + 2] = words[place + 1], words[place]
-        return Candidate("I", words)
+        return IN_CORPUS if self.counts.has(words) else Candidate("I", words)
 
 
 class Tense(Rule):
     """The task asks for the tense of the root."""
 
+    needs_tags = limits_forms = True
     labels: ClassVar = {"Past": "PAST", "Pres": "PRES"}
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
@@ -169,6 +166,7 @@ class Tense(Rule):
 class NumberOf(Rule):
     """The task asks for the number of the only subject or object of the root."""
 
+    needs_tags = limits_forms = True
     relation = "nsubj"
     labels: ClassVar = {"Sing": "NN", "Plur": "NNS"}
 
@@ -197,6 +195,8 @@ class ObjNum(NumberOf):
 class OddManOut(Rule):
     """The task asks whether a noun or a verb was replaced by another that does not fit."""
 
+    needs_tags = True
+
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         places = {
             place: others
@@ -210,8 +210,8 @@ class OddManOut(Rule):
         words = list(shown.forms)
         if dice.happens(0.5):
             return Candidate("O", words, form=words[place].lower())
-        words[place] = other
-        return Candidate("C", words, form=other)
+        words[place] = self.counts.spellings.get(other, other)
+        return IN_CORPUS if self.counts.has(words) else Candidate("C", words, form=other)
 
     def replacements(self, shown: Shown, place: int) -> list[str]:
         """Return what may stand in the place of a form."""
@@ -231,7 +231,7 @@ class OddManOut(Rule):
 class CoordInv(Rule):
     """The task asks whether the two clauses that a conjunction joins were swapped."""
 
-    cells = 6
+    needs_tags = True
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         parts = clauses(shown)
@@ -245,10 +245,16 @@ class CoordInv(Rule):
             second = [second[0][:1].upper() + second[0][1:], *second[1:]]
             if shown.upos(0) != "PROPN":
                 first = [self.counts.inside(first[0]), *first[1:]]
-        return Candidate("I", [*second, *joint, *first, *end], stratum=STRATA[-longer])
+        words = [*second, *joint, *first, *end]
+        return IN_CORPUS if self.counts.has(words) else Candidate("I", words, STRATA[-longer])
 
 
 STRATA = {-1: "the second clause is longer", 0: "equal", 1: "the first clause is longer"}
+
+
+def has_quotes(shown: Shown) -> bool:
+    """Return whether a sentence has double quotes."""
+    return any(quote in form for form in shown.forms for quote in QUOTES)
 
 
 def clauses(shown: Shown) -> tuple[list[str], list[str], list[str], list[str]] | str:
@@ -256,12 +262,18 @@ def clauses(shown: Shown) -> tuple[list[str], list[str], list[str], list[str]] |
 
     A comma before the conjunction belongs to it. The answer may be why there are no such parts.
     """
+    if has_quotes(shown):
+        return QUOTED
+    if shown.is_punctuation(0):
+        return "it begins with punctuation"
     joints = [word for word, name in enumerate(shown.relations) if name == "cc"]
     if len(joints) != 1:
         return "it has not exactly one coordinating conjunction"
     second, root = shown.parents[joints[0]], shown.root
     if shown.relations[second] != "conj" or shown.parents[second] != root:
         return "its conjunction does not join something to the root"
+    if len(shown.children(root, "conj")) > 1:
+        return "it joins more than two clauses"
     if not all(shown.children(word, "nsubj", "csubj") for word in (root, second)):
         return "its conjunction does not join two clauses with subjects"
     inside = {shown.place[word] for word in shown.below(second)}

@@ -10,7 +10,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import islice
 from typing import NamedTuple
 
 from fairseq_posattn.probing.making.rules import Candidate, Rule
@@ -20,7 +20,8 @@ from fairseq_posattn.trees.control import Dice
 from fairseq_posattn.trees.sentence import Sentence
 
 UNUSED = ""
-SLACK = 4  # so many times as many sentences are kept of a cell as it would have on average
+SLACK = 4  # so many times as many candidates are kept as a task can have sentences
+AFTER_TRIMMING, AT_THE_END = 0.8, 0.6  # shares of that number
 
 
 class Kept(NamedTuple):
@@ -38,45 +39,62 @@ class Kept(NamedTuple):
 class Cell:
     """A cell holds candidates of the same label, stratum and form, those with the smallest keys."""
 
-    limit: int
     heap: list[Kept] = field(default_factory=list)
     keys: set[int] = field(default_factory=set)
+    seen: int = 0
 
-    def add(self, kept: Kept) -> bool:
+    def add(self, kept: Kept, limit: int) -> bool:
         """Keep a candidate, unless its sentence is there already; return whether it was new."""
+        self.seen += 1
         if kept.key in self.keys:
             return False
-        if len(self.heap) < self.limit:
-            heapq.heappush(self.heap, kept)
-            self.keys.add(kept.key)
-        elif kept.key < self.heap[0].key:
-            self.keys.remove(heapq.heapreplace(self.heap, kept).key)
-            self.keys.add(kept.key)
+        heapq.heappush(self.heap, kept)
+        self.keys.add(kept.key)
+        self.trim(limit)
         return True
+
+    def trim(self, limit: int) -> None:
+        """Keep so many candidates at most."""
+        while len(self.heap) > limit:
+            self.keys.remove(heapq.heappop(self.heap).key)
 
 
 class Sample:
-    """This is the sample of one task."""
+    """This is the sample of one task.
+
+    added: how many candidates were taken; those with large keys may have been dropped again.
+    """
 
     def __init__(self, rule: Rule, settings: Settings):
         self.rule, self.settings = rule, settings
-        self.cells: dict[tuple[str, str, str], Cell] = {}
+        self.cells: dict[tuple[str, str, str], Cell] = defaultdict(Cell)
+        self.most = SLACK * settings.total
+        self.limit = settings.form_counts[1] if rule.limits_forms else self.most
+        self.kept = self.added = 0
 
     def add(self, key: int, candidate: Candidate, sentence: Sentence) -> bool:
         """Take a candidate; return whether its sentence is new."""
-        place = candidate.stratum, candidate.label, candidate.form
-        if place not in self.cells:
-            self.cells[place] = Cell(self.limit(candidate.form))
-        return self.cells[place].add(Kept(key, candidate, sentence))
+        cell = self.cells[candidate.stratum, candidate.label, candidate.form]
+        before = len(cell.heap)
+        is_new = cell.add(Kept(key, candidate, sentence), self.limit)
+        self.added += is_new
+        self.kept += len(cell.heap) - before
+        if self.kept > self.most:
+            sizes = [len(cell.heap) for cell in self.cells.values()]
+            self.trim(level(sizes, int(AFTER_TRIMMING * self.most)))
+        return is_new
 
-    def limit(self, form: str) -> int:
-        """Return how many candidates of a cell are kept."""
-        if form:
-            return self.settings.form_counts[1]
-        return SLACK * self.settings.total // self.rule.cells + 1
+    def trim(self, limit: int) -> None:
+        """Keep so many candidates of each cell at most."""
+        self.limit = min(self.limit, limit)
+        for cell in self.cells.values():
+            cell.trim(self.limit)
+        self.kept = sum(len(cell.heap) for cell in self.cells.values())
 
     def splits(self) -> dict[str, list[Kept]]:
         """Return the sentences of each split, in which all labels are equally frequent."""
+        # This limit depends on nothing but the corpus, and is lower than those before.
+        self.trim(level([c.seen for c in self.cells.values()], int(AT_THE_END * self.most)))
         found = self.by_form() if self.has_forms else self.by_strata()
         return {split: by_key(kept) for split, kept in found.items()}
 
@@ -86,24 +104,30 @@ class Sample:
         return any(form for _, _, form in self.cells)
 
     def candidates(self) -> Iterator[Kept]:
-        """Yield all candidates by their keys, each sentence once."""
-        everything = sorted((one.key, n, one) for n, one in enumerate(self.all_kept()))
-        for _, same in groupby(everything, key=lambda entry: entry[0]):
-            yield next(same)[2]
+        """Yield all candidates by their keys, each sentence once, also where it was changed."""
+        texts = set()
+        for kept in by_key(kept for _, cell in sorted(self.cells.items()) for kept in cell.heap):
+            text = " ".join(kept.candidate.words)
+            if text not in texts:
+                texts.add(text)
+                yield kept
 
-    def all_kept(self) -> Iterator[Kept]:
-        """Yield what all cells hold, without forms that are too rare."""
-        least = self.settings.form_counts[0]
-        for (_, _, form), cell in sorted(self.cells.items()):
-            if not form or len(cell.heap) >= least:
-                yield from by_key(cell.heap)
+    def forms(self) -> dict[str, list[Kept]]:
+        """Return the candidates of each form that is not too rare, and not too many of a form."""
+        found: dict[str, list[Kept]] = defaultdict(list)
+        for kept in self.candidates():
+            found[kept.candidate.form].append(kept)
+        if not self.rule.limits_forms:
+            return found
+        low, high = self.settings.form_counts
+        return {form: kept[:high] for form, kept in found.items() if len(kept) >= low}
 
     def by_form(self) -> dict[str, list[Kept]]:
         """Divide the forms, and take equally many sentences of each label in a split."""
-        forms: dict[str, list[Kept]] = defaultdict(list)
-        for kept in self.candidates():
-            forms[kept.candidate.form].append(kept)
+        forms = self.forms()
         totals = Counter(kept.candidate.label for of_form in forms.values() for kept in of_form)
+        if len(totals) < 2:
+            return {split: [] for split in SPLITS}
         groups: dict[tuple[str, str], list[Kept]] = defaultdict(list)
         for _, of_form in sorted(forms.items(), key=lambda item: self.by_chance(item[0])):
             counts = Counter(kept.candidate.label for kept in of_form)
@@ -114,7 +138,7 @@ class Sample:
         found = {}
         for split, size in zip(SPLITS, self.settings.sizes, strict=True):
             of_labels = [groups[split, label] for label in sorted(totals)]
-            least = min([size // max(1, len(totals)), *map(len, of_labels)])
+            least = min([size // len(totals), *map(len, of_labels)])
             found[split] = [kept for of_label in of_labels for kept in by_key(of_label)[:least]]
         return found
 
@@ -154,6 +178,17 @@ class Sample:
 def by_key(kept: Iterable[Kept]) -> list[Kept]:
     """Return candidates sorted by their keys."""
     return sorted(kept, key=lambda one: one.key)
+
+
+def level(sizes: Iterable[int], most: int) -> int:
+    """Return the highest limit by which sizes have a sum that is not too large."""
+    rest, left = most, sorted(sizes)
+    for number, size in enumerate(left):
+        share = rest // (len(left) - number)
+        if size > share:
+            return max(1, share)
+        rest -= size
+    return max([1, *left])
 
 
 def interleaved(counts: Mapping[str, int]) -> list[str]:

@@ -39,14 +39,17 @@ class Settings:
     def of_each(self, count: int, classes: int) -> list[int]:
         """Return how many of so many sentences of a class each split gets.
 
-        No split gets more than its size allows, and the ratio stays then.
+        The shares say it, but no split gets more than its size allows; the others get the rest.
         """
-        whole = sum(self.shares)
-        pairs = list(zip(self.sizes, self.shares, strict=True))
-        fitting = min(count, *(size // classes * whole // share for size, share in pairs))
-        exact = [fitting * share / whole for _, share in pairs]
-        found = [int(part) for part in exact]
-        by_rest = sorted(range(len(found)), key=lambda k: (found[k] - exact[k], k))
-        for k in by_rest[: fitting - sum(found)]:
-            found[k] += 1
-        return [min(n, size // classes) for n, (size, _) in zip(found, pairs, strict=True)]
+        most = [size // classes for size in self.sizes]
+        found = [0] * len(most)
+        while rest := min(count, sum(most)) - sum(found):
+            open_splits = [k for k, size in enumerate(most) if found[k] < size]
+            whole = sum(self.shares[k] for k in open_splits)
+            exact = {k: rest * self.shares[k] / whole for k in open_splits}
+            for k, part in exact.items():
+                found[k] += min(int(part), most[k] - found[k])
+            if not any(int(part) for part in exact.values()):  # single sentences are left
+                for k in sorted(exact, key=lambda k: (-exact[k], k))[:rest]:
+                    found[k] += 1
+        return found
