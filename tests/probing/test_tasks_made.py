@@ -20,6 +20,7 @@ import pytest
 
 from fairseq_posattn.cli import probe_tasks
 from fairseq_posattn.io import command_line
+from fairseq_posattn.probing.making.settings import Settings
 
 FILES = {
     "SentLen": "sentence_length",

@@ -42,14 +42,23 @@ class Settings:
         The shares say it, but no split gets more than its size allows; the others get the rest.
         """
         most = [size // classes for size in self.sizes]
+        rest, open_splits = min(count, sum(most)), list(range(len(most)))
         found = [0] * len(most)
-        while rest := min(count, sum(most)) - sum(found):
-            open_splits = [k for k, size in enumerate(most) if found[k] < size]
+        while True:
             whole = sum(self.shares[k] for k in open_splits)
             exact = {k: rest * self.shares[k] / whole for k in open_splits}
-            for k, part in exact.items():
-                found[k] += min(int(part), most[k] - found[k])
-            if not any(int(part) for part in exact.values()):  # single sentences are left
-                for k in sorted(exact, key=lambda k: (-exact[k], k))[:rest]:
-                    found[k] += 1
+            full = [k for k in open_splits if exact[k] >= most[k]]
+            if not full:
+                break
+            for k in full:
+                found[k] = min(most[k], rest)
+                rest -= found[k]
+                open_splits.remove(k)
+            if not open_splits:
+                return found
+        for k, part in exact.items():
+            found[k] = int(part)
+        by_remainder = sorted(exact, key=lambda k: (int(exact[k]) - exact[k], k))
+        for k in by_remainder[: rest - sum(found[k] for k in exact)]:
+            found[k] += 1
         return found
