@@ -62,6 +62,12 @@ def parse_options() -> argparse.Namespace:
         "the sentences); tasks that change words are parsed if the folder has no trees for them",
     )
     add(
+        "--trees-are",
+        choices=("gold", "parsed"),
+        help="say whether people or a parser made the trees of --trees (default: as tasks.json "
+        "says, for the trees beside the tasks)",
+    )
+    add(
         "--pooling",
         choices=("mean", "max", "last", "end"),
         default="mean",
@@ -164,8 +170,9 @@ def named(words: list[str]):
     found: list[Named] = []
     for word in words:
         name, equals, path = word.partition("=")
-        if not equals:
-            name, path = Path(word).absolute().parent.name, word
+        if not equals or Path(word).exists():
+            whole = Path(word).absolute()
+            name, path = (whole if whole.is_dir() else whole.parent).name, word
         if not name or not path:
             raise InputError(f"{word}: write NAME=PATH")
         run = sum(one.system == name for one in found)
@@ -237,6 +244,7 @@ def of_tasks(options: argparse.Namespace):
         names=options.task,
         vectors=named(options.vectors),
         trees=options.trees,
+        trees_are=options.trees_are,
         pooling=options.pooling,
         classifier=options.classifier,
     ).run()

@@ -95,13 +95,19 @@ def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
         columns = list(zip(*table.rows, strict=True))
         spread = [any(isinstance(c, Figures) and len(c.values) > 1 for c in col) for col in columns]
         heads = ["table"]
-        for head, cell, with_spread in zip(table.head, table.rows[0], spread, strict=True):
-            heads += cell.heads(head, with_spread) if isinstance(cell, Figures) else [head]
+        figures = [next((c for c in col if isinstance(c, Figures)), None) for col in columns]
+        for head, kind, with_spread in zip(table.head, figures, spread, strict=True):
+            heads += kind.heads(head, with_spread) if kind else [head]
         yield heads
         for row in table.rows:
             cells = [table.title]
-            for cell, with_spread in zip(row, spread, strict=True):
-                cells += cell.plain(with_spread) if isinstance(cell, Figures) else [cell]
+            for cell, kind, with_spread in zip(row, figures, spread, strict=True):
+                if isinstance(cell, Figures):
+                    cells += cell.plain(with_spread)
+                    continue
+                cells.append(cell)
+                if kind:  # text among figures has no spread
+                    cells += [""] * (len(kind.heads("", with_spread)) - 1)
             yield ["" if cell == NONE else cell for cell in cells]
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 BATCH, EPOCHS_BETWEEN, PATIENCE, LONGEST = 64, 4, 5, 200
-SEED = 1111  # SentEval's
+FUSED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)  # on CPUs since then
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def fit(
     """Train one classifier; return its best accuracy on dev, and the classifier of that look."""
     torch.manual_seed(seed)
     model = network(setting, train.vectors, classes).to(train.vectors.device)
-    optimizer = torch.optim.Adam(model.parameters(), weight_decay=setting.decay, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), weight_decay=setting.decay, fused=FUSED)
     order = torch.Generator().manual_seed(seed)
     best, kept, patience, epochs = -1.0, model, 0, 0
     while patience <= PATIENCE and epochs < longest:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,9 @@ from torch import Tensor
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.attention_maps import weights_of
 from fairseq_posattn.evaluation.loaded_model import Loaded
+from fairseq_posattn.glue.models.config import plain_namespace
+from fairseq_posattn.io.checksums import sha256
+from fairseq_posattn.io.visible import visible
 from fairseq_posattn.live.segmented import SegmentedLine, lines_of_pipeline, segment, spelled
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.pipeline import TextPipeline, tokenized
@@ -117,6 +121,15 @@ class SentenceEncoder:
         built = [self.task.build_tokenizer(cfg.tokenizer), self.task.build_bpe(cfg.bpe)]
         return [codec for codec in built if codec is not None]
 
+    def codec_checksums(self) -> list[str]:
+        """Return the checksums of the files that --bpe and --tokenizer name."""
+        if self.pipeline is not None:
+            return []
+        named = [part for part in (self.loaded.cfg.bpe, self.loaded.cfg.tokenizer) if part]
+        values = [value for part in named for value in plain_namespace(part).__dict__.values()]
+        paths = [Path(value) for value in values if isinstance(value, str) and value]
+        return [sha256(path) for path in paths if path.is_file()]
+
     def encode(self, text: str) -> str:
         """Return the pieces of a text by fairseq's own codecs."""
         for codec in self.codecs:
@@ -161,17 +174,22 @@ class SentenceEncoder:
             dictionary.encode_line(line.pieces, add_if_not_exist=False, append_eos=True).long()
             for line in lines
         ]
-        self.refuse_long(lines, tokens)
+        self.refuse_unfit(lines, tokens)
         if self.reads_trees:
             self.task.pending.expect(self.task.new_text.trees(lines, trees))
         dataset = self.task.build_dataset_for_inference(tokens, [len(line) for line in tokens])
         for numbers in similar(tokens):
             yield dataset.collater([dataset[number] for number in numbers])
 
-    def refuse_long(self, lines: Sequence[SegmentedLine], tokens: Sequence[Tensor]) -> None:
-        """Refuse a sentence that is longer than the model admits."""
+    def refuse_unfit(self, lines: Sequence[SegmentedLine], tokens: Sequence[Tensor]) -> None:
+        """Refuse a sentence without pieces, or with more of them than the model admits."""
         longest = self.encoder.max_positions()
         for line, ids in zip(lines, tokens, strict=True):
+            if len(ids) < 2:
+                raise InputError(
+                    f"the sentence '{visible(line.text)}' has no pieces; remove it from the files "
+                    "of the tasks"
+                )
             if len(ids) > longest:
                 raise InputError(
                     f"the sentence '{line.text[:60]}...' has {len(ids)} pieces, but the model "

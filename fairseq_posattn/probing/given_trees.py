@@ -19,14 +19,14 @@ from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.sentence import Sentence
 
 ENDS = (".conllu", ".conllu.xz", ".conllu.zst", ".conllu.gz")
-NONE, PARSED = "none", "parsed"
+NONE, PARSED, GIVEN = "none", "parsed", "given"
 
 
 @dataclass(frozen=True)
 class TaskTrees:
     """These are the trees of the sentences of a task.
 
-    kind: gold, parsed or none; a control, such as chain, replaces them afterwards.
+    kind: gold, parsed, given or none; a control, such as chain, replaces them afterwards.
     checksum: the checksum of the file with the trees.
     """
 
@@ -40,7 +40,8 @@ class TreeSource:
     """This says where the trees of the tasks come from.
 
     folder: the trees of TASK.txt are in FOLDER/TASK.conllu, plain or packed; None parses them.
-    kind: what the trees in the folder are, gold or parsed.
+    kind: what the trees in the folder are: gold, parsed, or given if nothing more is known. Those
+        of changed sentences are never gold.
     work: what is parsed is kept here.
     workers: so many processes parse.
     """
@@ -58,7 +59,9 @@ class TreeSource:
             return TaskTrees(NONE, None)
         path, kind = self.given(task), self.kind
         if path is None:
-            path, kind = self.parsed(task, examples, encoder), PARSED
+            path = self.parsed(task, examples, encoder)
+        if path.parent == self.work / "parsed" or (task.changes_words and kind == "gold"):
+            kind = PARSED
         sentences = [encoder.normal(sentence) for sentence in read_conllu(path)]
         self.check(path, examples, sentences, encoder)
         return TaskTrees(kind, sentences, sha256(path))

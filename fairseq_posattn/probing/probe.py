@@ -19,7 +19,7 @@ from fairseq_posattn.io.version import __version__
 from fairseq_posattn.probing.check import tasks_in
 from fairseq_posattn.probing.classifiers import Split, grid, tuned
 from fairseq_posattn.probing.encoding import SentenceEncoder
-from fairseq_posattn.probing.given_trees import NONE, TaskTrees, TreeSource
+from fairseq_posattn.probing.given_trees import GIVEN, NONE, TaskTrees, TreeSource
 from fairseq_posattn.probing.making.record import read_made
 from fairseq_posattn.probing.results import (
     EMBEDDINGS,
@@ -31,11 +31,11 @@ from fairseq_posattn.probing.results import (
     Probes,
     packed_bits,
 )
-from fairseq_posattn.probing.task_files import SPLITS, Example, read_examples
+from fairseq_posattn.probing.task_files import NAMES, SPLITS, Example, read_examples
 from fairseq_posattn.probing.tasks import ProbingTask
 from fairseq_posattn.probing.vectors import VectorFile, Vectors, of_sentences, read_text_vectors
 
-MADE = "tasks.json"
+MADE, TREES = "tasks.json", "trees"
 SENTEVAL = (100_000, 10_000, 10_000)
 ALL, MIX, TOP = "all", "mix", "top"
 NO_HIDDEN_LAYER = ("WC",)
@@ -65,7 +65,8 @@ class LabelledTask:
         for number, example in enumerate(self.examples, start=1):
             if example.label not in names:
                 raise InputError(
-                    f"{self.path}:{number}: no sentence of train has the label '{example.label}'"
+                    f"{self.path}:{number}: no sentence of train has the label "
+                    f"'{example.label}'; make the file again, or remove the line"
                 )
         return {name: number for number, name in enumerate(names)}
 
@@ -77,7 +78,10 @@ class LabelledTask:
             for split in SPLITS
         }
         if missing := [split for split, places in found.items() if not len(places)]:
-            raise InputError(f"{self.path}: no line begins with {missing[0]}")
+            raise InputError(
+                f"{self.path}: there is no sentence for {NAMES[missing[0]]} ({missing[0]}); make "
+                "the file again"
+            )
         return found
 
     @cached_property
@@ -95,6 +99,7 @@ class LabelledTask:
             test=len(test),
             classes=len(self.labels),
             majority=100 * float((test == majority).mean()),
+            sha256=sha256(self.path),
             source=self.source,
         )
 
@@ -105,6 +110,7 @@ class Probing:
 
     layer: a number, top, all (one probe for each layer), or mix (weights are learnt).
     models, vectors: trainings that are probed on `data`, and folders of vectors made elsewhere.
+    trees, trees_are: a folder with the trees of the tasks, and what they are, gold or parsed.
     """
 
     data: str | None
@@ -114,6 +120,7 @@ class Probing:
     vectors: Sequence[Named]
     trees: Path | None
     work: Path
+    trees_are: str | None = None
     pooling: str = "mean"
     layer: str = TOP
     classifier: str = "senteval"
@@ -151,14 +158,18 @@ class Probing:
                 0.99 * size <= found <= 1.01 * size
                 for size, found in zip(SENTEVAL, sizes, strict=True)
             )
-            yield LabelledTask(task, path, "SentEval" if is_theirs else "made", examples)
+            found = LabelledTask(task, path, "SentEval" if is_theirs else "made", examples)
+            found.described()  # this refuses what lacks a split or has unknown labels
+            yield found
 
     @cached_property
     def tree_source(self) -> TreeSource:
         """Return where trees come from."""
-        made = self.tasks / MADE
-        kind = read_made(made).trees if made.is_file() else "given"
-        return TreeSource(self.trees, kind, self.work, self.workers)
+        made, kind = self.tasks / MADE, self.trees_are
+        beside = self.trees and self.trees.resolve() == (self.tasks / TREES).resolve()
+        if beside and not kind and made.is_file():
+            kind = read_made(made).trees
+        return TreeSource(self.trees, kind or GIVEN, self.work, self.workers)
 
     def of_model(self, model: Named, tasks: Sequence[LabelledTask]) -> Iterator[Accuracy]:
         """Yield the accuracies of a checkpoint, of its embeddings, and of its untrained twin."""
@@ -186,6 +197,7 @@ class Probing:
             vectors = self.vectors_of(kind, encoder, checksum, task, trees)
             shown = shown_trees(encoder, trees.kind)
             base = {"system": model.system, "run": model.run, "task": task.task.name}
+            base["model"] = checksum
             for layer, chosen in self.layers(vectors).items():
                 yield from self.fits(
                     task, chosen, {**base, "kind": kind, "layer": layer, "trees": shown}
@@ -213,6 +225,7 @@ class Probing:
             "trees": trees.checksum if encoder.needs_parses else "",
             "pooling": self.pooling,
             "version": __version__,
+            **({"codecs": codecs} if (codecs := encoder.codec_checksums()) else {}),
         }
         file = VectorFile(self.work / "vectors", about)
         if file.complete:
@@ -225,7 +238,9 @@ class Probing:
     def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
         """Return the vectors of the layers that are probed, by their names."""
         top = vectors.shape[1] - 2  # the last ones are embeddings
-        if self.layer == TOP:
+        if not top and self.layer not in (TOP, ALL):
+            raise InputError(f"--layer {self.layer}: the encoder shows its top layer only")
+        if self.layer == TOP or not top:
             return {TOP: vectors[:, top]}
         if self.layer == MIX:
             return {MIX: vectors[:, : top + 1]}
@@ -237,13 +252,16 @@ class Probing:
 
     def of_vectors(self, one: Named, tasks: Sequence[LabelledTask]) -> Iterator[Accuracy]:
         """Yield the accuracies of vectors that were made elsewhere."""
-        if not one.path.is_dir():
-            raise InputError(f"{one.path}: there is no such folder; it has TASK.txt for each task")
         for task in tasks:
             path = one.path / f"{task.task.file}.txt"
+            if not path.is_file():
+                raise InputError(
+                    f"{path}: there is no such file with vectors for {task.task.name}; write it, "
+                    "or choose other tasks with --task"
+                )
             vectors = read_text_vectors(path, len(task.examples))[:, 0]
             base = {"system": one.system, "run": one.run, "task": task.task.name}
-            more = {"kind": VECTORS, "layer": TOP, "trees": NONE}
+            more = {"model": "", "kind": VECTORS, "layer": TOP, "trees": NONE}
             yield from self.fits(task, vectors, {**base, **more})
 
     def fits(

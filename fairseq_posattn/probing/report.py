@@ -28,7 +28,7 @@ def section(probes: Sequence[Probes], paths: Sequence[str]) -> ExtraSection:
     """Return the section of the report."""
     results = Results(probes, paths)
     figures = [figure(results)] if results.accuracies else []
-    heads = [one for probe in probes for one in probe.heads]
+    heads = [one for probe in results.probes for one in probe.heads]
     return ExtraSection("probes", "Probes", figures, all_tables(results), list(maps(heads)))
 
 

@@ -27,6 +27,7 @@ class ProbedTask(Open):
     majority: Number = field(
         metadata=about("the accuracy on test of the most frequent label of train, in %")
     )
+    sha256: Text = field(metadata=about("the checksum of its file"))
     source: Text = field(metadata=about("SentEval if the file has its size and classes, else made"))
 
 
@@ -36,6 +37,7 @@ class Accuracy(Open):
 
     system: Text = field(metadata=about("the name of the system"))
     run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    model: Text = field(metadata=about("the checksum of the checkpoint; empty for vectors"))
     kind: Text = field(
         metadata=about(
             "whose vectors these are: those of the trained model, of the same model untrained, or "
@@ -46,7 +48,10 @@ class Accuracy(Open):
     layer: Text = field(metadata=about("the layer: its number, top, or mix"))
     seed: Whole = field(metadata=about("the seed of the classifier"))
     trees: Text = field(
-        metadata=about("the trees that the model read: gold, parsed, a control, or none")
+        metadata=about(
+            "the trees that the model read: gold, parsed, given (by --trees, without more), a "
+            "control, or none"
+        )
     )
     setting: Text = field(metadata=about("the classifier that was best on dev"))
     dev: Number = field(metadata=about("the accuracy on dev, in %"))
@@ -69,6 +74,7 @@ class HeadLooks(Open):
 
     system: Text = field(metadata=about("the name of the system"))
     run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    model: Text = field(metadata=about("the checksum of the checkpoint"))
     kind: Text = field(metadata=about("trained or untrained"))
     trees: Text = field(metadata=about("the trees that the model read"))
     layer: Whole = field(metadata=about("the layer, counted from 0"))
@@ -92,6 +98,7 @@ class RelationHead(Open):
 
     system: Text = field(metadata=about("the name of the system"))
     run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    model: Text = field(metadata=about("the checksum of the checkpoint"))
     kind: Text = field(metadata=about("trained or untrained"))
     trees: Text = field(metadata=about("the trees that the model read"))
     direction: Text = field(
@@ -114,6 +121,7 @@ class WordProbe(Open):
 
     system: Text = field(metadata=about("the name of the system"))
     run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    model: Text = field(metadata=about("the checksum of the checkpoint"))
     kind: Text = field(metadata=about("trained, untrained or embeddings"))
     trees: Text = field(metadata=about("the trees that the model read"))
     layer: Text = field(metadata=about("the layer: its number, or top"))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import mean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ class Results:
     """These are the results of one file or several."""
 
     def __init__(self, probes: Sequence[Probes], paths: Sequence[str]):
+        probes = list(with_own_runs(probes))
         pairs = list(zip(probes, paths, strict=True))
         first = next((one for one in probes if one.accuracies), probes[0])
         self.tasks: dict[str, ProbedTask] = {}
@@ -94,6 +96,23 @@ class Results:
         """Return the accuracy of each run, the mean over the seeds of the classifier, in %."""
         hits = self.hits(row, task)
         return [100 * float(of_run.mean()) for of_run in hits]
+
+
+def with_own_runs(probes: Sequence[Probes]) -> Iterator[Probes]:
+    """Yield files in which each checkpoint of a system is a run of its own, in all files."""
+    numbers: dict[str, dict[tuple[Any, ...], int]] = {}
+
+    def number(record: Any, file: int) -> int:
+        runs = numbers.setdefault(record.system, {})
+        key = (record.model,) if record.model else (file, record.run)
+        return runs.setdefault(key, len(runs))
+
+    for file, one in enumerate(probes):
+        parts: dict[str, Any] = {
+            name: [replace(record, run=number(record, file)) for record in getattr(one, name)]
+            for name in ("accuracies", "heads", "relations", "words")
+        }
+        yield replace(one, **parts)
 
 
 def all_tables(results: Results) -> list[Table]:

@@ -99,6 +99,7 @@ class TreebankProbing:
                 parts = {name: self.part(name, encoder) for name in PARTS}
                 count = int(parts["test"].ends[-1])
                 about: dict[str, Any] = {"system": model.system, "run": model.run, "kind": kind}
+                about["model"] = checksum
                 about["trees"] = self.trees_of(encoder)
                 if shows_attention(encoder.encoder, "self_attn"):
                     dev, test = agreement(parts["dev"]), agreement(parts["test"])
@@ -169,7 +170,8 @@ class TreebankProbing:
         """Yield the outcome of all probes of words on the chosen layers."""
         vectors = {name: self.vectors(name, parts[name], checksum, about) for name in PARTS}
         top = vectors["train"].shape[1] - 2  # the last ones are embeddings
-        layers = {"top": top} if self.layer == "top" else {str(k): k for k in range(top + 1)}
+        only_top = self.layer == "top" or not top
+        layers = {"top": top} if only_top else {str(k): k for k in range(top + 1)}
         if self.layer.isdecimal():
             if int(self.layer) > top:
                 raise InputError(f"--layer {self.layer}: the encoder has the layers 0 to {top}")
@@ -211,6 +213,7 @@ class TreebankProbing:
             "first": self.first,
             "trees": about["trees"],
             "version": __version__,
+            **({"codecs": codecs} if (codecs := part.encoder.codec_checksums()) else {}),
         }
         file = VectorFile(self.work / "vectors", described)
         if file.complete:

@@ -84,6 +84,8 @@ class VectorFile:
             if self.complete:
                 return self.read()
             begin = self.done()
+            if not begin:
+                self.note.unlink(missing_ok=True)
             vectors: np.memmap | None = open_memmap(self.growing, mode="r+") if begin else None
             for start in progress(range(begin, sentences, CHUNK), unit=" chunks"):
                 end = min(start + CHUNK, sentences)
