@@ -289,7 +289,8 @@ class Probing:
             )
             say(
                 f"{accuracy.task}: {accuracy.system} run {accuracy.run}, {accuracy.kind}, layer "
-                f"{accuracy.layer}, seed {seed}: {accuracy.test:.2f} ({accuracy.setting})"
+                f"{accuracy.layer}, seed {seed}: dev {accuracy.dev:.2f}, test {accuracy.test:.2f} "
+                f"({accuracy.setting})"
             )
             yield accuracy
 

@@ -93,8 +93,13 @@ class Results:
         return np.array([np.mean(of_run, axis=0) for _, of_run in sorted(runs.items())])
 
     def of_runs(self, row: Row, task: str) -> list[float]:
-        """Return the accuracy of each run, the mean over the seeds of the classifier, in %."""
+        """Return the accuracy of each run, the mean over the seeds of the classifier, in %.
+
+        Of a single run, those of the seeds are returned.
+        """
         hits = self.hits(row, task)
+        if len(hits) == 1:
+            return [accuracy.test for accuracy in self.cells[row][task]]
         return [100 * float(of_run.mean()) for of_run in hits]
 
 
@@ -182,8 +187,8 @@ def notes(results: Results, groups: Mapping[str, Sequence[str]]) -> Iterator[str
     """Yield what must be known to read the table."""
     yield (
         f"Classifier: {results.classifier} (WC without a hidden layer); vectors: {results.pooling} "
-        "over the pieces. ±: the standard deviation over the runs of a system; each run is the "
-        "mean over the seeds of the classifier."
+        "over the pieces. ±: the standard deviation over the runs of a system, each the mean over "
+        "the seeds of the classifier; of a single run, over these seeds."
     )
     for group, names in groups.items():
         yield f"{group}: the mean of {', '.join(names)}."

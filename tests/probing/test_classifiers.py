@@ -368,3 +368,26 @@ def test_a_fit_does_not_depend_on_those_before_it():
     again = tuned([Setting(hidden=8, dropout=0.2)], train, dev, test, 3, SEED)
     assert (first.correct == again.correct).all()
     assert torch.equal(first.model[0].weight, again.model[0].weight)
+
+
+def test_a_bag_of_embeddings_knows_words_but_not_the_length():
+    """The mean of random vectors holds which words there are; a linear probe sees no length."""
+    dice = np.random.default_rng(1)
+    embeddings = dice.normal(size=(200, 256)).astype(np.float32)
+    bags, words, lengths = [], [], []
+    for number in range(3000):
+        length = 5 + number % 20
+        sentence = dice.integers(20, 200, size=length)
+        sentence[0] = number // 20 % 20  # one of twenty words that are asked for
+        bags.append(embeddings[sentence].mean(axis=0))
+        words.append(sentence[0])
+        lengths.append(length // 5 - 1)
+    vectors = torch.from_numpy(np.stack(bags))
+    parts = [slice(0, 2000), slice(2000, 2500), slice(2500, 3000)]
+
+    def accuracy(labels, classes):
+        splits = [Split(vectors[part], torch.tensor(np.array(labels))[part]) for part in parts]
+        return tuned(grid("linear"), *splits, classes, 1).correct.mean()
+
+    assert accuracy(words, 20) > 0.7
+    assert accuracy(lengths, 4) < 0.4
