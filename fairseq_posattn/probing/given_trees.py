@@ -83,19 +83,9 @@ class TreeSource:
         self, task: ProbingTask, examples: Sequence[Example], encoder: SentenceEncoder
     ) -> Path:
         """Parse the sentences of a task as the data were parsed, and return the file."""
-        pipeline = encoder.pipeline
-        if pipeline is None or pipeline.config.parser.parser != "stanza":
-            raise InputError(
-                f"{encoder.data}: the data were not parsed with stanza, so {task.name} needs trees "
-                "made elsewhere; name their folder with --trees"
-            )
-        text = self.work / "parsed" / f"{task.file}.txt"
-        lines = [pipeline.source_text(example.text) for example in examples]
-        with written_whole(text) as file:
-            file.writelines(f"{line}\n" for line in lines)
-        out = text.with_suffix(".conllu.xz")
-        parse(str(text), str(out), pipeline.config.parser, Cluster(workers=self.workers))
-        return out
+        remedy = f"{task.name} needs trees made elsewhere; name their folder with --trees"
+        texts = [example.text for example in examples]
+        return parsed_file(encoder, texts, self.work / f"parsed/{task.file}", self.workers, remedy)
 
     def check(
         self,
@@ -115,3 +105,20 @@ class TreeSource:
             if encoder.pipeline is not None:
                 text = encoder.pipeline.normal(text, encoder.pipeline.config.source)
             match(text, sentence.tokens, sentence.where)
+
+
+def parsed_file(
+    encoder: SentenceEncoder, texts: Sequence[str], start: Path, workers: int, remedy: str
+) -> Path:
+    """Parse texts as the training data were, and return the file START.conllu.xz.
+
+    remedy: says what can be done if the data have no parser.
+    """
+    pipeline = encoder.pipeline
+    if pipeline is None or pipeline.config.parser.parser != "stanza":
+        raise InputError(f"{encoder.data}: the data were not parsed with stanza; {remedy}")
+    text, out = start.with_name(f"{start.name}.txt"), start.with_name(f"{start.name}.conllu.xz")
+    with written_whole(text) as file:
+        file.writelines(f"{pipeline.source_text(line)}\n" for line in texts)
+    parse(str(text), str(out), pipeline.config.parser, Cluster(workers=workers))
+    return out

@@ -32,27 +32,33 @@ class ProbedTask(Open):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accuracy(Open):
-    """This is the accuracy of one classifier on the vectors of one model."""
+class OfModel(Open):
+    """Every figure says of which model it is, and what trees the model read."""
 
     system: Text = field(metadata=about("the name of the system"))
     run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
     model: Text = field(metadata=about("the checksum of the checkpoint; empty for vectors"))
     kind: Text = field(
         metadata=about(
-            "whose vectors these are: those of the trained model, of the same model untrained, or "
-            "the mean of its embeddings without the encoder; or vectors from a file"
+            "trained, untrained (the same model before its training), embeddings (without the "
+            "encoder), or vectors (from a file)"
         )
     )
-    task: Text = field(metadata=about("the task"))
-    layer: Text = field(metadata=about("the layer: its number, top, or mix"))
-    seed: Whole = field(metadata=about("the seed of the classifier"))
     trees: Text = field(
         metadata=about(
             "the trees that the model read: gold, parsed, given (by --trees, without more), a "
             "control, or none"
         )
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy(OfModel):
+    """This is the accuracy of one classifier on the vectors of one model."""
+
+    task: Text = field(metadata=about("the task"))
+    layer: Text = field(metadata=about("the layer: its number, top, or mix"))
+    seed: Whole = field(metadata=about("the seed of the classifier"))
     setting: Text = field(metadata=about("the classifier that was best on dev"))
     dev: Number = field(metadata=about("the accuracy on dev, in %"))
     test: Number = field(metadata=about("the accuracy on test, in %"))
@@ -69,14 +75,9 @@ class Accuracy(Open):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadLooks(Open):
+class HeadLooks(OfModel):
     """This says what the words of a treebank look at through one attention head."""
 
-    system: Text = field(metadata=about("the name of the system"))
-    run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
-    model: Text = field(metadata=about("the checksum of the checkpoint"))
-    kind: Text = field(metadata=about("trained or untrained"))
-    trees: Text = field(metadata=about("the trees that the model read"))
     layer: Whole = field(metadata=about("the layer, counted from 0"))
     head: Whole = field(metadata=about("the head, counted from 0"))
     parent: Number = field(
@@ -90,17 +91,12 @@ class HeadLooks(Open):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelationHead(Open):
+class RelationHead(OfModel):
     """This is the head that knows a relation best, beside the best fixed offset.
 
     Head and offset were chosen on dev; the shares are those on test.
     """
 
-    system: Text = field(metadata=about("the name of the system"))
-    run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
-    model: Text = field(metadata=about("the checksum of the checkpoint"))
-    kind: Text = field(metadata=about("trained or untrained"))
-    trees: Text = field(metadata=about("the trees that the model read"))
     direction: Text = field(
         metadata=about(
             "parent: words with the relation look at their parent; child: parents look at them"
@@ -116,14 +112,9 @@ class RelationHead(Open):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordProbe(Open):
+class WordProbe(OfModel):
     """This is the outcome of a probe of words."""
 
-    system: Text = field(metadata=about("the name of the system"))
-    run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
-    model: Text = field(metadata=about("the checksum of the checkpoint"))
-    kind: Text = field(metadata=about("trained, untrained or embeddings"))
-    trees: Text = field(metadata=about("the trees that the model read"))
     layer: Text = field(metadata=about("the layer: its number, or top"))
     probe: Text = field(metadata=about("distance, depth, UPOS or relation"))
     seed: Whole = field(metadata=about("the seed of the probe"))

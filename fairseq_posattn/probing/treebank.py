@@ -13,15 +13,12 @@ import numpy as np
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.attention_maps import shows_attention
 from fairseq_posattn.evaluation.loaded_model import load
-from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.progress import progress, say
 from fairseq_posattn.io.version import __version__
-from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.run import parse
 from fairseq_posattn.probing.agreement import Agreement, best_heads
 from fairseq_posattn.probing.encoding import SentenceEncoder
-from fairseq_posattn.probing.given_trees import NONE, PARSED
+from fairseq_posattn.probing.given_trees import NONE, PARSED, parsed_file
 from fairseq_posattn.probing.probe import Named, data_checksums, shown_trees, untrained
 from fairseq_posattn.probing.results import (
     EMBEDDINGS,
@@ -146,18 +143,10 @@ class TreebankProbing:
 
     def parse(self, name: str, encoder: SentenceEncoder) -> list[Sentence]:
         """Parse the sentences of a part as the training data were parsed."""
-        pipeline = encoder.pipeline
-        if pipeline is None or pipeline.config.parser.parser != "stanza":
-            raise InputError(
-                f"{self.data}: the data were not parsed with stanza; let the models read the trees "
-                "of the treebank with --gold"
-            )
-        text = self.work / "parsed" / f"treebank.{name}.txt"
-        with written_whole(text) as file:
-            for sentence in self.sentences[name]:
-                file.write(f"{pipeline.source_text(str(sentence))}\n")
-        out = text.with_suffix(".conllu.xz")
-        parse(str(text), str(out), pipeline.config.parser, Cluster(workers=self.workers))
+        remedy = "let the models read the trees of the treebank with --gold"
+        texts = [str(sentence) for sentence in self.sentences[name]]
+        start = self.work / f"parsed/treebank.{name}"
+        out = parsed_file(encoder, texts, start, self.workers, remedy)
         return [encoder.normal(sentence) for sentence in read_conllu(out)]
 
     def word_probes(
