@@ -940,9 +940,9 @@ def test_seeds_are_one_run_and_runs_have_a_deviation():
     tasks = {"SentLen": probed()}
     halves = [accuracy([1, 0] * 4, seed=1), accuracy([1, 1, 1, 0] * 2, seed=2)]
     shown, _ = cells(record(tasks, *halves))
-    assert shown["base"]["SentLen"] == "62.50"  # the mean over the seeds, without a deviation
+    assert shown["base"]["SentLen"] == f"62.50 ± {stdev([50, 75]):.2f}"  # over the seeds
     shown, _ = cells(record(tasks, *halves, accuracy([1] * 8, run=1)))
-    assert shown["base"]["SentLen"] == f"81.25 ± {stdev([62.5, 100]):.2f}"
+    assert shown["base"]["SentLen"] == f"81.25 ± {stdev([62.5, 100]):.2f}"  # over the runs
 
 
 # intervals
