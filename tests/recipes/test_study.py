@@ -25,7 +25,7 @@ def test_each_run_has_its_translations_and_its_options():
 def test_the_table_of_the_study(tmp_path):
     """A system whose outputs are the references has no errors."""
     folder, reference = tmp_path / "multi30k_en_de", tmp_path / "test.de"
-    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("work", "*.png"))
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("work", "*.png", "*seed[3-9]*"))
     first = sorted(folder.glob("study/sequence.*.de.xz"))[0]
     reference.write_bytes(lzma.decompress(first.read_bytes()))
     for path in folder.glob("study/structural_chain.*.de.xz"):
