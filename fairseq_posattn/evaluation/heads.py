@@ -131,11 +131,17 @@ def edges_of(parents: Sequence[int]) -> NDArray[np.bool_]:
     return edges
 
 
+def looked_at(weights: Weights) -> NDArray[np.int64]:
+    """Return the other word that each word of each head attends to most."""
+    others = np.where(np.eye(weights.shape[-1], dtype=bool), -np.inf, weights)
+    found: NDArray[np.int64] = others.argmax(axis=-1)
+    return found
+
+
 def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return of each word whether it attends most, among the other words, along an edge."""
-    others = np.where(np.eye(len(edges), dtype=bool), -np.inf, weights)
     return np.take_along_axis(
-        np.broadcast_to(edges, others.shape), others.argmax(axis=-1)[..., None], axis=-1
+        np.broadcast_to(edges, weights.shape), looked_at(weights)[..., None], axis=-1
     )[..., 0]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_posattn.evaluation.heads import of_words
+from fairseq_posattn.evaluation.heads import looked_at, of_words
 from fairseq_posattn.probing.words import WordTree
 
 Counts = NDArray[np.int64]  # layers x heads
@@ -125,11 +125,3 @@ def best_heads(chosen_on: Agreement, counted_on: Agreement) -> Iterable[Best]:
             offset,
             100 * looks.offsets[offset] / looks.words,
         )
-
-
-def looked_at(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the other word that each word of each head attends to most."""
-    words = weights.shape[-1]
-    others = np.where(np.eye(words, dtype=bool), -np.inf, weights)
-    found: NDArray[np.int64] = others.argmax(axis=-1)
-    return found

@@ -89,6 +89,7 @@ class LabelledTask:
         """Return the number of the label of each line."""
         return np.array([self.labels[example.label] for example in self.examples])
 
+    @cached_property
     def described(self) -> ProbedTask:
         """Return what the results say of the task."""
         train, dev, test = (self.numbers[self.places[split]] for split in SPLITS)
@@ -143,7 +144,7 @@ class Probing:
             version=__version__,
             classifier=self.classifier,
             pooling=self.pooling,
-            tasks={task.task.name: task.described() for task in tasks},
+            tasks={task.task.name: task.described for task in tasks},
             accuracies=found,
         )
 
@@ -159,7 +160,7 @@ class Probing:
                 for size, found in zip(SENTEVAL, sizes, strict=True)
             )
             found = LabelledTask(task, path, "SentEval" if is_theirs else "made", examples)
-            found.described()  # this refuses what lacks a split or has unknown labels
+            _ = found.described  # this refuses what lacks a split or has unknown labels
             yield found
 
     @cached_property

@@ -165,6 +165,16 @@ class Probes(Open):
                 raise InputError(f"the task {accuracy.task} is not described")
 
 
+def row_name(system: str, kind: str, layer: str = "top") -> str:
+    """Return how tables call the vectors of a system."""
+    parts = [system]
+    if kind not in (TRAINED, VECTORS):
+        parts.append(kind)
+    if layer != "top" and kind != EMBEDDINGS:
+        parts.append(f"layer {layer}")
+    return ", ".join(parts)
+
+
 def packed_bits(correct: NDArray[np.bool_]) -> str:
     """Return a bit for each sentence, as text."""
     return base64.b64encode(np.packbits(correct).tobytes()).decode("ascii")

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.cells import NONE
 from fairseq_posattn.evaluation.plain_tables import Figures, Table
-from fairseq_posattn.probing.results import TRAINED, UNTRAINED, Accuracy, ProbedTask, Probes
+from fairseq_posattn.probing.results import (
+    TRAINED,
+    UNTRAINED,
+    Accuracy,
+    ProbedTask,
+    Probes,
+    row_name,
+)
 from fairseq_posattn.probing.tasks import GROUPS, SYSTEMS, TASKS
 from fairseq_posattn.probing.word_tables import word_tables
 
@@ -35,12 +42,7 @@ class Row:
     @property
     def name(self) -> str:
         """Return how the table calls the row."""
-        parts = [self.system]
-        if self.kind not in (TRAINED, "vectors"):
-            parts.append(self.kind)
-        if self.layer != "top" and self.kind != "embeddings":
-            parts.append(f"layer {self.layer}")
-        return ", ".join(parts)
+        return row_name(self.system, self.kind, self.layer)
 
 
 class Results:

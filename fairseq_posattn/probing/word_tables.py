@@ -7,7 +7,7 @@ from typing import Any
 
 from fairseq_posattn.evaluation.plain_tables import Figures, Table
 from fairseq_posattn.probing.agreement import PLACES
-from fairseq_posattn.probing.results import HeadLooks, Probes, RelationHead, WordProbe
+from fairseq_posattn.probing.results import HeadLooks, Probes, RelationHead, WordProbe, row_name
 
 COLUMNS = {
     "distance": {"uuas": "UUAS", "spearman": "Spearman of distances"},
@@ -36,7 +36,7 @@ def of_words(words: Sequence[WordProbe], probes: Probes) -> Table:
     titles = [title for columns in COLUMNS.values() for title in columns.values()]
     rows: list[list[str | Figures]] = []
     for (system, kind, layer, trees), found in grouped(words, "system", "kind", "layer", "trees"):
-        row: list[str | Figures] = [named(system, kind, layer), trees]
+        row: list[str | Figures] = [row_name(system, kind, layer), trees]
         for name, columns in COLUMNS.items():
             of_probe = [one for one in found if one.probe == name]
             for figure in columns:
@@ -70,7 +70,7 @@ def of_heads(heads: Sequence[HeadLooks]) -> Table:
     """Return the table of the head of each system that looks most often at each place."""
     rows: list[list[str | Figures]] = []
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
-        row: list[str | Figures] = [f"{named(system, kind)}, run {run}", trees]
+        row: list[str | Figures] = [f"{row_name(system, kind)}, run {run}", trees]
         for place in PLACES:
             share, best = max(
                 ((getattr(one, place), one) for one in found), key=lambda pair: pair[0]
@@ -90,7 +90,7 @@ def of_relations(relations: Sequence[RelationHead]) -> Table:
         for (relation,), same in list(grouped(found, "relation"))[:MOST]:
             rows.append(
                 [
-                    named(system, kind),
+                    row_name(system, kind),
                     trees,
                     relation,
                     f"{same[0].words:,}",
@@ -105,12 +105,6 @@ def of_relations(relations: Sequence[RelationHead]) -> Table:
         "on dev, for each run; and how often the parent is at the offset that is commonest on dev."
     )
     return Table("Relations in heads", head, rows, [note])
-
-
-def named(system: str, kind: str, layer: str = "top") -> str:
-    """Return how a table calls vectors."""
-    parts = [system, *([kind] if kind != "trained" else [])]
-    return ", ".join([*parts, *([f"layer {layer}"] if layer not in ("top", "0") else [])])
 
 
 def grouped(records: Iterable[Any], *names: str) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:

@@ -11,7 +11,7 @@ from support.scored_systems import scored
 
 @pytest.fixture(scope="module")
 def outcome(world, tmp_path_factory):
-    """What is found in a model that reads trees and in fairseq's own."""
+    """Return what the command finds in a model that reads trees and in fairseq's own."""
     file = tmp_path_factory.mktemp("heads") / "heads.json"
     trees = [world.trees / "sentence_length.conllu"] * 3
     models = [f"{name}={world.models[name]}" for name in ("tree", "stock")]

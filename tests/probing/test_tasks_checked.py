@@ -448,7 +448,7 @@ def test_tasks_that_are_too_small_are_left_out_and_named(here):
 
 @pytest.mark.parametrize("least, is_made", [(60, True), (61, False)])
 def test_the_least_number_of_sentences(least, is_made, here):
-    """Of three lengths there are 20 sentences each, which are all taken."""
+    """There are 20 sentences of each of three lengths, and all of them are taken."""
     options = ["--task", "SentLen", "--min-sentences", least]
     code, said = called("corpus.conllu", "--out", "new", *options)
     assert (code == 0) == is_made == Path("new").exists()

@@ -22,6 +22,7 @@ from fairseq_posattn.cli import probe_tasks
 from fairseq_posattn.io import command_line
 from fairseq_posattn.probing.making.settings import Settings
 
+ROOT = "root"
 FILES = {
     "SentLen": "sentence_length",
     "WC": "word_content",
@@ -781,7 +782,7 @@ def comparable(one, other):
 
 
 def may_stand_for(other, lower, place, xpos, counts):
-    """Whether a word may stand at a place of a sentence, by the rule of SOMO."""
+    """Return whether a word may stand at a place of a sentence, by the rule of SOMO."""
     forms, tags, bigrams = counts
     left, word = lower[place - 1], lower[place]
     right = lower[place + 1] if place + 1 < len(lower) else END
@@ -961,7 +962,7 @@ def sees(verb, tense="Past", end=""):
     features = f"Tense={tense}|VerbForm=Fin"
     return [
         tree(
-            f"the/DET/2/det {noun}/NOUN/3/nsubj {verb}/VERB/0/root/{features} the/DET/5/det "
+            f"the/DET/2/det {noun}/NOUN/3/nsubj {verb}/VERB/0/{ROOT}/{features} the/DET/5/det "
             f"{animal}/NOUN/3/obj {end}"
         )
         for noun in PEOPLE
