@@ -37,6 +37,13 @@ def parse_options() -> argparse.Namespace:
         action="store_true",
         help="split the lines at spaces and tabs; without it, stanza tokenises them",
     )
+    group.add_argument(
+        "--no-tags",
+        dest="tags",
+        action="store_false",
+        help="leave out lemmas, parts of speech and features, which probes ask for; the file is "
+        "smaller then",
+    )
     group = parser.add_argument_group("large corpora")
     add_cluster_options(group)
     group.add_argument(

@@ -13,6 +13,7 @@ only what is above it was learnt.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from fairseq_posattn.io.argument_types import (
 from fairseq_posattn.io.command_line import run
 
 
-def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
+def options_parser() -> argparse.ArgumentParser:
+    """Return what reads the options of the command line."""
     parser = command_parser("posattn-probe", __doc__)
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="segment sentences as these binarised data")
@@ -37,7 +38,8 @@ def parse_options() -> argparse.Namespace:
         default=[],
         metavar="NAME=PT",
         help="probe the model of each checkpoint; checkpoints with the same name are runs of a "
-        "system (without NAME=, the name is that of the folder)",
+        "system (without NAME=, the name is that of the folder, or of the file where one folder "
+        "has several)",
     )
     add(
         "--vectors",
@@ -152,8 +154,20 @@ def parse_options() -> argparse.Namespace:
         metavar="TASK",
         help="load the model with this task of fairseq (default: that of its training)",
     )
+    add(
+        "--bpe",
+        metavar="FILE",
+        help="segment words with these codes of subword-nmt, or with this .model of sentencepiece, "
+        "if posattn-prepare did not make DATA (default: as in the training)",
+    )
+    add(
+        "--moses",
+        metavar="LANGUAGE",
+        help="split the text with Moses before that, as text of LANGUAGE (default: as in the "
+        "training)",
+    )
     add_model_options(parser)
-    return parser.parse_args()
+    return parser
 
 
 def layer(text: str) -> str:
@@ -168,11 +182,15 @@ def named(words: list[str]):
     from fairseq_posattn.probing.probe import Named
 
     found: list[Named] = []
+    bare = [Path(word).absolute() for word in words if "=" not in word or Path(word).exists()]
+    folders = Counter(path.parent for path in bare if not path.is_dir())
     for word in words:
-        name, equals, path = word.partition("=")
-        if not equals or Path(word).exists():
-            whole = Path(word).absolute()
-            name, path = (whole if whole.is_dir() else whole.parent).name, word
+        name, _, path = word.partition("=")
+        whole = Path(word).absolute()
+        if whole in bare:
+            is_alone = folders[whole.parent] < 2
+            name = whole.name if whole.is_dir() else whole.parent.name if is_alone else whole.stem
+            path = word
         if not name or not path:
             raise InputError(f"{word}: write NAME=PATH")
         run = sum(one.system == name for one in found)
@@ -182,8 +200,9 @@ def named(words: list[str]):
 
 def main() -> None:
     """Probe the models that the command line names, and print the tables."""
-    options = parse_options()
-    refuse_incomplete(options)
+    parser = options_parser()
+    options = parser.parse_args()
+    refuse_incomplete(options, vars(parser.parse_args([])))
     from fairseq_posattn.evaluation.plain_tables import markdown, write
     from fairseq_posattn.io.files import write_json
     from fairseq_posattn.io.records import as_document
@@ -202,7 +221,7 @@ def main() -> None:
         write(tables, Path(options.table))
 
 
-def refuse_incomplete(options: argparse.Namespace) -> None:
+def refuse_incomplete(options: argparse.Namespace, defaults: dict[str, Any]) -> None:
     """Refuse a command line that lacks what it needs, or has what would have no effect."""
     if not (options.path or options.vectors or options.results):
         raise InputError("name models with --path, vectors with --vectors, or --results to show")
@@ -216,10 +235,28 @@ def refuse_incomplete(options: argparse.Namespace) -> None:
         raise InputError("--heads takes no --tasks, --trees and --vectors; start both apart")
     if options.heads and options.layer == "mix":
         raise InputError("--heads has no --layer mix; choose a number, top or all")
+    only = {
+        "--heads": ("gold", "rank", "first"),
+        "--tasks": ("task", "trees", "trees_are", "pooling", "classifier"),
+        "--tasks or --heads": (
+            *("json", "work", "workers", "no_untrained", "layer", "seeds", "bpe", "moses"),
+        ),
+    }
+    chosen = {"--heads": options.heads, "--tasks": options.tasks}
+    chosen["--tasks or --heads"] = options.heads or options.tasks
+    for kind, names in only.items():
+        for name in names if not chosen[kind] else ():
+            if getattr(options, name) != defaults[name]:
+                option = "--" + name.replace("_", "-")
+                raise InputError(f"{option} acts with {kind} only; leave it out")
+    if options.trees_are and not options.trees:
+        raise InputError("--trees-are says what the trees of --trees are; name their folder")
 
 
 def shared(options: argparse.Namespace) -> dict[str, Any]:
     """Return what both kinds of probes are told."""
+    from fairseq_posattn.probing.encoding import Codecs
+
     return {
         "data": options.data,
         "models": named(options.path),
@@ -230,6 +267,7 @@ def shared(options: argparse.Namespace) -> dict[str, Any]:
         "workers": options.workers,
         "user_dir": options.user_dir,
         "task": options.fairseq_task,
+        "codecs": Codecs(options.bpe, options.moses),
         "cpu": options.cpu,
     }
 

@@ -7,6 +7,7 @@ import gc
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -41,6 +42,8 @@ def do_shard(work: ShardedParse, k: int) -> None:
     with replaced_whole(work.output(k)) as partial:
         with _packed(partial) as file:
             for number, (line, parsed) in enumerate(_parsed(work, k, lines), start=shard.start + 1):
+                if not work.settings.tags:
+                    parsed = replace(parsed, tags=None)
                 file.write(block(line, parsed, number))
                 if parsed.note:
                     notes.append([number, parsed.note])

@@ -37,11 +37,15 @@ class Looks:
 
 @dataclass
 class Agreement:
-    """These are the counts over sentences: of each place, and of each direction and relation."""
+    """These are the counts over sentences: of each place, and of each direction and relation.
+
+    offsets: how far parents and children are away, and for how many words.
+    """
 
     hits: dict[str, Counts] = field(default_factory=dict)
     words: Counter[str] = field(default_factory=Counter)
     relations: dict[tuple[str, str], Looks] = field(default_factory=dict)
+    offsets: dict[str, Counter[int]] = field(default_factory=dict)
 
     def add(self, pieces: NDArray[np.float64], counts: list[int], tree: WordTree) -> None:
         """Add a sentence: the weights between its pieces, and how many pieces each word has."""
@@ -58,6 +62,8 @@ class Agreement:
         self.count("next", looked == places + 1, places[:-1])
         for word in dependents.tolist():
             parent, name = int(parents[word]), tree.relations[word]
+            self.offsets.setdefault(PARENT, Counter())[parent - word] += 1
+            self.offsets.setdefault(CHILD, Counter())[word - parent] += 1
             self.look(PARENT, name, looked[..., word] == parent, parent - word)
             self.look(CHILD, name, looked[..., parent] == word, word - parent)
 
@@ -83,6 +89,10 @@ class Agreement:
             for place in PLACES
         }
 
+    def offset_share(self, place: str, offset: int) -> float:
+        """Return for how many words a parent or a child is at an offset, in %."""
+        return 100 * self.offsets[place][offset] / max(1, self.words[place])
+
     @property
     def shape(self) -> tuple[int, int]:
         """Return the number of layers and of heads."""
@@ -103,6 +113,7 @@ class Best:
     layer: int
     head: int
     accuracy: float
+    of_heads: list[list[float]]
     offset: int
     offset_accuracy: float
 
@@ -115,13 +126,19 @@ def best_heads(chosen_on: Agreement, counted_on: Agreement) -> Iterable[Best]:
         if before is None:
             continue
         layer, head = np.unravel_index(before.hits.argmax(), before.hits.shape)
-        offset = max(before.offsets, key=lambda n: (before.offsets[n], -abs(n), n))
+        offset = commonest(before.offsets)
         yield Best(
             *place,
             looks.words,
             int(layer),
             int(head),
             100 * float(looks.hits[layer, head]) / looks.words,
+            (100 * looks.hits / looks.words).tolist(),
             offset,
             100 * looks.offsets[offset] / looks.words,
         )
+
+
+def commonest(offsets: Counter[int]) -> int:
+    """Return the most frequent offset; of several the nearest, and then the one to the right."""
+    return max(offsets, key=lambda n: (offsets[n], -abs(n), n))

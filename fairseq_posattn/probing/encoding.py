@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from fairseq.data.encoders import build_bpe, build_tokenizer
 from fairseq.utils import convert_padding_direction
 from torch import Tensor
 
@@ -19,6 +21,7 @@ from fairseq_posattn.evaluation.attention_maps import weights_of
 from fairseq_posattn.evaluation.loaded_model import Loaded
 from fairseq_posattn.glue.models.config import plain_namespace
 from fairseq_posattn.io.checksums import sha256
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.live.segmented import SegmentedLine, lines_of_pipeline, segment, spelled
 from fairseq_posattn.text import pipeline as text_pipeline
@@ -27,6 +30,34 @@ from fairseq_posattn.trees.sentence import Sentence
 
 EMBEDDINGS = "embeddings"
 TOKENS = 8000  # a batch has at most so many pieces, with padding
+STRANGE, TOO_STRANGE = 0.02, 0.25  # from these shares of unknown pieces on, say so, or refuse
+
+
+class Codecs(NamedTuple):
+    """These segment raw text where posattn-prepare did not make the data.
+
+    bpe: codes of subword-nmt, or a .model of sentencepiece. moses: the language of the tokenizer.
+    """
+
+    bpe: str | None = None
+    moses: str | None = None
+
+    def build(self) -> list[Any]:
+        """Return fairseq's tokenizer and its segmenter, as far as they are chosen."""
+        found = []
+        if self.moses:
+            moses = {"source_lang": self.moses, "target_lang": self.moses}
+            flags = {"moses_no_dash_splits": False, "moses_no_escape": False}
+            found.append(build_tokenizer(Namespace(tokenizer="moses", **moses, **flags)))
+        if self.bpe and self.bpe.endswith(".model"):
+            found.append(build_bpe(Namespace(bpe="sentencepiece", sentencepiece_model=self.bpe)))
+        elif self.bpe:
+            chosen = Namespace(bpe="subword_nmt", bpe_codes=self.bpe, bpe_separator="@@")
+            found.append(build_bpe(chosen))
+        return found
+
+
+OF_TRAINING = Codecs()  # those with which the model was trained
 
 
 class Batch(NamedTuple):
@@ -52,12 +83,19 @@ class SentenceEncoder:
 
     loaded: Loaded
     data: str
+    chosen: Codecs = OF_TRAINING
 
     def __post_init__(self) -> None:
-        self.encoder: Any = getattr(self.loaded.model, "encoder", None)
+        if self.pipeline is not None and any(self.chosen):
+            raise InputError(
+                f"{self.data}: prepare.json says how the text is segmented; leave out --bpe and "
+                "--moses"
+            )
+        encoder = getattr(self.loaded.model, "encoder", None)
+        self.encoder: Any = getattr(encoder, "sentence_encoder", encoder)  # as RoBERTa has it
         if self.encoder is None or not hasattr(self.encoder, "embed_tokens"):
             kind = type(self.loaded.model).__name__
-            raise InputError(f"{kind} has no encoder of sentences; take a model that translates")
+            raise InputError(f"{kind} has no encoder of sentences; take a model that has one")
 
     @property
     def task(self) -> Any:
@@ -73,6 +111,12 @@ class SentenceEncoder:
     def reads_trees(self) -> bool:
         """Return whether the model reads trees."""
         return bool(getattr(self.encoder, "needs_tree", False))
+
+    @property
+    def top(self) -> int:
+        """Return the number of the top layer, or 0 if the encoder shows no layer below it."""
+        shows = "return_all_hiddens" in self.accepted
+        return len(getattr(self.encoder, "layers", ())) if shows else 0
 
     @property
     def needs_parses(self) -> bool:
@@ -116,7 +160,9 @@ class SentenceEncoder:
 
     @cached_property
     def codecs(self) -> list[Any]:
-        """Return fairseq's --tokenizer and --bpe, with which the model was trained or is used."""
+        """Return the codecs that were chosen, or those with which the model was trained."""
+        if any(self.chosen):
+            return self.chosen.build()
         cfg = self.loaded.cfg
         built = [self.task.build_tokenizer(cfg.tokenizer), self.task.build_bpe(cfg.bpe)]
         return [codec for codec in built if codec is not None]
@@ -127,8 +173,11 @@ class SentenceEncoder:
             return []
         named = [part for part in (self.loaded.cfg.bpe, self.loaded.cfg.tokenizer) if part]
         values = [value for part in named for value in plain_namespace(part).__dict__.values()]
+        if any(self.chosen):
+            values = [self.chosen.bpe]
         paths = [Path(value) for value in values if isinstance(value, str) and value]
-        return [sha256(path) for path in paths if path.is_file()]
+        found = [sha256(path) for path in paths if path.is_file()]
+        return [*found, f"moses {self.chosen.moses}"] if self.chosen.moses else found
 
     def encode(self, text: str) -> str:
         """Return the pieces of a text by fairseq's own codecs."""
@@ -195,6 +244,19 @@ class SentenceEncoder:
                     f"the sentence '{line.text[:60]}...' has {len(ids)} pieces, but the model "
                     f"admits {longest}; remove it from the files of the tasks"
                 )
+        self.refuse_strange(tokens)
+
+    def refuse_strange(self, tokens: Sequence[Tensor]) -> None:
+        """Tell of pieces that the dictionary lacks; refuse text that nothing has segmented."""
+        unknown = sum(int(ids.eq(self.task.source_dictionary.unk()).sum()) for ids in tokens)
+        share = unknown / max(1, sum(len(ids) - 1 for ids in tokens))
+        if share >= TOO_STRANGE and self.pipeline is None and not self.codecs:
+            raise InputError(
+                f"{self.data}: the model's dictionary lacks {share:.0%} of the pieces; say how the "
+                "training data were segmented, with --bpe and --moses"
+            )
+        if share >= STRANGE:
+            say(f"{self.data}: the model's dictionary lacks {share:.1%} of the pieces")
 
     def run(self, sample: dict) -> Batch:
         """Return what the encoder gives for a batch."""
@@ -209,7 +271,7 @@ class SentenceEncoder:
             sample["id"].cpu().numpy(),
             layers,
             self.encoder.embed_tokens(tokens),
-            ~(end | tokens.eq(dictionary.pad())),
+            ~(end | tokens.eq(dictionary.pad()) | tokens.eq(dictionary.bos())),
             end,
         )
 

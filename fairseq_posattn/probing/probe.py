@@ -18,7 +18,7 @@ from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.version import __version__
 from fairseq_posattn.probing.check import tasks_in
 from fairseq_posattn.probing.classifiers import Split, grid, tuned
-from fairseq_posattn.probing.encoding import SentenceEncoder
+from fairseq_posattn.probing.encoding import OF_TRAINING, Codecs, SentenceEncoder
 from fairseq_posattn.probing.given_trees import GIVEN, NONE, TaskTrees, TreeSource
 from fairseq_posattn.probing.making.record import read_made
 from fairseq_posattn.probing.results import (
@@ -130,6 +130,7 @@ class Probing:
     workers: int = 1
     user_dir: str | None = None
     task: str | None = None
+    codecs: Codecs = OF_TRAINING
     cpu: bool = False
 
     def run(self) -> Probes:
@@ -155,7 +156,8 @@ class Probing:
             path = self.tasks / f"{task.file}.txt"
             examples = list(read_examples(path))
             sizes = tuple(sum(e.split == split for e in examples) for split in SPLITS)
-            is_theirs = not made and all(
+            is_theirs = not made and task.is_of_senteval({e.label for e in examples})
+            is_theirs = is_theirs and all(
                 0.99 * size <= found <= 1.01 * size
                 for size, found in zip(SENTEVAL, sizes, strict=True)
             )
@@ -178,10 +180,10 @@ class Probing:
         checksum = sha256(model.path) if model.path.is_file() else ""
         loaded = load(model.path, self.data, self.user_dir, self.task, self.cpu)
         yield from self.of_encoder(
-            model, TRAINED, SentenceEncoder(loaded, self.data), checksum, tasks
+            model, TRAINED, SentenceEncoder(loaded, self.data, self.codecs), checksum, tasks
         )
         if self.untrained:
-            twin = SentenceEncoder(untrained(loaded), self.data)
+            twin = SentenceEncoder(untrained(loaded), self.data, self.codecs)
             yield from self.of_encoder(model, UNTRAINED, twin, checksum, tasks)
 
     def of_encoder(
@@ -231,6 +233,7 @@ class Probing:
         file = VectorFile(self.work / "vectors", about)
         if file.complete:
             return file.read()
+        check_layer(self.layer, encoder.top)
         say(f"{task.task.name}: {len(task.examples):,} sentences are encoded ({kind})")
         texts = [example.text for example in task.examples]
         encode = of_sentences(encoder, texts, trees.sentences, self.pooling)
@@ -239,16 +242,13 @@ class Probing:
     def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
         """Return the vectors of the layers that are probed, by their names."""
         top = vectors.shape[1] - 2  # the last ones are embeddings
-        if not top and self.layer not in (TOP, ALL):
-            raise InputError(f"--layer {self.layer}: the encoder shows its top layer only")
+        check_layer(self.layer, top)
         if self.layer == TOP or not top:
             return {TOP: vectors[:, top]}
         if self.layer == MIX:
             return {MIX: vectors[:, : top + 1]}
         if self.layer == ALL:
             return {str(number): vectors[:, number] for number in range(top + 1)}
-        if int(self.layer) > top:
-            raise InputError(f"--layer {self.layer}: the encoder has the layers 0 to {top}")
         return {self.layer: vectors[:, int(self.layer)]}
 
     def of_vectors(self, one: Named, tasks: Sequence[LabelledTask]) -> Iterator[Accuracy]:
@@ -294,6 +294,14 @@ class Probing:
                 f"({accuracy.setting})"
             )
             yield accuracy
+
+
+def check_layer(layer: str, top: int) -> None:
+    """Refuse a layer that an encoder lacks, or does not show; its top layer has this number."""
+    if not top and layer not in (TOP, ALL):
+        raise InputError(f"--layer {layer}: the encoder shows its top layer only")
+    if layer.isdecimal() and int(layer) > top:
+        raise InputError(f"--layer {layer}: the encoder has the layers 0 to {top}")
 
 
 def untrained(loaded: Loaded) -> Loaded:

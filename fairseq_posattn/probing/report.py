@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 from markupsafe import Markup
 
 from fairseq_posattn.evaluation.report.drawing import COLOURS, INK, drawing, printable
@@ -12,7 +11,7 @@ from fairseq_posattn.evaluation.report.extra import ExtraSection, MapGroup
 from fairseq_posattn.evaluation.report.heads import Map, cell
 from fairseq_posattn.probing.agreement import PLACES
 from fairseq_posattn.probing.results import TRAINED, UNTRAINED, HeadLooks, Probes, row_name
-from fairseq_posattn.probing.tables import Results, Row, all_tables, sampled
+from fairseq_posattn.probing.tables import Results, Row, all_tables, bounds
 from fairseq_posattn.probing.word_tables import grouped
 
 TITLES = {
@@ -46,8 +45,8 @@ def figure(results: Results) -> Markup:
                     continue
                 x = place + STEP * (number - (len(rows) - 1) / 2) * min(1, 6 / len(rows))
                 colour = COLOURS[systems.index(row.system) % len(COLOURS)]
-                low, high = 100 * np.quantile(sampled(hits), (0.025, 0.975))
-                axes.vlines(x, low, high, colors=colour, linewidth=0.9, alpha=0.55)
+                low, high = bounds(hits)
+                axes.vlines(x, 100 * low, 100 * high, colors=colour, linewidth=0.9, alpha=0.55)
                 axes.plot(
                     x,
                     100 * hits.mean(),

@@ -88,6 +88,21 @@ class HeadLooks(OfModel):
     )
     previous: Number = field(metadata=about("the same for the word before, in %"))
     next: Number = field(metadata=about("the same for the word after, in %"))
+    dev: dict[str, Number] = field(
+        metadata=about("the same four shares on dev, by which tables choose a head")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceOffset(OfModel):
+    """This is the best fixed offset for parents or children, beside which heads are judged.
+
+    It was chosen on dev; the share is that on test.
+    """
+
+    place: Text = field(metadata=about("parent or child"))
+    offset: Whole = field(metadata=about("the offset, such as -1 for the word before"))
+    share: Number = field(metadata=about("how often the offset is right, in % of the words"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +122,9 @@ class RelationHead(OfModel):
     layer: Whole = field(metadata=about("the layer of the head, counted from 0"))
     head: Whole = field(metadata=about("the head, counted from 0"))
     accuracy: Number = field(metadata=about("how often the head is right, in %"))
+    of_heads: list[list[Number]] = field(
+        metadata=about("how often each head of each layer is right, in %")
+    )
     offset: Whole = field(metadata=about("the offset, such as -1 for the word before"))
     offset_accuracy: Number = field(metadata=about("how often the offset is right, in %"))
 
@@ -130,6 +148,8 @@ class WordProbe(OfModel):
 class Treebank(Open):
     """This says with which sentences words and heads were probed."""
 
+    sha256: list[Text] = field(metadata=about("the checksums of the files for train, dev and test"))
+    first: Whole = field(metadata=about("so many sentences of each file were read; 0 is all"))
     train: Whole = field(metadata=about("how many sentences train the probes"))
     dev: Whole = field(metadata=about("how many sentences tune them, and choose heads"))
     test: Whole = field(metadata=about("how many sentences test them"))
@@ -151,6 +171,9 @@ class Probes(Open):
     )
     heads: list[HeadLooks] = field(
         default_factory=list, metadata=about("what each attention head looks at")
+    )
+    offsets: list[PlaceOffset] = field(
+        default_factory=list, metadata=about("the best fixed offsets for parents and children")
     )
     relations: list[RelationHead] = field(
         default_factory=list, metadata=about("the head that knows each relation best")

@@ -68,6 +68,8 @@ class Results:
                     )
         self.classifier, self.pooling, self.probes = first.classifier, first.pooling, probes
         self.accuracies = [accuracy for one in probes for accuracy in one.accuracies]
+        refuse_other_treebanks(pairs)
+        refuse_repeated(pairs)
 
     @cached_property
     def names(self) -> list[str]:
@@ -78,12 +80,15 @@ class Results:
     def cells(self) -> dict[Row, dict[str, list[Accuracy]]]:
         """Return the accuracies of each row, by tasks."""
         found: dict[Row, dict[str, list[Accuracy]]] = {}
-        trees: dict[tuple[str, str, str], set[str]] = {}
+        trees: dict[tuple[str, str, str], dict[str, list[str]]] = {}
         for one in self.accuracies:
-            trees.setdefault((one.system, one.kind, one.layer), set()).add(one.trees)
+            tasks = trees.setdefault((one.system, one.kind, one.layer), {})
+            tasks.setdefault(one.trees, [])
+            if one.task not in tasks[one.trees]:
+                tasks[one.trees].append(one.task)
         for one in self.accuracies:
             place = one.system, one.kind, one.layer
-            row = Row(*place, ", ".join(sorted(trees[place])))
+            row = Row(*place, of_which_tasks(trees[place]))
             found.setdefault(row, {}).setdefault(one.task, []).append(one)
         return found
 
@@ -94,6 +99,15 @@ class Results:
             runs.setdefault(accuracy.run, []).append(accuracy.hits(self.tasks[task].test))
         return np.array([np.mean(of_run, axis=0) for _, of_run in sorted(runs.items())])
 
+    def on_dev(self, row: Row, task: str) -> list[float]:
+        """Return the accuracies on dev in the same way."""
+        runs: dict[int, list[float]] = {}
+        for accuracy in self.cells.get(row, {}).get(task, []):
+            runs.setdefault(accuracy.run, []).append(accuracy.dev)
+        if len(runs) == 1:
+            return next(iter(runs.values()))
+        return [mean(of_run) for _, of_run in sorted(runs.items())]
+
     def of_runs(self, row: Row, task: str) -> list[float]:
         """Return the accuracy of each run, the mean over the seeds of the classifier, in %.
 
@@ -103,6 +117,45 @@ class Results:
         if len(hits) == 1:
             return [accuracy.test for accuracy in self.cells[row][task]]
         return [100 * float(of_run.mean()) for of_run in hits]
+
+
+def of_which_tasks(trees: Mapping[str, Sequence[str]]) -> str:
+    """Return the kinds of trees that a row's figures have: gold; parsed in BShift, SOMO."""
+    kinds = sorted(trees, key=lambda kind: (-len(trees[kind]), kind))
+    if not kinds:
+        return NONE
+    return "; ".join([kinds[0], *(f"{kind} in {', '.join(trees[kind])}" for kind in kinds[1:])])
+
+
+def refuse_other_treebanks(pairs: Sequence[tuple[Probes, str]]) -> None:
+    """Refuse probes of words that were trained or tested on other sentences, or of other rank."""
+    banks = [(one.treebank, path) for one, path in pairs if one.treebank]
+    for bank, path in banks[1:]:
+        first = banks[0][0]
+        for name in ("sha256", "first", "rank"):
+            if getattr(bank, name) != getattr(first, name):
+                what = {"sha256": "files", "first": "--first", "rank": "--rank"}[name]
+                raise InputError(
+                    f"{path}: its words were probed with other {what} than those of "
+                    f"{banks[0][1]}; probe both in the same way"
+                )
+
+
+def refuse_repeated(pairs: Sequence[tuple[Probes, str]]) -> None:
+    """Refuse figures that stand in the files twice, which would count as another run."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for one, path in pairs:
+        keys = [
+            *((a.system, a.run, a.kind, a.layer, a.task, a.seed) for a in one.accuracies),
+            *((w.system, w.run, w.kind, w.layer, w.probe, w.seed) for w in one.words),
+        ]
+        for key in keys:
+            if key in seen:
+                raise InputError(
+                    f"{path}: the figures of {key[0]} stand in {seen[key]}, too; name each model "
+                    "once"
+                )
+            seen[key] = path
 
 
 def with_own_runs(probes: Sequence[Probes]) -> Iterator[Probes]:
@@ -124,7 +177,9 @@ def with_own_runs(probes: Sequence[Probes]) -> Iterator[Probes]:
 
 def all_tables(results: Results) -> list[Table]:
     """Return the accuracies, and the intervals in which they lie."""
-    of_sentences = [accuracies(results), intervals(results)] if results.accuracies else []
+    of_sentences = []
+    if results.accuracies:
+        of_sentences = [accuracies(results), intervals(results), dev_accuracies(results)]
     return [*of_sentences, *word_tables(results.probes)]
 
 
@@ -140,6 +195,17 @@ def accuracies(results: Results) -> Table:
         rows.append([row.name, row.trees, *figures(results, row, groups)])
     rows += published(results, groups)
     return Table("Accuracy on test, in %", head, rows, list(notes(results, groups)))
+
+
+def dev_accuracies(results: Results) -> Table:
+    """Return the accuracies on dev, by which the settings of the classifiers were chosen."""
+    rows: list[list[str | Figures]] = [
+        [row.name, row.trees, *(Figures(results.on_dev(row, name)) for name in results.names)]
+        for row in results.cells
+    ]
+    note = "The settings that were best on dev stand in the file of posattn-probe."
+    head = ["Vectors", "Trees", *titles(results)]
+    return Table("Accuracy on dev, in %", head, rows, [note])
 
 
 def titles(results: Results) -> list[str]:
@@ -224,7 +290,9 @@ def intervals(results: Results) -> Table:
             rows.append([f"{row.name}, above untrained", *gains])
     note = (
         f"{SAMPLES:,} samples of runs and sentences, drawn with replacement; 95 % of them lie in "
-        "the interval. With one run they say nothing of other trainings."
+        "the interval. With one run they say nothing of other trainings, and with two or three "
+        "they are too narrow for them: the spread of so few runs is hardly known. There are as "
+        "many intervals as cells; some leave out 0 by chance."
     )
     return Table("Intervals of the accuracies", ["Vectors", *titles(results)], rows, [note])
 
@@ -233,8 +301,15 @@ def interval(hits: Hits) -> str:
     """Return the interval of the mean, as text."""
     if not len(hits):
         return NONE
-    low, high = np.quantile(sampled(hits), (0.025, 0.975))
+    low, high = bounds(hits)
     return f"{100 * low:.2f} to {100 * high:.2f}"
+
+
+def bounds(hits: Hits) -> tuple[float, float]:
+    """Return the ends of the interval of the mean: an accuracy lies between 0 and 1."""
+    lowest = -1.0 if hits.min() < 0 else 0.0
+    low, high = np.quantile(sampled(hits), (0.025, 0.975)).clip(lowest, 1.0)
+    return float(low), float(high)
 
 
 def gain(results: Results, row: Row, twin: Row, task: str) -> str:
@@ -247,12 +322,18 @@ def gain(results: Results, row: Row, twin: Row, task: str) -> str:
 
 
 def sampled(hits: Hits) -> NDArray[np.float64]:
-    """Return the means of samples of runs and sentences, drawn with replacement."""
+    """Return the means of samples of runs and sentences, drawn with replacement.
+
+    Means of R runs that are drawn from R have a variance that is too small by (R - 1) / R, so their
+    distance from the mean of all runs is widened.
+    """
     dice = np.random.default_rng(SEED)
     runs, sentences = hits.shape
     even = np.full(sentences, 1 / sentences)
     counts = dice.multinomial(sentences, even, size=SAMPLES)
     of_runs = counts @ hits.T / sentences  # samples x runs
     drawn = dice.integers(runs, size=(SAMPLES, runs))
-    found: NDArray[np.float64] = np.take_along_axis(of_runs, drawn, axis=1).mean(axis=1)
+    centre = of_runs.mean(axis=1)
+    away = np.take_along_axis(of_runs, drawn, axis=1).mean(axis=1) - centre
+    found: NDArray[np.float64] = centre + away * np.sqrt(runs / max(1, runs - 1))
     return found

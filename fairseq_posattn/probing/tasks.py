@@ -6,7 +6,7 @@ TopRelations is made from dependency trees, where TopConst needs constituents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from fairseq_posattn.errors import InputError
@@ -25,6 +25,7 @@ class ProbingTask:
     published: the accuracies of SYSTEMS.
     changes_words: whether some sentences are changed, so that the trees of the corpus do not fit.
     told_by_trees: whether a tree tells the answer to a model that reads it.
+    labels: the labels of SentEval's file, or how many there are; 0 where that is not known.
     """
 
     name: str
@@ -33,27 +34,57 @@ class ProbingTask:
     published: Sequence[float] = field(default_factory=tuple)
     changes_words: bool = False
     told_by_trees: bool = False
+    labels: str | int = 0
+
+    def is_of_senteval(self, labels: Collection[str]) -> bool:
+        """Return whether a file with these labels may be SentEval's."""
+        if isinstance(self.labels, int):
+            return not self.labels or len(labels) == self.labels
+        return set(labels) == set(self.labels.split())
 
 
 TASKS = {
     task.name: task
     for task in (
-        ProbingTask("SentLen", "sentence_length", "surface", (92.20, 89.82, 89.54)),
-        ProbingTask("WC", "word_content", "surface", (63.00, 63.17, 62.90)),
-        ProbingTask("TreeDepth", "tree_depth", "syntax", (44.74, 45.09, 46.12), told_by_trees=True),
-        ProbingTask("TopConst", "top_constituents", "syntax", (79.02, 78.45, 79.12)),
+        ProbingTask("SentLen", "sentence_length", "surface", (92.20, 89.82, 89.54), labels=6),
+        ProbingTask("WC", "word_content", "surface", (63.00, 63.17, 62.90), labels=1000),
+        ProbingTask(
+            "TreeDepth",
+            "tree_depth",
+            "syntax",
+            (44.74, 45.09, 46.12),
+            told_by_trees=True,
+        ),
+        ProbingTask("TopConst", "top_constituents", "syntax", (79.02, 78.45, 79.12), labels=20),
         ProbingTask("TopRelations", "top_relations", "", told_by_trees=True),
-        ProbingTask("BShift", "bigram_shift", "syntax", (71.24, 71.40, 72.36), changes_words=True),
-        ProbingTask("Tense", "past_present", "semantics", (89.24, 88.74, 89.30)),
-        ProbingTask("SubjNum", "subj_number", "semantics", (84.69, 87.00, 85.47)),
-        ProbingTask("ObjNum", "obj_number", "semantics", (84.53, 85.53, 84.94)),
-        ProbingTask("SOMO", "odd_man_out", "semantics", (52.13, 51.68, 52.90), changes_words=True),
+        ProbingTask(
+            "BShift",
+            "bigram_shift",
+            "syntax",
+            (71.24, 71.40, 72.36),
+            changes_words=True,
+            labels="I O",
+        ),
+        ProbingTask(
+            "Tense", "past_present", "semantics", (89.24, 88.74, 89.30), labels="PAST PRES"
+        ),
+        ProbingTask("SubjNum", "subj_number", "semantics", (84.69, 87.00, 85.47), labels="NN NNS"),
+        ProbingTask("ObjNum", "obj_number", "semantics", (84.53, 85.53, 84.94), labels="NN NNS"),
+        ProbingTask(
+            "SOMO",
+            "odd_man_out",
+            "semantics",
+            (52.13, 51.68, 52.90),
+            changes_words=True,
+            labels="C O",
+        ),
         ProbingTask(
             "CoordInv",
             "coordination_inversion",
             "semantics",
             (62.47, 62.21, 62.99),
             changes_words=True,
+            labels="I O",
         ),
     )
 }

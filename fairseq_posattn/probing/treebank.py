@@ -16,15 +16,28 @@ from fairseq_posattn.evaluation.loaded_model import load
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.progress import progress, say
 from fairseq_posattn.io.version import __version__
-from fairseq_posattn.probing.agreement import Agreement, best_heads
-from fairseq_posattn.probing.encoding import SentenceEncoder
+from fairseq_posattn.probing.agreement import (
+    CHILD,
+    PARENT,
+    Agreement,
+    best_heads,
+    commonest,
+)
+from fairseq_posattn.probing.encoding import OF_TRAINING, Codecs, SentenceEncoder
 from fairseq_posattn.probing.given_trees import NONE, PARSED, parsed_file
-from fairseq_posattn.probing.probe import Named, data_checksums, shown_trees, untrained
+from fairseq_posattn.probing.probe import (
+    Named,
+    check_layer,
+    data_checksums,
+    shown_trees,
+    untrained,
+)
 from fairseq_posattn.probing.results import (
     EMBEDDINGS,
     TRAINED,
     UNTRAINED,
     HeadLooks,
+    PlaceOffset,
     Probes,
     RelationHead,
     Treebank,
@@ -39,6 +52,7 @@ from fairseq_posattn.trees.sentence import Sentence
 
 PARTS = ("train", "dev", "test")
 LABELS = {"UPOS": "tags", "relation": "relations"}
+UNKNOWN = "_"
 
 
 @dataclass(frozen=True)
@@ -64,6 +78,7 @@ class TreebankProbing:
     workers: int = 1
     user_dir: str | None = None
     task: str | None = None
+    codecs: Codecs = OF_TRAINING
     cpu: bool = False
     parsed: dict[str, list[Sentence]] = field(default_factory=dict, repr=False)
 
@@ -87,7 +102,9 @@ class TreebankProbing:
 
     def run(self) -> Probes:
         """Probe all models, and return what was found."""
+        self.warn()
         heads: list[HeadLooks] = []
+        offsets: list[PlaceOffset] = []
         relations: list[RelationHead] = []
         words: list[WordProbe] = []
         count = 0
@@ -100,7 +117,8 @@ class TreebankProbing:
                 about["trees"] = self.trees_of(encoder)
                 if shows_attention(encoder.encoder, "self_attn"):
                     dev, test = agreement(parts["dev"]), agreement(parts["test"])
-                    heads += looks(test, about)
+                    heads += looks(dev, test, about)
+                    offsets += best_offsets(dev, test, about)
                     relations += [
                         RelationHead(**about, **asdict(one)) for one in best_heads(dev, test)
                     ]
@@ -112,19 +130,35 @@ class TreebankProbing:
             pooling="mean",
             tasks={},
             accuracies=[],
-            treebank=Treebank(**sizes, words=count, rank=self.rank),
+            treebank=Treebank(
+                sha256=list(map(sha256, self.files)),
+                first=self.first,
+                **sizes,
+                words=count,
+                rank=self.rank,
+            ),
             heads=heads,
+            offsets=offsets,
             relations=relations,
             words=words,
         )
+
+    def warn(self) -> None:
+        """Tell the user if the treebank has no parts of speech."""
+        known = (tag.upos for one in self.sentences["train"] for tag in one.tags or ())
+        if not any(upos != UNKNOWN for upos in known):
+            say(
+                f"{self.files[0]}: the words have no parts of speech, so that UPOS is not probed, "
+                "and UUAS counts punctuation, too"
+            )
 
     def encoders(self, model: Named) -> Iterator[tuple[str, SentenceEncoder, str]]:
         """Yield the trained model, and then the untrained one."""
         loaded = load(model.path, self.data, self.user_dir, self.task, self.cpu)
         checksum = sha256(model.path)
-        yield TRAINED, SentenceEncoder(loaded, self.data), checksum
+        yield TRAINED, SentenceEncoder(loaded, self.data, self.codecs), checksum
         if self.untrained:
-            yield UNTRAINED, SentenceEncoder(untrained(loaded), self.data), checksum
+            yield UNTRAINED, SentenceEncoder(untrained(loaded), self.data, self.codecs), checksum
 
     def trees_of(self, encoder: SentenceEncoder) -> str:
         """Return what trees the encoder reads."""
@@ -162,8 +196,7 @@ class TreebankProbing:
         only_top = self.layer == "top" or not top
         layers = {"top": top} if only_top else {str(k): k for k in range(top + 1)}
         if self.layer.isdecimal():
-            if int(self.layer) > top:
-                raise InputError(f"--layer {self.layer}: the encoder has the layers 0 to {top}")
+            check_layer(self.layer, top)
             layers = {self.layer: int(self.layer)}
         chosen = [(about, name, number) for name, number in layers.items()]
         if about["kind"] == TRAINED:
@@ -187,6 +220,8 @@ class TreebankProbing:
             yield told(WordProbe(**about, probe=name, figures=figures))
         for name, column in LABELS.items():
             words = [labelled(part, column) for part in (train, dev, test)]
+            if set(words[0].labels) == {UNKNOWN}:  # the treebank has none
+                continue
             figures = selectivity(words[0], words[1], words[2], seed)
             yield told(WordProbe(**about, probe=name, figures=figures))
 
@@ -207,6 +242,7 @@ class TreebankProbing:
         file = VectorFile(self.work / "vectors", described)
         if file.complete:
             return file.read()
+        check_layer(self.layer, part.encoder.top)
         say(f"treebank: {len(part.gold):,} sentences for {name} are encoded ({about['kind']})")
         return file.make(len(part.gold), int(part.ends[-1]), part.encode)
 
@@ -219,11 +255,21 @@ def agreement(part: WordPart) -> Agreement:
     return found
 
 
-def looks(found: Agreement, about: dict[str, Any]) -> Iterator[HeadLooks]:
+def looks(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[HeadLooks]:
     """Yield what words look at through each head."""
-    for layer, head in np.ndindex(found.shape):
-        shares: dict[str, Any] = found.shares(layer, head)
-        yield HeadLooks(**about, layer=layer, head=head, **shares)
+    for layer, head in np.ndindex(test.shape):
+        shares: dict[str, Any] = test.shares(layer, head)
+        on_dev = dev.shares(layer, head)
+        yield HeadLooks(**about, layer=layer, head=head, **shares, dev=on_dev)
+
+
+def best_offsets(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[PlaceOffset]:
+    """Yield the offsets at which parents and children are most often."""
+    for place in (PARENT, CHILD):
+        if place in dev.offsets and place in test.offsets:
+            offset = commonest(dev.offsets[place])
+            share = test.offset_share(place, offset)
+            yield PlaceOffset(**about, place=place, offset=offset, share=share)
 
 
 def told(found: WordProbe) -> WordProbe:

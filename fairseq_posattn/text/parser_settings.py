@@ -28,7 +28,11 @@ class ParserSettings:
     long_lines: str = field(default="cut", metadata=one_of(*LONG_LINES))
     on_failure: str = field(default="stop", metadata=one_of(*ON_FAILURE))
     several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
+    tags: bool = True  # whether lemmas, parts of speech and features are kept, too
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that the tree of a line depends on if the line can be parsed."""
-        return {name: value for name, value in asdict(self).items() if name not in REMEDIES}
+        found = {name: value for name, value in asdict(self).items() if name not in REMEDIES}
+        if self.tags:  # as in earlier versions, which always kept them
+            del found["tags"]
+        return found

@@ -457,6 +457,19 @@ def test_relations_and_tags_are_passed_on(tmp_path):
     assert arguments[1].read_text().splitlines()[2:5] == [*rows, mended]
 
 
+def test_tags_can_be_left_out(tmp_path):
+    """The tree and its relations stay; with tags it is another result, which is made anew."""
+    row = "{}\t{}\tlemma\tU\tX\tF=1\t{}\t{}\t_\t_"
+    rows = [row.format(1, "she", 2, "nsubj"), row.format(2, "saw", 0, "root")]
+    arguments = given(tmp_path, "\n".join(rows) + "\n\n", ["she saw"])
+    text, out, *_, trees = arguments
+    step("parse", text, "--parser", "conllu", "--trees", trees, "--out", out, "--no-tags")
+    expected = [line.replace("lemma\tU\tX\tF=1", "_\t_\t_\t_") for line in rows]
+    assert out.read_text().splitlines()[2:4] == expected
+    step("parse", text, "--parser", "conllu", "--trees", trees, "--out", out)
+    assert out.read_text().splitlines()[2:4] == rows
+
+
 def test_given_trees_by_the_command(tmp_path):
     text, out, _, _, trees = given(tmp_path, GIVEN)
     packed = tmp_path / "trees.conllu.xz"

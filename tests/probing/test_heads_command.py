@@ -35,7 +35,10 @@ def test_what_is_found(outcome, world):
         ("stock", "untrained", "none"),
         ("stock", "embeddings", "none"),
     }
-    assert {one.probe for one in probes.words} == {"distance", "depth", "UPOS", "relation"}
+    # The treebank has no parts of speech.
+    assert {one.probe for one in probes.words} == {"distance", "depth", "relation"}
+    assert "the words have no parts of speech, so that UPOS is not probed" in found.err
+    assert "with punctuation, as no word has a UPOS" in found.out
     for one in probes.words:
         assert one.figures.get("spearman", 0) <= 1
         assert all(value <= 100 for value in one.figures.values())
@@ -48,8 +51,35 @@ def test_what_is_found(outcome, world):
         probes.treebank.train
         == len((world.tasks / "sentence_length.txt").read_text().split("\n")) - 1
     )
-    for title in ("Probes of words", "What the words look at most", "Relations in heads"):
+    for one in probes.relations:
+        assert len(one.of_heads) == len(layers) and len(one.of_heads[0]) == len(heads)
+        assert one.of_heads[one.layer][one.head] == one.accuracy
+    assert {(one.place, one.kind) for one in probes.offsets} == {
+        (place, kind) for place in ("parent", "child") for kind in ("trained", "untrained")
+    }
+    for title in (
+        "Probes of words",
+        "What the words look at most",
+        "Relations in heads, to the parent",
+        "Relations in heads, to the child",
+    ):
         assert f"{title}:" in found.out
+    assert "| best offset |" in found.out
+
+
+@pytest.mark.parametrize("more", [("--rank", "2"), ("--first", "20")])
+def test_results_of_other_treebanks_are_not_joined(more, outcome, world, tmp_path):
+    file, _ = outcome
+    trees = [world.trees / "sentence_length.conllu"] * 3
+    other = probe(
+        *(world.data, "--path", f"tree={world.models['again']}", "--heads", *trees, "--gold"),
+        *("--json", tmp_path / "other.json", "--cpu", *more),
+    )
+    assert other.code == 0, other.err
+    joined = probe("--results", file, tmp_path / "other.json")
+    assert joined.code == 1 and f"were probed with other {more[0]} than those of" in joined.err
+    again = probe("--results", file, file)
+    assert again.code == 1 and "name each model once" in again.err
 
 
 def test_the_report_shows_it(outcome, world, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+import re
 import shutil
 from statistics import mean, stdev
 from unittest import mock
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_posattn.cli.probe import named
 from fairseq_posattn.evaluation.loaded_model import load
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.probing import encoding, vectors
@@ -364,7 +366,7 @@ def csv_rows(path):
     """Return the cells of the table of accuracies in CSV, by rows and columns."""
     rows = [row for row in csv.reader(path.open()) if row[0] != "table"]
     heads = next(csv.reader(path.open()))
-    of_table = [row for row in rows if row[0].startswith("Accuracy")]
+    of_table = [row for row in rows if row[0].startswith("Accuracy on test")]
     return {row[1]: dict(zip(heads, row, strict=True)) for row in of_table}
 
 
@@ -381,7 +383,7 @@ def test_tables_are_written(found, tmp_path):
         for name in ("SentLen", "BShift", "surface", "syntax"):
             assert of_csv[row][name] == by_column[name].replace("–", "")
     latex = (tmp_path / "table.tex").read_text()
-    assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == 2
+    assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == 3
     assert shown["tree"]["SentLen"] in latex
 
 
@@ -821,7 +823,7 @@ def test_a_language_model_has_no_encoder(world, toy_data, tmp_path):
     )
     path = f"lm={tmp_path / 'run/checkpoint_last.pt'}"
     message = refused(probe(*arguments(world, tmp_path, data=tmp_path / "lm", path=path)))
-    assert "has no encoder of sentences; take a model that translates" in message
+    assert "has no encoder of sentences; take a model that has one" in message
 
 
 # fabricated records
@@ -901,24 +903,33 @@ def test_published_figures_stand_beside_files_of_senteval_only():
     assert not any("no figure is comparable" in note for note in cells(theirs)[1].notes)
 
 
+WHOLE = (100_000, 10_000, 10_000)
+
+
 @pytest.mark.parametrize(
-    "sizes, made, source",
+    "sizes, made, file, labels, source",
     [
-        ((100_000, 10_000, 10_000), False, "SentEval"),
-        ((99_995, 9_996, 10_000), False, "SentEval"),  # some of their files lack a few
-        ((100_000, 10_000, 10_000), True, "made"),
-        ((10_000, 1_000, 1_000), False, "made"),
-        ((100_000, 10_000, 5_000), False, "made"),
+        (WHOLE, False, "sentence_length", "012345", "SentEval"),
+        ((99_995, 9_996, 10_000), False, "sentence_length", "012345", "SentEval"),  # a few lack
+        (WHOLE, True, "sentence_length", "012345", "made"),
+        ((10_000, 1_000, 1_000), False, "sentence_length", "012345", "made"),
+        ((100_000, 10_000, 5_000), False, "sentence_length", "012345", "made"),
+        (WHOLE, False, "sentence_length", "0123", "made"),
+        (WHOLE, False, "subj_number", ["NN", "NNS"], "SentEval"),
+        (WHOLE, False, "subj_number", ["one", "two"], "made"),
     ],
 )
-def test_how_files_of_senteval_are_known(sizes, made, source, tmp_path, monkeypatch):
+def test_how_files_of_senteval_are_known(sizes, made, file, labels, source, tmp_path, monkeypatch):
     from fairseq_posattn.probing import probe as module
     from fairseq_posattn.probing.task_files import SPLITS, Example
 
-    write(tmp_path / "sentence_length.txt", ["tr\t0\ta"])
+    write(tmp_path / f"{file}.txt", ["tr\t0\ta"])
     if made:
         write(tmp_path / "tasks.json", "{}")
-    parts = [[Example(s, "0", ["a"])] * n for s, n in zip(SPLITS, sizes, strict=True)]
+    parts = [
+        [Example(s, labels[k % len(labels)], ["a"]) for k in range(n)]
+        for s, n in zip(SPLITS, sizes, strict=True)
+    ]
     monkeypatch.setattr(module, "read_examples", lambda path: [e for p in parts for e in p])
     probing = module.Probing(None, tmp_path, None, [], [], None, tmp_path)
     assert [task.source for task in probing.labelled()] == [source]
@@ -961,7 +972,9 @@ def test_samples_keep_the_mean(runs):
 def test_samples_draw_runs_too():
     """If all sentences of a run are alike, only the runs differ."""
     found = sampled(np.array([[0.0] * 50, [1.0] * 50]))
-    assert set(found.round(6)) == {0.0, 0.5, 1.0}
+    away = 0.5 * 2**0.5  # two runs tell half of the variance
+    assert set(found.round(6)) == {round(0.5 - away, 6), 0.5, round(0.5 + away, 6)}
+    assert interval(np.array([[0.0] * 50, [1.0] * 50])) == "0.00 to 100.00"
     assert (found == 0.5).mean() == pytest.approx(0.5, abs=0.06)
 
 
@@ -1001,3 +1014,134 @@ def test_the_gain_over_untrained_is_paired():
     low, high = map(float, between.rstrip(")").split(" to "))
     assert 0 < low < gain < high < gain + 6  # the spread of unpaired ones is about ± 10
     assert gains(before, trained).startswith(f"-{gain:.2f}")
+
+
+def test_the_same_figures_in_two_files_are_no_runs(found, tmp_path):
+    """They would be shown as a mean with a deviation of zero."""
+    file, _ = found("tree")
+    copied = tmp_path / "copied.json"
+    copied.write_text(file.read_text())
+    assert "the figures of tree stand in" in refused(probe("--results", file, file))
+    assert "name each model once" in refused(probe("--results", file, copied))
+
+
+def test_checkpoints_of_one_folder_are_systems():
+    """Without NAME= each has the name of its file; alone in its folder, that of the folder."""
+    names = [named(words) for words in (["best/a.pt"], ["best/a.pt", "best/b.pt"])]
+    assert [[one.system for one in found] for found in names] == [["best"], ["a", "b"]]
+    runs = named(["x=best/a.pt", "x=best/b.pt"])
+    assert [(one.system, one.run) for one in runs] == [("x", 0), ("x", 1)]
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (("--gold",), "--gold acts with --heads only"),
+        (("--rank", "3"), "--rank acts with --heads only"),
+        (("--trees-are", "gold"), "--trees-are says what the trees of --trees are"),
+    ],
+)
+def test_an_option_without_effect_is_refused(more, message, world, tmp_path):
+    base = (world.data, "--path", world.models["stock"], "--tasks", world.tasks)
+    outcome = probe(*base, "--json", tmp_path / "p.json", *more)
+    assert message in refused(outcome)
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (("--classifier", "mlp"), "--classifier acts with --tasks only"),
+        (("--task", "WC"), "--task acts with --tasks only"),
+    ],
+)
+def test_an_option_of_tasks_has_no_effect_on_heads(more, message, world, tmp_path):
+    trees = [world.trees / "sentence_length.conllu"] * 3
+    base = (world.data, "--path", world.models["stock"], "--heads", *trees, "--gold")
+    assert message in refused(probe(*base, "--json", tmp_path / "p.json", *more))
+
+
+def test_results_alone_write_no_json(found, tmp_path):
+    file, _ = found("tree")
+    message = refused(probe("--results", file, "--json", tmp_path / "other.json"))
+    assert "--json acts with --tasks or --heads only" in message
+
+
+def test_a_missing_layer_is_refused_before_sentences_are_encoded(world, tmp_path):
+    base = (world.data, "--path", world.models["stock"], "--tasks", world.tasks, "--cpu")
+    work = tmp_path / "work"
+    outcome = probe(*base, "--json", tmp_path / "p.json", "--layer", "9", "--work", work)
+    assert "--layer 9: the encoder has the layers 0 to 2" in refused(outcome)
+    assert not list(work.rglob("*.npy"))
+
+
+def test_text_that_nothing_segments_is_refused(world, toy_data, tmp_path):
+    """A model that was trained on segmented text knows no codes; --bpe names them."""
+    run = ("--task", "translation", "--arch", "transformer")
+    train(toy_data, tmp_path / "bare", *QUICK, *run)
+    words = tmp_path / "tasks/word_content.txt"
+    write(words, [f"{s}\t{k % 2}\tunheard wordings {k} appear" for s in SIZES for k in range(6)])
+    base = (world.data, "--path", tmp_path / "bare/checkpoint_last.pt", "--cpu", "--no-untrained")
+    base = (*base, "--classifier", "linear", "--json", tmp_path / "p.json")
+    message = refused(probe(*base, "--tasks", tmp_path / "tasks"))
+    assert re.search(r"lacks \d+% of the pieces; say how .* with --bpe and --moses", message)
+    outcome = probe(*base, "--tasks", world.tasks, "--task", "WC", "--bpe", world.codes)
+    as_trained = probe(
+        *(world.data, "--path", f"bare={world.models['stock']}", "--cpu", "--no-untrained"),
+        *("--classifier", "linear", "--json", tmp_path / "q.json"),
+        *("--tasks", world.tasks, "--task", "WC"),
+    )
+    kept = [vector_files(tmp_path / f"{name}.work") for name in ("p", "q")]
+    assert outcome.code == as_trained.code == 0
+    np.testing.assert_array_equal(*(of_run["WC", "trained"] for of_run in kept))
+
+
+def test_means_of_few_runs_are_spread_as_widely_as_runs_are():
+    """Of runs without noise of sentences the variance of the mean is s² / R, and not less."""
+    hits = np.repeat(np.array([[0.0], [0.5], [1.0]]), 10, axis=1)
+    expected = np.var([0, 0.5, 1], ddof=1) / 3
+    assert np.var(sampled(hits)) == pytest.approx(expected, rel=0.1)
+    assert np.var(sampled(hits[:1])) == 0
+
+
+def test_accuracies_on_dev_have_a_table(found):
+    file, outcome = found("tree", more=("--seeds", "1", "2"))
+    after = outcome.out.split("Accuracy on dev, in %:")[1]
+    probes = read_probes(str(file))
+    on_dev = [one.dev for one in by_kind(probes, kind="trained", task="SentLen")]
+    row = next(line for line in after.split("\n") if line.startswith("| tree |"))
+    assert f"{mean(on_dev):.2f} ± {stdev(on_dev):.2f}" in row
+
+
+def test_a_row_says_which_tasks_had_other_trees():
+    names = ["SentLen", "WC", "BShift"]
+    tasks = {name: probed() for name in names}
+    kinds = {"SentLen": "gold", "WC": "gold", "BShift": "parsed"}
+    of_tasks = [accuracy([1] * 8, task=name, trees=kinds[name]) for name in names]
+    shown, _ = cells(record(tasks, *of_tasks))
+    assert shown["base"]["Trees"] == "gold; parsed in BShift"
+
+
+def test_a_model_of_masked_words(world, toy_data, tmp_path):
+    """RoBERTa has its encoder inside another one, and begins sentences with a mark."""
+    data = tmp_path / "masked"
+    data.mkdir()
+    for path in toy_data.glob("*.src-tgt.src.*"):
+        name = path.name.replace(".src-tgt.src", "")
+        (data / name).symlink_to(path)
+    (data / "dict.txt").symlink_to(toy_data / "dict.src.txt")
+    size = ("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16")
+    call(
+        *("train", data, "--user-dir", PLUGIN, "--task", "masked_lm", "--criterion", "masked_lm"),
+        *("--arch", "roberta_base", "--encoder-layers", "1", "--encoder-attention-heads", "2"),
+        *(*size, "--tokens-per-sample", "60", "--max-tokens", "600", "--optimizer", "adam"),
+        *("--sample-break-mode", "eos", "--num-workers", "0", *QUICK, "--max-update", "1", "--cpu"),
+        *("--bpe", "subword_nmt", "--bpe-codes", world.codes, "--save-dir", tmp_path / "run"),
+    )
+    path = f"bert={tmp_path / 'run/checkpoint_last.pt'}"
+    outcome = probe(
+        *(data, "--path", path, "--tasks", world.tasks, "--task", "WC", "--cpu"),
+        *("--classifier", "linear", "--layer", "all", "--json", tmp_path / "p.json"),
+    )
+    assert outcome.code == 0, outcome.err
+    probes = read_probes(str(tmp_path / "p.json"))
+    assert [one.layer for one in by_kind(probes, kind="trained")] == ["0", "1"]

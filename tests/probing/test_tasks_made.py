@@ -1193,3 +1193,46 @@ def test_sizes_are_reached_where_there_are_enough_sentences(task, options, least
 )
 def test_how_sentences_of_a_class_are_divided(count, classes, sizes, expected):
     assert Settings(sizes=sizes).of_each(count, classes) == expected
+
+
+LATER = "".join(f"{number}\tnow\t_\tADV\t_\t_\t3\tadvmod\t_\t_\n" for number in range(7, 11))
+LONGER = [block.replace("\n\n", "\n") + LATER + "\n" for block in SEEN]
+
+
+@pytest.mark.parametrize("task", ["BShift", "SentLen"])
+def test_sentences_in_capitals_are_not_taken_again(task, tmp_path):
+    """A sentence and its like in capitals would be in two splits, or in both forms."""
+    plain = [*SEEN[::3], *LONGER[1::3]]
+    shouted = [
+        "\n".join(
+            "\t".join(cell.upper() if k == 1 else cell for k, cell in enumerate(row.split("\t")))
+            for row in block.split("\n")
+        )
+        for block in plain
+    ]
+    code, said, out = outcome(tmp_path, [*plain, *shouted], "--task", task)
+    assert code == 0, said
+    assert called("--check", out)[0] == 0
+
+
+def test_words_of_content_that_are_too_rare_are_left_out(tmp_path):
+    """A rare word would leave no sentence for any other."""
+    blocks = [
+        tree(f"the/DET/2/det {noun}/NOUN/3/nsubj sat/VERB/0/root now/ADV/3/advmod {n}/NUM/3/obl")
+        for noun, count in (("teacher", 20), ("doctor", 20), ("mayor", 2))
+        for n in range(count)
+    ]
+    lines = made_of(tmp_path, blocks, "WC", "--content-rank", 1, "--content-words", 3)
+    assert {label for _, label, _ in lines} == {"teacher", "doctor"}
+    code, said, _ = outcome(tmp_path, blocks, "--task", "WC", "--content-words", 3, "--overwrite")
+    assert code == 1 and "or fewer --content-words" in said
+
+
+def test_spaces_inside_words_are_written_as_spaces(tmp_path):
+    """The text is that of the corpus, while the tree counts such a word once."""
+    blocks = [block.replace("\tmet\t", "\tmet up\t") for block in SEEN]
+    lines = made_of(tmp_path, [*blocks, *LONGER], "SentLen")
+    assert not any("\u2423" in word for _, _, words in lines for word in words)
+    assert any(words[2:4] == ["met", "up"] for _, _, words in lines)
+    kept = trees_of(tmp_path / "out", "SentLen")
+    assert {tokens[2] for tokens, _ in kept} == {"saw", "hit", "met", "met\u2423up"}

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from fairseq_posattn.evaluation.plain_tables import markdown
+from fairseq_posattn.probing.results import read_probes
+from fairseq_posattn.probing.tables import Results, all_tables
 from support.commands import ROOT, run
 
 FOLDER = ROOT / "recipes/multi30k_en_de"
@@ -36,3 +39,18 @@ def test_the_table_of_the_study(tmp_path):
     assert "0.00 ± 0.00" in rows["`structural`, chain"]
     assert re.search(r"p = ", rows["`structural`, parsed"])
     assert (folder / "study.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_tables_of_the_probes_are_those_of_the_kept_results():
+    """Each row of accuracies, gains and intervals on the page comes from study/probes."""
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    paths = sorted(map(str, FOLDER.glob("study/probes/*.json")))
+    tables = markdown(all_tables(Results([read_probes(path) for path in paths], paths)))
+    found = [line for line in "\n".join(tables).splitlines() if line.startswith("| ")]
+    shown = {line.replace(", above untrained", "") for line in found}
+    of_page = page[page.index("## Study: what do the encoders know?") :]
+    rows = [
+        r for r in of_page.splitlines() if re.match(r"\| (majority|sequence|relative|struct)", r)
+    ]
+    assert len(rows) == 1 + 4 * 3 + 4 + 4 * 2
+    assert set(rows) <= shown

@@ -25,6 +25,7 @@ from fairseq_posattn.probing.tasks import ProbingTask
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
 from fairseq_posattn.trees.conllu_writer import block
 from fairseq_posattn.trees.control import Dice
+from fairseq_posattn.trees.whitespace import OPEN_BOX
 
 RECORD, TREES = "tasks.json", "trees"
 NEEDS_BIGRAMS = "SOMO"
@@ -158,7 +159,8 @@ def refuse_all(
     what = (
         f"{name} cannot be made ({reason})" if done else f"no task can be made ({name}: {reason})"
     )
-    raise InputError(f"{corpus}: {what}; take a larger corpus or a lower --min-sentences")
+    fewer = ", or fewer --content-words" if name == "WC" else ""
+    raise InputError(f"{corpus}: {what}; take a larger corpus or a lower --min-sentences{fewer}")
 
 
 def described(one: Making, splits: dict[str, list[Kept]]) -> MadeTask:
@@ -179,14 +181,19 @@ def write_task(folder: Path, task: ProbingTask, splits: dict[str, list[Kept]]) -
     """Write the sentences of a task, and their trees if no sentence was changed."""
     kept = [(split, one) for split in SPLITS for one in splits[split]]
     with open(folder / f"{task.file}.txt", "w", encoding="utf-8", newline="\n") as file:
-        examples = (Example(split, one.candidate.label, one.candidate.words) for split, one in kept)
+        examples = (Example(split, one.candidate.label, plain(one)) for split, one in kept)
         write_examples(file, examples)
     if task.changes_words:
         return
     (folder / TREES).mkdir(exist_ok=True)
     with open_to_write(folder / TREES / f"{task.file}.conllu.xz") as packed:
         for number, (_, one) in enumerate(kept, start=1):
-            packed.write(block(" ".join(one.candidate.words), one.sentence, number).encode())
+            packed.write(block(" ".join(plain(one)), one.sentence, number).encode())
+
+
+def plain(kept: Kept) -> list[str]:
+    """Return the words of a sentence as a text has them; some languages have spaces inside."""
+    return [word.replace(OPEN_BOX, " ") for word in kept.candidate.words]
 
 
 def show(made: Made) -> None:

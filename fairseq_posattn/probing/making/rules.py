@@ -83,6 +83,12 @@ class WordContent(Rule):
             return "it has not exactly one of the words"
         return Candidate(found[0], shown.forms)
 
+    def chosen(self, cells: Cells) -> set[str]:
+        """Return the words that have enough sentences for each split; all get equally many."""
+        shares = self.settings.shares
+        least = math.ceil(sum(shares) / min(shares))
+        return {word for (_, word), count in cells.items() if count >= least}
+
 
 class TreeDepth(Rule):
     """The task asks how deep the tree is; of each length, all depths are equally frequent."""

@@ -104,12 +104,18 @@ class Sample:
         return any(form for _, _, form in self.cells)
 
     def candidates(self) -> Iterator[Kept]:
-        """Yield all candidates by their keys, each sentence once, also where it was changed."""
-        texts = set()
+        """Yield all candidates by their keys, each sentence once, also where it was changed.
+
+        Sentences that differ in capital letters only are one.
+        """
+        texts: set[str] = set()
+        sources: set[str] = set()
         for kept in by_key(kept for _, cell in sorted(self.cells.items()) for kept in cell.heap):
-            text = " ".join(kept.candidate.words)
-            if text not in texts:
+            text = " ".join(kept.candidate.words).lower()
+            source = str(kept.sentence).lower()
+            if text not in texts and source not in sources:
                 texts.add(text)
+                sources.add(source)
                 yield kept
 
     def forms(self) -> dict[str, list[Kept]]:
