@@ -125,10 +125,12 @@ class Tagger(nn.Module):
             self.positions = nn.Embedding(shape.max_positions, shape.word_width)
             nn.init.uniform_(self.positions.weight, -0.05, 0.05)
         self.characters = CharacterConvolutions(shape)
+        shared: dict[str, nn.Module] = {}
         self.layers = nn.ModuleList(
-            TaggerLayer(shape, attention.build(layer, shape.attention), dropout)
+            TaggerLayer(shape, attention.build(layer, shape.attention, shared), dropout)
             for layer in range(shape.layers)
         )
+        self.shared_mechanisms = nn.ModuleDict(shared)
         self.output = nn.Linear(2 * shape.width, shape.labels)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)

@@ -43,7 +43,7 @@ class Part:
     def __init_subclass__(cls):
         dataclass(eq=False)(cls)
 
-    def transform(self, h, q, k, v):  # the vectors of one piece of head h
+    def transform(self, h, i, q, k, v):  # the vectors of piece i of head h
         return q, k, v
 
     def sources(self, h, count):  # the heads, of `count`, whose keys head h attends to
@@ -79,7 +79,7 @@ def multi_head(x, projections, heads, parts=()):
     own = [[part for part in parts if part.heads is None or h in part.heads] for h in range(heads)]
     for h, i in product(range(heads), range(len(x))):
         for part in own[h]:
-            q[h][i], k[h][i], v[h][i] = part.transform(h, q[h][i], k[h][i], v[h][i])
+            q[h][i], k[h][i], v[h][i] = part.transform(h, i, q[h][i], k[h][i], v[h][i])
     joined, weights = [[] for _ in x], []
     for h in range(heads):
         o, a = _one_head(q, k, v, h, own[h])
@@ -372,7 +372,7 @@ class Temperature(Part):
     k: torch.Tensor
     v: torch.Tensor
 
-    def transform(self, h, q, k, v):
+    def transform(self, h, i, q, k, v):
         pairs = [(self.q[h], q), (self.k[h], k), (self.v[h], v)]
         return [[_scalar(gamma) * number for number in vector] for gamma, vector in pairs]
 
@@ -415,6 +415,101 @@ class Convolved2d(Part):
                 term = _scalar(self.weight[h][u + 1][w + 1]) * a[i + u][j + w]
                 changed[i][j] = changed[i][j] + term
         return [_relu(row) for row in changed]
+
+
+# --- today's positions ---------------------------------------------------------------
+
+
+class Alibi(Part):
+    """The score becomes s_ij - m_h |i - j| (Press et al. 2022).  before, after: H slopes m_h
+
+    A key after the query takes the slope of `after`, and counts `offset` pieces further. sides:
+    for each head -1 if it sees the keys up to the query, 1 if it sees those from it on, else 0.
+    """
+
+    before: torch.Tensor
+    after: torch.Tensor
+    offset: float = 0.0
+    sides: tuple[int, ...] = ()
+
+    def allowed(self, q, h, i):
+        side = self.sides[h] if self.sides else 0
+        return [side * (j - i) >= 0 for j in range(len(q[h]))]
+
+    def added(self, q, h, i):
+        biases = []
+        for j in range(len(q[h])):
+            if j > i:
+                biases.append(-_scalar(self.after[h]) * (j - i + self.offset))
+            else:
+                biases.append(-_scalar(self.before[h]) * (i - j))
+        return biases
+
+
+def alibi_slopes(heads):
+    """Return 2^(-8h/H) for h = 1 … H (Press et al. 2022, section 3).
+
+    If H is no power of two, these are the slopes of the next lower power P, and after them the
+    first, third, fifth … slope of 2P (the authors' program).
+    """
+    power = 1
+    while 2 * power <= heads:
+        power *= 2
+    slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    double = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1)]
+    return slopes + double[0::2][: heads - power]
+
+
+class T5Bias(Part):
+    """The score becomes s_ij + b_h[bucket(j - i)] (Raffel et al. 2020).  table: H x buckets
+
+    The second half of the buckets is for keys after the query. Of the n buckets of a side the
+    first n/2 have one distance each: 0, 1, 2 … The rest end where the distance has grown from n/2
+    to `longest` in equal factors; the last one has all that is further. Unless `scaled`, scores
+    are not divided by sqrt(d).
+    """
+
+    table: torch.Tensor
+    longest: int
+    scaled: bool = True
+
+    def bucket(self, step):
+        side = len(self.table[0]) // 2
+        exact, distance = side // 2, abs(step)
+        place = min(distance, exact)
+        for b in range(1, side - exact):  # distance / exact >= (longest / exact)^(b / rest)
+            if distance ** (side - exact) * exact**b >= self.longest**b * exact ** (side - exact):
+                place = exact + b
+        return place + (side if step > 0 else 0)
+
+    def transform(self, h, i, q, k, v):
+        return (q if self.scaled else [math.sqrt(len(q)) * number for number in q]), k, v
+
+    def added(self, q, h, i):
+        return [_scalar(self.table[h][self.bucket(j - i)]) for j in range(len(q[h]))]
+
+
+class Rope(Part):
+    """The m-th pair of numbers of q_i and k_i is turned by the angle i base^(-2m/d) (Su et al.
+    2021).
+
+    A pair is (2m, 2m + 1), as published, or (m, m + d/2) with `halves`.
+    """
+
+    base: float
+    halves: bool = False
+
+    def turned(self, vector, i):
+        d, out = len(vector), list(vector)
+        for m in range(d // 2):
+            one, two = (m, m + d // 2) if self.halves else (2 * m, 2 * m + 1)
+            angle = i * self.base ** (-2 * m / d)
+            out[one] = vector[one] * math.cos(angle) - vector[two] * math.sin(angle)
+            out[two] = vector[one] * math.sin(angle) + vector[two] * math.cos(angle)
+        return out
+
+    def transform(self, h, i, q, k, v):
+        return self.turned(q, i), self.turned(k, i), v
 
 
 # --- structural positions ------------------------------------------------------------

@@ -188,6 +188,65 @@ def test_gaussian():
     near(second[0], [81 / 109, 27 / 109, 1 / 109])
 
 
+def test_alibi():
+    """Slopes of log 2 before the query and log 3 after it halve and third the weights."""
+    slopes = torch.tensor([LOG2]), torch.tensor([LOG3])
+    [found] = weights([slow.Alibi(*slopes)], 3)
+    near(found, [[9 / 13, 3 / 13, 1 / 13], [3 / 11, 6 / 11, 2 / 11], [1 / 7, 2 / 7, 4 / 7]])
+    [found] = weights([slow.Alibi(*slopes, offset=1.0)], 2)
+    near(found, [[9 / 10, 1 / 10], [1 / 3, 2 / 3]])
+    both = torch.tensor([LOG2, LOG2])
+    before, after = weights([slow.Alibi(both, both, sides=(-1, 1))], 2, heads=2)
+    near(before, [[1, 0], [1 / 3, 2 / 3]])
+    near(after, [[2 / 3, 1 / 3], [0, 1]])
+
+
+def test_slopes_of_alibi():
+    """These are the examples of the paper (8 heads and 16), and of the program for 6 and 12."""
+    assert slow.alibi_slopes(8) == [2.0**-n for n in range(1, 9)]
+    assert slow.alibi_slopes(16)[:3] == [2**-0.5, 2.0**-1, 2**-1.5]
+    assert slow.alibi_slopes(6) == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
+    assert slow.alibi_slopes(12)[8:] == [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
+    assert slow.alibi_slopes(1) == [1 / 256]
+
+
+def test_buckets_of_t5():
+    """With 32 buckets and 128, edges are powers of the square root of 2: 8, 11.3, 16 … 90.5."""
+    part = slow.T5Bias(torch.zeros(1, 32), 128)
+    edges = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91]
+    for n, edge in enumerate(edges):
+        assert part.bucket(-edge) == n and (n == 0 or part.bucket(1 - edge) == n - 1)
+    assert part.bucket(-5000) == 15
+    assert [part.bucket(n) for n in (1, 7, 8, 11, 12, 91, 5000)] == [17, 23, 24, 24, 25, 31, 31]
+
+
+def test_t5_bias():
+    """Bucket 0 is the query itself, 1 is before it, and 3 after it; 2 is never used."""
+    part = slow.T5Bias(torch.tensor([[0.0, LOG2, 9.0, LOG3]]), 3)
+    first, *others = weights([part], 3)[0]
+    near(first, [1 / 7, 3 / 7, 3 / 7])
+    near(others, [[2 / 6, 1 / 6, 3 / 6], [2 / 5, 2 / 5, 1 / 5]])
+    unscaled = slow.T5Bias(torch.zeros(1, 4), 3, scaled=False)
+    rows = [[0.0] * 4, [LOG2 / 4, 0, 0, 0]], [[4.0, 0, 0, 0], [0.0] * 4], [[0.0] * 4] * 2
+    near(attend(*rows, [unscaled])[1][0][1], [2 / 3, 1 / 3])  # log 2, not log 2 / sqrt(4)
+
+
+def test_rope():
+    """Base 1 turns both pairs by the position; of base 4 the second pair by half of it."""
+    part = slow.Rope(base=4.0)
+    vector = [1.0, 0.0, 1.0, 0.0]
+    near(part.turned(vector, 2), [math.cos(2), math.sin(2), math.cos(1), math.sin(1)])
+    near(part.turned([0.0, 1.0, 0.0, 0.0], 1), [-math.sin(1), math.cos(1), 0, 0])
+    halves = slow.Rope(base=4.0, halves=True)
+    near(
+        halves.turned([1.0, 1.0, 0.0, 0.0], 2), [math.cos(2), math.cos(1), math.sin(2), math.sin(1)]
+    )
+    same = [[1.0, 0.0, 0.0, 0.0]] * 3
+    _, found = attend(same, same, same, [part])
+    scores = [math.exp(math.cos(n) / 2) for n in range(3)]  # the distance alone counts
+    near(found[0][0], [score / sum(scores) for score in scores])
+
+
 def test_local_hard():
     """The centres are p = 2 and p = 3: query 0 sees keys 1 to 3, and query 1 sees 2 and 3."""
     # of 4 pieces: p = 4 · 1/2 and 4 · 3/4; 2 s² = 25/32
@@ -510,6 +569,9 @@ ALL = {
     slow.DirectRelative: parameters([H, 6]),
     slow.DirectRelativeSymmetric: parameters([H, 6]),
     slow.Temperature: parameters([H], [H], [H]),
+    slow.Alibi: parameters([H], [H]),
+    slow.T5Bias: [*parameters([H, 8]), 6],
+    slow.Rope: [10.0],
     slow.Convolved1d: [table.abs() for table in parameters([H, 5, 5, 3], [H, 5])],
     slow.Convolved2d: [table.abs() for table in parameters([H, 3, 3], [H])],
     slow.Relative: [*parameters([H, 5, D], [H, 5, D]), 2],

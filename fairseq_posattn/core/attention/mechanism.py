@@ -78,6 +78,8 @@ class Mechanism(nn.Module):
     # Parameters whose gradient is zero, since they shift all scores of a softmax alike.
     unseen: ClassVar[tuple[str, ...]] = ()
 
+    shared: nn.Module  # what `for_all_layers` returned, if it returned something
+
     def __init__(self, options: Any, shape: AttentionShape, heads: Heads = None):
         super().__init__()
         self.options = options  # an instance of Options
@@ -97,6 +99,19 @@ class Mechanism(nn.Module):
         """Give all parameters the values under which plain attention is left: zeros by default."""
         for parameter in self.parameters():
             parameter.zero_()
+
+    def for_all_layers(self) -> nn.Module | None:
+        """Return a new module with the parameters that all layers have together; None: none.
+
+        A model calls this in the first layer of a term of its specification, and stores the module
+        once. Each layer of the term then finds it as `self.shared`, which a layer that stands
+        alone owns.
+        """
+        return None
+
+    def refer_to(self, shared: nn.Module) -> None:
+        """Keep the module of all layers as `self.shared`, without owning it."""
+        self.__dict__["shared"] = shared  # nn.Module would make it a part of this layer
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
         """Return what posattn-show draws besides the stages, each with its title, broadcastable to

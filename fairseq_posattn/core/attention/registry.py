@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from torch import nn
+
+from fairseq_posattn.core.attention.alibi import Alibi
 from fairseq_posattn.core.attention.block import Block
 from fairseq_posattn.core.attention.cnn import Cnn
 from fairseq_posattn.core.attention.convolved import Convolved1d, Convolved2d
@@ -22,6 +25,8 @@ from fairseq_posattn.core.attention.mechanism import (
 )
 from fairseq_posattn.core.attention.parent_scaled import ParentScaled
 from fairseq_posattn.core.attention.relative import Relative
+from fairseq_posattn.core.attention.rope import Rope
+from fairseq_posattn.core.attention.t5_bias import T5Bias
 from fairseq_posattn.core.attention.temperature import Temperature
 from fairseq_posattn.core.attention.tree_relative import TreeRelative
 from fairseq_posattn.core.attention.window import Window
@@ -80,6 +85,7 @@ def check_texts(mechanism: type[Mechanism]) -> None:
 for _mechanism in (
     *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
     *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
+    *(Alibi, T5Bias, Rope),
 ):
     register(_mechanism)
 
@@ -138,12 +144,32 @@ class AttentionSpecification:
         """Return the mechanisms that act in a layer, in the order listed."""
         return [use for use in self.uses if use.layers is None or layer in use.layers]
 
-    def build(self, layer: int, shape: AttentionShape) -> list[Mechanism]:
-        """Return new modules of the mechanisms that act in a layer."""
-        return [
-            use.mechanism(use.options, shape, existing(use.heads, shape))
-            for use in self.in_layer(layer)
-        ]
+    def build(
+        self, layer: int, shape: AttentionShape, shared: dict[str, nn.Module] | None = None
+    ) -> list[Mechanism]:
+        """Return new modules of the mechanisms that act in a layer.
+
+        shared: what all layers have together, by its term; a model that builds several layers gives
+            all of them the same dictionary, to which this adds, and owns what is in it at the end.
+            Without it the layer stands alone, and owns what it needs.
+        """
+        return [built(use, shape, shared) for use in self.in_layer(layer)]
+
+
+def built(
+    use: MechanismUse, shape: AttentionShape, shared: dict[str, nn.Module] | None
+) -> Mechanism:
+    """Return a new module of a mechanism, with what it shares with the other layers of its term."""
+    mechanism = use.mechanism(use.options, shape, existing(use.heads, shape))
+    known = {} if shared is None else shared
+    key = format_term(use.mechanism.name, [], use.layers)
+    if key not in known and (module := mechanism.for_all_layers()) is not None:
+        known[key] = module
+    if shared is None and known:
+        mechanism.shared = known[key]
+    elif key in known:
+        mechanism.refer_to(known[key])
+    return mechanism
 
 
 def use_of(term: Term) -> MechanismUse:

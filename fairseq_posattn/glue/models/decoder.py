@@ -30,7 +30,7 @@ from fairseq_posattn.glue.models.positions import (
     positions_in_use,
     take_over_table,
 )
-from fairseq_posattn.glue.models.stock_checkpoints import fill_in
+from fairseq_posattn.glue.models.stock_checkpoints import fill_in, forget_pruned
 
 
 @with_incremental_state
@@ -135,9 +135,12 @@ class PosattnDecoder(TransformerDecoderBase):
         self.positions = positions_in_use(cfg, "decoder")
         self.check(cfg)
         self.numbers = layer_numbers(cfg.decoder)
+        self.of_all_layers: dict[str, nn.Module] = {}  # each layer adds to it
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, **kwargs)
         self.dropout_module.module_name = "TransformerDecoder"  # for --retain-dropout-modules
         self.embed_positions = self.target_positions(position_shape(cfg))
+        self.shared_mechanisms = nn.ModuleDict(self.of_all_layers)
+        del self.of_all_layers
 
     def target_positions(self, shape: PositionShape) -> nn.Module | None:
         """Return what fairseq's decoder asks for positions; by default its own table."""
@@ -167,7 +170,8 @@ class PosattnDecoder(TransformerDecoderBase):
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         """Return the next layer, which is fairseq's own if it has no mechanisms."""
-        mechanisms = self.attention.build(self.numbers.pop(0), attention_shape(cfg))
+        number, shape = self.numbers.pop(0), attention_shape(cfg)
+        mechanisms = self.attention.build(number, shape, self.of_all_layers)
         if not mechanisms:
             return super().build_decoder_layer(cfg, no_encoder_attn)
         layer = PosattnDecoderLayer(cfg, no_encoder_attn, mechanisms)
@@ -181,7 +185,9 @@ class PosattnDecoder(TransformerDecoderBase):
         super().upgrade_state_dict_named(state_dict, name)
         if isinstance(self.embed_positions, TargetPositions):
             take_over_table(state_dict, f"{name}.embed_positions")
-        if not self.cfg.decoder.layers_to_keep:  # a pruned model numbers its layers anew
+        if self.cfg.decoder.layers_to_keep:  # a pruned model numbers its layers anew
+            forget_pruned(state_dict, self, name)
+        else:
             fill_in(state_dict, self, name)
         return state_dict
 

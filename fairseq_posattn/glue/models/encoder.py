@@ -26,7 +26,7 @@ from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
 from fairseq_posattn.core.positions.fusers import FUSERS
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.positions import by_name, positions_in_use
-from fairseq_posattn.glue.models.stock_checkpoints import fill_in, is_superfluous
+from fairseq_posattn.glue.models.stock_checkpoints import fill_in, forget_pruned, is_superfluous
 
 
 class PosattnEncoderLayer(nn.Module):
@@ -92,6 +92,7 @@ class PosattnEncoder(TransformerEncoderBase):
         if not cfg.encoder.layers_to_keep:  # a pruned model was checked before it was pruned
             self.attention.check(cfg.encoder.layers, attention_shape(cfg))
         self.numbers = layer_numbers(cfg.encoder)
+        self.of_all_layers: dict[str, nn.Module] = {}  # each layer adds to it
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
         self.dropout_module.module_name = "TransformerEncoder"  # for --retain-dropout-modules
         if not self.positions.sequence:
@@ -100,6 +101,8 @@ class PosattnEncoder(TransformerEncoderBase):
         if self.positions.sequence and self.positions.tree_depth:
             self.fuser = FUSERS[self.positions.tree_depth.fuse](shape.width)
         self.added_positions = by_name(self.positions.build(shape))
+        self.shared_mechanisms = nn.ModuleDict(self.of_all_layers)
+        del self.of_all_layers
 
     @property
     def needs_tree(self) -> bool:
@@ -108,7 +111,8 @@ class PosattnEncoder(TransformerEncoderBase):
 
     def build_encoder_layer(self, cfg):
         """Return the next layer with the mechanisms that the specification gives it."""
-        mechanisms = self.attention.build(self.numbers.pop(0), attention_shape(cfg))
+        number, shape = self.numbers.pop(0), attention_shape(cfg)
+        mechanisms = self.attention.build(number, shape, self.of_all_layers)
         layer = PosattnEncoderLayer(cfg, mechanisms)
         if cfg.checkpoint_activations:
             layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
@@ -188,7 +192,9 @@ class PosattnEncoder(TransformerEncoderBase):
     def upgrade_state_dict_named(self, state_dict, name):
         """Take what a stock checkpoint lacks from this model, for --finetune-from-model. A
         checkpoint that has a part of it has another specification, so fairseq refuses it."""
-        if not self.cfg.encoder.layers_to_keep:  # a pruned model numbers its layers anew
+        if self.cfg.encoder.layers_to_keep:  # a pruned model numbers its layers anew
+            forget_pruned(state_dict, self, name)
+        else:
             fill_in(state_dict, self, name)
         for key in [key for key in state_dict if is_superfluous(key, name)]:
             del state_dict[key]

@@ -13,7 +13,7 @@ DUPLICATES = {
     for part in ("in_proj", "out_proj", "fc1", "fc2")
     for kind in ("weight", "bias")
 }
-ADDED = ("fuser.", "added_positions.", "embed_positions.added.")
+ADDED = ("fuser.", "added_positions.", "embed_positions.added.", "shared_mechanisms.")
 
 
 def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
@@ -26,6 +26,14 @@ def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
     if added and not added.keys() & state_dict.keys():
         logger.warning("the checkpoint lacks these, so they start anew: %s", sorted(added))
         state_dict.update(added)
+
+
+def forget_pruned(state_dict: dict, module: nn.Module, name: str) -> None:
+    """Remove what only those layers share that --encoder-layers-to-keep leaves out."""
+    kept = {f"{name}.{key}" for key in module.state_dict()}
+    for key in [key for key in state_dict if key.startswith(f"{name}.shared_mechanisms.")]:
+        if key not in kept:
+            del state_dict[key]
 
 
 def is_superfluous(key: str, encoder: str) -> bool:

@@ -46,6 +46,8 @@ if torch.cuda.is_available():
 SINGLE = [spec for name in sorted(MECHANISMS) for spec in examples_of(MECHANISMS[name])]
 # Beside others a parameter may have no effect: before a ReLU, for instance.
 OF_ONE = {"every_parameter_matters", "it_works_beside_others", "a_checkpoint_keeps_it"}
+# The others move a key at the edge of local_hard's window to its other side in half precision.
+WITH_AN_EDGE = {"autocast_is_close", "half_precision_is_close"}
 
 
 def combinations(count: int) -> list[str]:
@@ -87,9 +89,10 @@ def test_contract(check, specification):
 
 @pytest.mark.parametrize("specification", ["", *TOGETHER])
 def test_contract_together(specification):
-    changes_nothing = {"it_changes_the_output"} if not specification else set()
+    left_out = OF_ONE | ({"it_changes_the_output"} if not specification else set())
+    left_out |= WITH_AN_EDGE if "local_hard" in specification else set()
     for check in CONTRACT:
-        if check.__name__ not in OF_ONE | changes_nothing:
+        if check.__name__ not in left_out:
             with contextlib.suppress(NotApplicable):
                 check(specification)
 
@@ -97,7 +100,7 @@ def test_contract_together(specification):
 def test_what_the_classes_say_about_themselves():
     """The checks leave out what a class says that it does not promise, so this is counted."""
     never_plain = {name for name, mechanism in MECHANISMS.items() if mechanism.neutral is None}
-    assert never_plain == {"block", "directional", "local_soft", "parent_scaled"}
+    assert never_plain == {"block", "directional", "local_soft", "parent_scaled", "rope"}
     in_steps = {name for name, mechanism in MECHANISMS.items() if not mechanism.fused}
     assert in_steps == {
         *("relative", "tree_relative", "parent_scaled"),

@@ -4,7 +4,11 @@ import pytest
 import torch
 from test_relative import one_based
 
-from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
+from fairseq_posattn.core.attention import (
+    AttentionContext,
+    AttentionShape,
+    AttentionSpecification,
+)
 from fairseq_posattn.core.attention.sample_batch import WIDTH, context, inputs, random_tree
 from fairseq_posattn.testing.layer import HEADS, attention
 from support import reference_mechanisms as slow
@@ -48,6 +52,26 @@ def local_hard(m, *_):
     return slow.LocalHard(*rows, m.options.reach, heads=m.heads)
 
 
+def alibi(m, *_):
+    side = {"symmetric": HEADS, "one_sided": HEADS // 2}
+    if m.options.sides == "learnt":
+        before, after = (of_all_heads(m, torch.sigmoid(x)) for x in m.slopes)
+        return slow.Alibi(before, after, m.options.offset, heads=m.heads)
+    count = side[m.options.sides]
+    slopes = torch.tensor(slow.alibi_slopes(count) * (HEADS // count), dtype=torch.float64)
+    sides = (-1,) * 2 + (1,) * 2 if count < HEADS else ()
+    return slow.Alibi(slopes, slopes, m.options.offset, sides, heads=m.heads)
+
+
+def t5_bias(m, *_):
+    table = of_all_heads(m, m.table.scores)
+    return slow.T5Bias(table, m.options.max, m.options.scaled, heads=m.heads)
+
+
+def rope(m, *_):
+    return slow.Rope(m.options.base, m.options.layout == "halves", heads=m.heads)
+
+
 PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "window": lambda m, *_: slow.Window(m.options.size, m.options.across, heads=m.heads),
     "directional": lambda m, *_: slow.Directional(m.options.strict, heads=m.heads),
@@ -64,6 +88,9 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "relative": lambda m, *_: slow.Relative(*tables(m), heads=m.heads),
     "tree_relative": lambda m, *tree: slow.TreeRelative(*tables(m), *tree, heads=m.heads),
     "parent_scaled": lambda m, *tree: slow.ParentScaled(*tree, heads=m.heads),
+    "alibi": alibi,
+    "t5_bias": t5_bias,
+    "rope": rope,
 }
 
 
@@ -125,6 +152,19 @@ SPECIFICATIONS = [
     "convolved_2d(heads=0)",
     "parent_scaled",
     "parent_scaled(heads=1)",
+    "alibi",
+    "alibi(sides=one_sided)",
+    "alibi(sides=one_sided, heads=1|2)",
+    "alibi(sides=learnt, heads=0-2)",
+    "alibi(offset=0.5)",
+    "t5_bias",
+    "t5_bias(buckets=4, max=3)",
+    "t5_bias(buckets=8, max=5, scaled=false, heads=1)",
+    "t5_bias(shared=nothing, heads=2|3)",
+    "rope",
+    "rope(base=2.5)",
+    "rope(layout=halves, base=10)",
+    "rope(heads=0|3)",
 ]
 TOGETHER = [
     "window(size=3, across=3) + relative(max=2) + tree_relative(max=2, shared_heads=false)",
@@ -135,6 +175,8 @@ TOGETHER = [
     "directional(strict=true) + local_hard(reach=1) + convolved_2d",
     "temperature + local_soft + direct_relative(t=3) + relative(max=2, heads=1|2)",
     "local_hard(reach=2) + convolved_1d + tree_relative",
+    "rope + t5_bias(buckets=4, max=3, scaled=false) + alibi(sides=one_sided) + relative(max=2)",
+    "temperature + rope(heads=1) + alibi(offset=0.5) + window(size=3, across=3)",
 ]
 
 
@@ -271,6 +313,10 @@ def test_published_counts_of_convoluted_attention(specification, count):
         ("local_soft", 3 * (512 * 512 + 2 * 512)),
         ("block", 3 * (14 * 512 * 512 + 9 * 512)),
         ("cnn", 3 * 2 * (512 * 512 + 7 * 512 + 4 * 512)),
+        ("alibi", 0),
+        ("alibi(sides=learnt)", 3 * 2 * 8),
+        ("t5_bias(shared=nothing)", 3 * 8 * 32),
+        ("rope", 0),
         ("cnn(separable=false)", 3 * 2 * (7 * 512 * 512 + 3 * 512)),
     ],
 )
@@ -300,6 +346,12 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("convolved_1d(t=-5)", "cannot be negative"),
         ("block(size=-1)", "at least one piece"),
         ("cnn(kernel=4)", "must be odd"),
+        ("alibi(sides=left)", "expected one of symmetric, one_sided, learnt"),
+        ("t5_bias(buckets=5)", "an even number from 4 on"),
+        ("t5_bias(max=16)", "take 128"),
+        ("t5_bias(shared=heads)", "expected layers or nothing"),
+        ("rope(base=0)", "must be more than 0"),
+        ("rope(layout=thirds)", "expected pairs or halves"),
         ("cnn(layers=0)", "at least 1"),
         ("parent_scaled(heads=8)", "the model has 8 attention heads, 0 to 7"),
     ],
@@ -315,6 +367,7 @@ def test_refused_with_the_reason(specification, reason):
         ("window(across=3)", r"across=3: the model has 1 attention head;"),
         ("window(across=3, heads=0)", r"across=3: the model has 1 attention head;"),
         ("directional", "one attention head cannot look both ways"),
+        ("alibi(sides=one_sided)", "one attention head cannot look both ways"),
     ],
 )
 def test_one_head_is_not_enough(specification, reason):
@@ -370,3 +423,40 @@ def test_other_starts():
     assert (temperature.gamma == 1).all()
     direct = AttentionSpecification("direct_absolute + direct_relative").build(0, shape)
     assert all((mechanism.scores == 0).all() for mechanism in direct)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("buckets", "longest"), [(32, 128), (4, 3), (12, 24), (64, 1000), (32, 17)]
+)
+def test_buckets_of_t5(buckets, longest, causal):
+    """The buckets of any distance are those of the loops, with all for the past in a decoder."""
+    written = f"t5_bias(buckets={buckets}, max={longest})"
+    [mechanism] = AttentionSpecification(written).build(0, AttentionShape(HEADS, 4))
+    part = slow.T5Bias(torch.zeros(1, 2 * buckets if causal else buckets), longest)
+    distances = torch.arange(-2 * longest, 1 if causal else 2 * longest)
+    expected = [part.bucket(step) for step in distances.tolist()]
+    assert mechanism.buckets(distances, causal).tolist() == expected
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 6, 8, 12, 16])
+def test_slopes_of_alibi(heads):
+    [mechanism] = AttentionSpecification("alibi").build(0, AttentionShape(heads, 4))
+    ctx = context([random_tree(1, 1)])
+    bias = mechanism.bias(torch.zeros(1, heads, 2, 4, dtype=torch.float64), ctx)
+    assert (-bias[0, :, 0, 1]).tolist() == slow.alibi_slopes(heads)
+
+
+@pytest.mark.parametrize("sides", ["symmetric", "one_sided"])
+def test_a_decoder_has_the_published_slopes(sides):
+    """Every head looks back, whatever is chosen for an encoder."""
+    [mechanism] = AttentionSpecification(f"alibi(sides={sides})").build(0, AttentionShape(4, 4))
+    ctx = AttentionContext(3, torch.device("cpu"), causal=True)
+    q = torch.zeros(1, 4, 3, 4, dtype=torch.float64)
+    assert (-mechanism.bias(q, ctx)[0, :, 2, 1]).tolist() == slow.alibi_slopes(4)
+    assert bool(mechanism.allowed(q, ctx).all())
+
+
+def test_a_head_of_odd_width_has_no_pairs():
+    with pytest.raises(ValueError, match="a head has 5 numbers, which make no pairs"):
+        AttentionSpecification("rope").check(1, AttentionShape(2, 5))

@@ -1,0 +1,130 @@
+"""ALiBi lowers the scores of far keys by a fixed rate for each head (Press et al. 2022).
+
+s_ij - m_h |i - j|, where head h = 1 ... H has the slope m_h = 2^(-8h/H). For a number of heads that
+is no power of two, the slopes of the next lower power come first, and then every other slope of the
+next higher one, as in the authors' program. It is meant with positions `none`.
+
+The paper has decoders only, in which no key comes after its query. For encoders the authors suggest
+three ways in issue 5 of their program, which `sides` chooses from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    ScoreBias,
+    ScoreMask,
+    Use,
+    at_least_float32,
+)
+from fairseq_posattn.core.options import option
+
+SIDES = ("symmetric", "one_sided", "learnt")
+
+
+@dataclass(frozen=True)
+class AlibiOptions:
+    """These are the options that `alibi` takes."""
+
+    sides: str = option(
+        "symmetric",
+        "symmetric: both sides have the slope of the head; one_sided: in an encoder the first half "
+        "of the heads sees keys up to the query and the other half those from it on, each half "
+        "with the slopes of H/2 heads; learnt: each head learns a slope for either side",
+    )
+    offset: float = option(
+        0.0, "keys after the query count as this many pieces further away, to tell left from right"
+    )
+
+    def __post_init__(self) -> None:
+        if self.sides not in SIDES:
+            raise ValueError(f"sides={self.sides}: expected one of {', '.join(SIDES)}")
+
+
+class Alibi(ScoreBias, ScoreMask):
+    """The further a key, the lower its score, by a rate that each head has from the start."""
+
+    name = "alibi"
+    paper = "Press et al. 2022, Section 3"
+    Options = AlibiOptions
+    options: AlibiOptions
+    accepts_heads = True
+    causal_safe = True
+    examples = ("", "sides=one_sided", "sides=learnt, offset=0.5")
+    neutral = "sides=learnt"
+    equation = "b_ij = −m_h |i − j|, m_h = 2^(−8h/H)"
+
+    def __init__(self, options: AlibiOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        if options.sides == "learnt":  # the slopes are the sigmoids of these
+            self.slopes = nn.Parameter(torch.empty(2, self.head_count))
+            nn.init.normal_(self.slopes, -2, 1)
+
+    @classmethod
+    def check(cls, options: AlibiOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
+        if options.sides == "one_sided" and shape.heads < 2:
+            raise ValueError("one attention head cannot look both ways: take at least 2")
+
+    @torch.no_grad()
+    def set_neutral(self) -> None:
+        """Set all slopes to zero, as far as they are learnt."""
+        for parameter in self.parameters():
+            parameter.fill_(-torch.inf)
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        if self.options.sides != "learnt":
+            return {}
+        before, after = torch.sigmoid(at_least_float32(self.slopes))
+        return {"slope to the left": before, "slope to the right": after}
+
+    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the bias, 1 H Q K."""
+        wide = at_least_float32(q)
+        if self.options.sides == "learnt":
+            return self.by_side(torch.sigmoid(at_least_float32(self.slopes)), ctx)
+        key = (Alibi, "bias", self.options, self.heads, wide.dtype)
+        return ctx.cached(key, lambda: self.by_side(self.fixed(ctx).to(wide), ctx))
+
+    def by_side(self, slopes: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the bias of each head, 1 H Q K, from its slopes before and after the query."""
+        before, after = slopes[..., None, None]  # each H 1 1
+        distances = ctx.distances
+        further = distances + self.options.offset
+        return torch.where(distances > 0, -after * further, before * distances)[None]
+
+    def fixed(self, ctx: AttentionContext) -> Tensor:
+        """Return the published slopes of the heads that it acts on, 1 H, in float64."""
+        count = self.shape.heads
+        of_all = slopes_of(count)
+        if self.options.sides == "one_sided" and not ctx.causal:
+            first = count // 2
+            of_all = slopes_of(first) + slopes_of(count - first)
+        chosen = of_all if self.heads is None else [of_all[head] for head in self.heads]
+        return torch.tensor([chosen, chosen], dtype=torch.float64)
+
+    def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return which keys the one-sided heads of an encoder see, 1 H Q K; otherwise all."""
+        return ctx.cached((Alibi, "mask", self.options, self.heads), lambda: self.mask(ctx))
+
+    def mask(self, ctx: AttentionContext) -> Tensor:
+        """Return the mask of one-sided heads, or a single True."""
+        if ctx.causal or self.options.sides != "one_sided":
+            return torch.ones((1, 1, 1, 1), dtype=torch.bool, device=ctx.device)
+        past, future = ctx.distances <= 0, ctx.distances >= 0
+        heads = range(self.shape.heads) if self.heads is None else self.heads
+        return torch.stack([past if h < self.shape.heads // 2 else future for h in heads])[None]
+
+
+def slopes_of(heads: int) -> list[float]:
+    """Return the slope of each head of a model."""
+    power = 1 << (heads.bit_length() - 1)  # the next lower power of two, or the number itself
+    first = [2 ** (-8 * h / power) for h in range(1, power + 1)]
+    return first + (slopes_of(2 * power)[::2][: heads - power] if heads > power else [])

@@ -1,0 +1,90 @@
+"""Rotary positions turn queries and keys by their position (RoPE; Su et al. 2021, Eq. 15 and 34).
+
+q_i -> R_i q_i and k_j -> R_j k_j, where R_i turns the m-th pair of numbers of a head by the angle
+i base^(-2m/d), m = 0 ... d/2 - 1. So a score depends on the distance of query and key. Values are
+not turned. It is meant with positions `none`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    QKVTransform,
+    Use,
+    at_least_float32,
+)
+from fairseq_posattn.core.options import option
+
+
+@dataclass(frozen=True)
+class RopeOptions:
+    """These are the options that `rope` takes."""
+
+    base: float = option(10000.0, "angles fall with powers of this base")
+    layout: str = option(
+        "pairs",
+        "pairs: number 2m goes with 2m + 1, as published; halves: number m goes with m + d/2, as "
+        "many programs have it",
+    )
+
+    def __post_init__(self) -> None:
+        if not self.base > 0:
+            raise ValueError(f"base={self.base}: must be more than 0")
+        if self.layout not in ("pairs", "halves"):
+            raise ValueError(f"layout={self.layout}: expected pairs or halves")
+
+
+class Rope(QKVTransform):
+    """Queries and keys are turned by angles that grow with their position."""
+
+    name = "rope"
+    paper = "Su et al. 2021, Eq. 15 and 34"
+    Options = RopeOptions
+    options: RopeOptions
+    accepts_heads = True
+    causal_safe = True
+    examples = ("", "base=10", "layout=halves")
+    equation = "R_i q_i and R_j k_j; R_i turns pair m by i·base^(−2m/d)"
+
+    @classmethod
+    def check(cls, options: RopeOptions, shape: AttentionShape, others: Sequence[Use]) -> None:
+        if shape.head_width % 2:
+            raise ValueError(
+                f"a head has {shape.head_width} numbers, which make no pairs: take another number "
+                "of heads, or another width"
+            )
+
+    def transform(
+        self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        dtype = at_least_float32(q).dtype
+        key = (Rope, self.options, q.size(-1), dtype)
+        cos, sin = ctx.cached(key, lambda: self.angles(ctx, q.size(-1), dtype))
+        of_queries = slice(ctx.length - ctx.queries, None)
+        turned = self.turned(q, cos[:, :, of_queries], sin[:, :, of_queries])
+        return turned, self.turned(k, cos, sin), v
+
+    def angles(
+        self, ctx: AttentionContext, width: int, dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """Return cosine and sine of the angle of each position and pair, B 1 K D/2 or 1 1 K D/2."""
+        pair = torch.arange(0, width, 2, device=ctx.device, dtype=torch.float64)  # 2m
+        angles = ctx.positions[..., None] * self.options.base ** (-pair / width)
+        return angles.cos().to(dtype)[:, None], angles.sin().to(dtype)[:, None]
+
+    def turned(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Return x, B H K D, with each pair of its numbers turned."""
+        wide = at_least_float32(x)
+        if self.options.layout == "halves":
+            one, two = wide.chunk(2, dim=-1)
+            return torch.cat([one * cos - two * sin, one * sin + two * cos], dim=-1).type_as(x)
+        one, two = wide[..., 0::2], wide[..., 1::2]
+        pairs = torch.stack([one * cos - two * sin, one * sin + two * cos], dim=-1)
+        return pairs.flatten(-2).type_as(x)

@@ -1,0 +1,136 @@
+"""The relative position bias of T5 is a learnt score for each range of distances (Raffel et al.
+2020, Section 2.1).
+
+s_ij + b_h[bucket(j - i)]. In an encoder half of the buckets are for keys after the query, in a
+decoder all are for the past. The first half of the buckets of a side have one distance each. The
+others hold ranges that grow by a constant factor up to the distance `max`, and the last one has
+all beyond. As in T5, all layers share one table, but scores stay divided by sqrt(d) by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    QKVTransform,
+    ScoreBias,
+    at_least_float32,
+)
+from fairseq_posattn.core.options import option
+
+
+@dataclass(frozen=True)
+class T5BiasOptions:
+    """These are the options that `t5_bias` takes."""
+
+    buckets: int = option(32, "there are this many buckets, an even number")
+    max: int = option(128, "from this distance on all keys of a side share a bucket")
+    shared: str = option(
+        "layers", "layers: all layers have one table, as in T5; nothing: each has its own"
+    )
+    scaled: bool = option(True, "with false scores are not divided by sqrt(d), as in T5")
+
+    def __post_init__(self) -> None:
+        if self.shared not in ("layers", "nothing"):
+            raise ValueError(f"shared={self.shared}: expected layers or nothing")
+        if self.buckets < 4 or self.buckets % 2:
+            raise ValueError(f"buckets={self.buckets}: give an even number from 4 on")
+        if self.max <= self.buckets // 2:
+            raise ValueError(
+                f"max={self.max}: in a decoder the first {self.buckets // 2} buckets have one "
+                f"distance each, so max is more: take {4 * self.buckets}"
+            )
+
+
+class Table(nn.Module):
+    """This module holds the scores of the buckets for each head."""
+
+    def __init__(self, heads: int, buckets: int):
+        super().__init__()
+        self.scores = nn.Parameter(torch.empty(heads, buckets))
+        nn.init.xavier_uniform_(self.scores)
+
+
+class T5Bias(ScoreBias, QKVTransform):
+    """A learnt number for each range of distances, and each head, is added to the scores."""
+
+    name = "t5_bias"
+    paper = "Raffel et al. 2020, Section 2.1"
+    Options = T5BiasOptions
+    options: T5BiasOptions
+    accepts_heads = True
+    causal_safe = True
+    examples = ("", "buckets=8, max=6", "shared=nothing, scaled=false")
+    neutral = ""
+    equation = "b_ij = b_h[bucket(j − i)]"
+    shared: Table
+    of_one_side: Tensor  # the least distance of each bucket where all are for the past
+    of_two: Tensor  # the same for each side of an encoder
+
+    def __init__(self, options: T5BiasOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        if options.shared == "nothing":
+            self.own = Table(self.head_count, options.buckets)
+        for name, count in (("of_one_side", options.buckets), ("of_two", options.buckets // 2)):
+            starts = torch.tensor(starts_of(count, options.max))
+            self.register_buffer(name, starts, persistent=False)
+
+    def for_all_layers(self) -> Table | None:
+        """Return the table of all layers, unless each layer has its own."""
+        if self.options.shared == "nothing":
+            return None
+        return Table(self.head_count, self.options.buckets)
+
+    @property
+    def table(self) -> Table:
+        """Return the table of this layer, which may be that of all layers."""
+        return self.own if self.options.shared == "nothing" else self.shared
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        scores = at_least_float32(self.table.scores)
+        return {"deviation of the scores": scores.std(-1, unbiased=False)}
+
+    def transform(
+        self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return (q if self.options.scaled else q * q.size(-1) ** 0.5), k, v
+
+    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the bias, 1 H Q K."""
+        return self.table.scores[:, self.rows(ctx)][None]
+
+    def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
+        return {"bucket of the distance": self.rows(ctx)[None, None]}
+
+    def rows(self, ctx: AttentionContext) -> Tensor:
+        """Return the bucket of each query and key, Q K."""
+        return ctx.cached((T5Bias, self.options), lambda: self.buckets(ctx.distances, ctx.causal))
+
+    def buckets(self, distances: Tensor, causal: bool) -> Tensor:
+        """Return the bucket of each distance j - i."""
+        starts = self.of_one_side if causal else self.of_two
+        buckets = torch.searchsorted(starts, distances.abs(), right=True) - 1
+        return buckets if causal else buckets + len(starts) * (distances > 0)
+
+
+def starts_of(buckets: int, longest: int) -> list[int]:
+    """Return the least distance of each bucket of a side.
+
+    The distances are compared as whole numbers, because a logarithm may be rounded to the wrong
+    side of a bucket's edge.
+    """
+    exact = buckets // 2
+    rest = buckets - exact
+    starts, distance = list(range(exact)), exact
+    for step in range(rest):  # (distance / exact)^rest >= (longest / exact)^step
+        while distance**rest * exact**step < longest**step * exact**rest:
+            distance += 1
+        starts.append(distance)
+    return starts
