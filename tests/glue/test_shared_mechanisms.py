@@ -115,3 +115,21 @@ def test_pruned_layers_keep_the_table(toy_data, tmp_path):
     assert torch.equal(with_it.state_dict()[key], saved[key])
     without = load(last, task, encoder="0", decoder="0")
     assert not tables(without)
+
+
+@pytest.mark.parametrize("learned", [(), ("--encoder-learned-pos", "--decoder-learned-pos")])
+@pytest.mark.parametrize("mechanism", ["alibi", "t5_bias", "rope"])
+def test_positions_of_a_stock_checkpoint_are_swapped(mechanism, learned, toy_data, tmp_path):
+    """For --finetune-from-model: its table of positions is left out, the rest is taken over."""
+    train(toy_data, tmp_path / "stock", "--arch", "transformer", *learned, "--max-update", "1")
+    last = tmp_path / "stock/checkpoint_last.pt"
+    swapped = [f"--{side}-attention={mechanism}" for side in ("encoder", "decoder")]
+    swapped += [f"--{side}-positions=none" for side in ("encoder", "decoder")]
+    tuned = ("--finetune-from-model", last, "--lr", "1e-30", "--max-update", "1")
+    train(toy_data, tmp_path / "tuned", *swapped, *tuned)
+    read = checkpoint_utils.load_checkpoint_to_cpu
+    stock = read(str(last))["model"]
+    ours = read(str(tmp_path / "tuned/checkpoint_last.pt"))["model"]
+    assert not [key for key in ours if "embed_positions" in key]
+    common = ours.keys() & stock.keys()
+    assert len(common) > 50 and all(torch.equal(ours[key], stock[key]) for key in common)
