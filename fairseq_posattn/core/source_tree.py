@@ -115,6 +115,56 @@ class SourceTree:
         order = torch.sign(query_word - key_word)
         return torch.where(edge, query_depth - key_depth, order * (query_depth + key_depth))
 
+    @cached_property
+    def ancestors(self) -> Tensor:
+        """Tell for each word which words lie on its way up to the root, itself too: B W W."""
+        return word_ancestors(self.parents)
+
+    @cached_property
+    def word_distances(self) -> Tensor:
+        """Return the number of edges between each two words, B W W.
+
+        It is depth(v) + depth(w) - 2 (n - 1), where n counts the ancestors that both have.
+        """
+        ancestors = self.ancestors.float()  # numbers of words are exact in float32
+        both = ancestors @ ancestors.transpose(1, 2)
+        counts = ancestors.sum(dim=2)  # depth + 1
+        return (counts[:, :, None] + counts[:, None, :] - 2 * both).long()
+
+    @cached_property
+    def distances(self) -> Tensor:
+        """Return the number of edges between the words of each two pieces, B Q K.
+
+        It is 0 between pieces of one word, and for the end of sentence with itself; -1 where one of
+        the two is the end of sentence, or padding.
+        """
+        found = self.of_pieces(self.word_distances)
+        outside = ~(self.is_word[:, :, None] & self.is_word[:, None, :])
+        same = self.words[:, :, None] == self.words[:, None, :]
+        return found.masked_fill(outside, NO_PARENT).masked_fill(outside & same, 0)
+
+    def of_pieces(self, table: Tensor) -> Tensor:
+        """Return what a table says of two words, B W W, for each two pieces, B Q K.
+
+        What it says of the end of sentence and of padding has no meaning.
+        """
+        inside = self.words.clamp(0, self.parents.size(1) - 1)
+        rows = table.gather(1, inside[:, :, None].expand(-1, -1, table.size(2)))
+        return rows.gather(2, inside[:, None, :].expand(-1, inside.size(1), -1))
+
+
+def word_ancestors(parents: Tensor) -> Tensor:
+    """Tell which words lie on the way from each word to the root, B W W, in log2(W) steps."""
+    length = parents.size(1)
+    own = torch.arange(length, device=parents.device)
+    found = own[:, None] == own  # W W
+    found = found | (own == parents[:, :, None])  # B W W: itself and its parent
+    above = parents
+    for _ in range(max(length - 1, 1).bit_length()):
+        above = above.gather(1, above)
+        found = found | found.gather(1, above[:, :, None].expand(-1, -1, length))
+    return found
+
 
 def word_depths(parents: Tensor) -> Tensor:
     """Return the depths of words, B W, from their parents, by pointer doubling in log2(W) steps."""

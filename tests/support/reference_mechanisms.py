@@ -570,3 +570,109 @@ class ParentScaled(Part):
 
     def change(self, score, h, i, j):
         return score * math.exp(-((j - self.mean(i)) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+
+# --- more from trees -----------------------------------------------------------------
+
+
+def path_up(parents, word):
+    """Return the word, its parent, and so on up to the root; words count from 0."""
+    path = [word]
+    while parents[path[-1]]:
+        path.append(parents[path[-1]] - 1)
+    return path
+
+
+def edges_between(parents, one, other):
+    """Return the number of edges on the path between two words of a tree."""
+    up, across = path_up(parents, one), path_up(parents, other)
+    common = next(word for word in up if word in across)
+    return up.index(common) + across.index(common)
+
+
+class OfWords(Part):
+    """What a tree says of the words of two pieces.  parents: from 1, 0 = root; pieces: their number
+    for each word; the end of sentence follows, and belongs to no word.
+    """
+
+    parents: list[int]
+    pieces: list[int]
+
+    def words(self):
+        return word_of_pieces(self.pieces)
+
+    def edges(self, i, j):
+        """Return the edges between the words of two pieces; None if one is the end."""
+        words = self.words()
+        if max(i, j) >= len(words):
+            return None
+        return edges_between(self.parents, words[i], words[j])
+
+
+class TreeWindow(OfWords):
+    """Keys must be at most k edges away: `up` among the ancestors, `down` among the descendants, or
+    anywhere. The end of sentence sees all and is seen by all.
+    """
+
+    hops: int
+    direction: str = "both"
+
+    def allowed(self, q, h, i):
+        return [self.sees(i, j) for j in range(len(q[h]))]
+
+    def sees(self, i, j):
+        edges = self.edges(i, j)
+        if edges is None:
+            return True
+        words = self.words()
+        above = words[j] in path_up(self.parents, words[i])
+        below = words[i] in path_up(self.parents, words[j])
+        ways = {"both": True, "up": above, "down": below}
+        return edges <= self.hops and ways[self.direction]
+
+
+class TreeDistanceBias(OfWords):
+    """The score becomes s_ij + b_h[min(t_ij, r)], t_ij edges apart.  table: H x (r + 2)
+
+    The last number is for pairs of a word and the end of sentence.
+    """
+
+    table: torch.Tensor
+
+    def added(self, q, h, i):
+        return [_scalar(self.table[h][self.row(i, j)]) for j in range(len(q[h]))]
+
+    def row(self, i, j):
+        r, edges = len(self.table[0]) - 2, self.edges(i, j)
+        if edges is None:
+            return 0 if i == j else r + 1
+        return min(edges, r)
+
+
+class TreeDistanceGaussian(OfWords):
+    """The score becomes s_ij - t_ij² / (2 sigma_h²), but for the end of sentence.  sigma: H"""
+
+    sigma: torch.Tensor
+
+    def added(self, q, h, i):
+        biases = []
+        for j in range(len(q[h])):
+            edges = self.edges(i, j) or 0
+            biases.append(-(edges**2) / (2 * _scalar(self.sigma[h]) ** 2))
+        return biases
+
+
+class TreeDepthRelative(Relative):
+    """This is Relative with c = clip(depth(j) - depth(i)) (Omote et al. 2019).
+
+    The end of sentence is one deeper than the deepest word. parents, pieces: as TreeRelative.
+    """
+
+    parents: list[int]
+    pieces: list[int]
+
+    def row(self, i, j):
+        words = word_of_pieces(self.pieces)
+        depths = [len(path_up(self.parents, word)) - 1 for word in words]
+        depths.append(max(depths, default=-1) + 1)
+        return max(-self.r, min(self.r, depths[j] - depths[i])) + self.r

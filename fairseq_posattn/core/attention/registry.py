@@ -28,7 +28,10 @@ from fairseq_posattn.core.attention.relative import Relative
 from fairseq_posattn.core.attention.rope import Rope
 from fairseq_posattn.core.attention.t5_bias import T5Bias
 from fairseq_posattn.core.attention.temperature import Temperature
+from fairseq_posattn.core.attention.tree_depth_relative import TreeDepthRelative
+from fairseq_posattn.core.attention.tree_distance import TreeDistance
 from fairseq_posattn.core.attention.tree_relative import TreeRelative
+from fairseq_posattn.core.attention.tree_window import TreeWindow
 from fairseq_posattn.core.attention.window import Window
 from fairseq_posattn.core.registration import (
     TAKEN_BY_TORCH,
@@ -85,7 +88,7 @@ def check_texts(mechanism: type[Mechanism]) -> None:
 for _mechanism in (
     *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
     *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
-    *(Alibi, T5Bias, Rope),
+    *(Alibi, T5Bias, Rope, TreeWindow, TreeDistance, TreeDepthRelative),
 ):
     register(_mechanism)
 

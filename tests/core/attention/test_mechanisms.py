@@ -72,6 +72,16 @@ def rope(m, *_):
     return slow.Rope(m.options.base, m.options.layout == "halves", heads=m.heads)
 
 
+def tree_distance(m, *tree):
+    if m.options.kind == "gaussian":
+        return slow.TreeDistanceGaussian(*tree, of_all_heads(m, m.log_sigma.exp()), heads=m.heads)
+    return slow.TreeDistanceBias(*tree, of_all_heads(m, m.scores), heads=m.heads)
+
+
+def tree_window(m, *tree):
+    return slow.TreeWindow(*tree, m.options.hops, m.options.direction, heads=m.heads)
+
+
 PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "window": lambda m, *_: slow.Window(m.options.size, m.options.across, heads=m.heads),
     "directional": lambda m, *_: slow.Directional(m.options.strict, heads=m.heads),
@@ -91,6 +101,11 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "alibi": alibi,
     "t5_bias": t5_bias,
     "rope": rope,
+    "tree_window": tree_window,
+    "tree_distance": tree_distance,
+    "tree_depth_relative": lambda m, *tree: slow.TreeDepthRelative(
+        *tables(m), *tree, heads=m.heads
+    ),
 }
 
 
@@ -165,6 +180,17 @@ SPECIFICATIONS = [
     "rope(base=2.5)",
     "rope(layout=halves, base=10)",
     "rope(heads=0|3)",
+    "tree_window(hops=0)",
+    "tree_window(hops=1)",
+    "tree_window(hops=2, heads=1|2)",
+    "tree_window(hops=2, direction=up)",
+    "tree_window(hops=1, direction=down)",
+    "tree_distance",
+    "tree_distance(max=2, heads=0|3)",
+    "tree_distance(kind=gaussian)",
+    "tree_distance(kind=gaussian, heads=2)",
+    "tree_depth_relative",
+    "tree_depth_relative(max=1, shared_heads=false)",
 ]
 TOGETHER = [
     "window(size=3, across=3) + relative(max=2) + tree_relative(max=2, shared_heads=false)",
@@ -176,6 +202,7 @@ TOGETHER = [
     "temperature + local_soft + direct_relative(t=3) + relative(max=2, heads=1|2)",
     "local_hard(reach=2) + convolved_1d + tree_relative",
     "rope + t5_bias(buckets=4, max=3, scaled=false) + alibi(sides=one_sided) + relative(max=2)",
+    "tree_window(hops=1) + tree_distance + tree_depth_relative(max=2) + alibi + rope",
     "temperature + rope(heads=1) + alibi(offset=0.5) + window(size=3, across=3)",
 ]
 
@@ -317,6 +344,10 @@ def test_published_counts_of_convoluted_attention(specification, count):
         ("alibi(sides=learnt)", 3 * 2 * 8),
         ("t5_bias(shared=nothing)", 3 * 8 * 32),
         ("rope", 0),
+        ("tree_window", 0),
+        ("tree_distance", 3 * 8 * 10),
+        ("tree_distance(kind=gaussian)", 3 * 8),
+        ("tree_depth_relative", 3 * 2 * 33 * 64),
         ("cnn(separable=false)", 3 * 2 * (7 * 512 * 512 + 3 * 512)),
     ],
 )
@@ -351,6 +382,10 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("t5_bias(max=16)", "take 128"),
         ("t5_bias(shared=heads)", "expected layers or nothing"),
         ("rope(base=0)", "must be more than 0"),
+        ("tree_window(hops=-1)", "give 0 or more"),
+        ("tree_window(direction=left)", "expected one of both, up, down"),
+        ("tree_distance(kind=step)", "expected bias or gaussian"),
+        ("tree_distance(max=0)", "must be at least 1"),
         ("rope(layout=thirds)", "expected pairs or halves"),
         ("cnn(layers=0)", "at least 1"),
         ("parent_scaled(heads=8)", "the model has 8 attention heads, 0 to 7"),

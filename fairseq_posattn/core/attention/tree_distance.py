@@ -1,0 +1,111 @@
+"""A bias depends on the number of edges between two words in the dependency tree.
+
+t_ij is the number of edges between the words of i and j, 0 for pieces of one word.
+
+    bias:      s_ij + b_h[min(t_ij, r)]
+    gaussian:  s_ij - t_ij^2 / (2 sigma_h^2)
+
+b and sigma are learnt for each head. The end of sentence belongs to no word: with words it has a
+number of its own in b, and no penalty in the bell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    ScoreBias,
+    at_least_float32,
+)
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
+
+START = 4.0  # sigma at the start: a word four edges away loses 1/2
+
+
+@dataclass(frozen=True)
+class TreeDistanceOptions:
+    """These are the options that `tree_distance` takes."""
+
+    kind: str = option(
+        "bias",
+        "bias: a learnt score for each number of edges; gaussian: a bell over them, whose width is "
+        "learnt",
+    )
+    max: int = option(8, "bias: words further away than this have the score of this distance")
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("bias", "gaussian"):
+            raise ValueError(f"kind={self.kind}: expected bias or gaussian")
+        if self.max < 1:
+            raise ValueError(f"max={self.max}: must be at least 1")
+
+
+class TreeDistance(ScoreBias):
+    """A score depends on the number of edges between the words of query and key."""
+
+    name = "tree_distance"
+    paper = (
+        "the distance in the tree as in Peng et al. 2021 and Chi et al. 2026; the scores are ours"
+    )
+    Options = TreeDistanceOptions
+    options: TreeDistanceOptions
+    accepts_heads = True
+    needs_tree = True
+    examples = ("", "max=1", "kind=gaussian")
+    neutral = ""
+    equation = "b_ij = b_h[min(t_ij, r)], or −t_ij² / (2σ_h²); t_ij edges between the words"
+
+    def __init__(self, options: TreeDistanceOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        if options.kind == "bias":  # the last score is that of a word with the end of sentence
+            self.scores = nn.Parameter(torch.zeros(self.head_count, options.max + 2))
+        else:  # the logarithm keeps sigma positive
+            self.log_sigma = nn.Parameter(torch.full((self.head_count,), math.log(START)))
+
+    @torch.no_grad()
+    def set_neutral(self) -> None:
+        """Set all scores to zero, or make the bell flat over any tree."""
+        if self.options.kind == "bias":
+            self.scores.zero_()
+        else:
+            self.log_sigma.fill_(30.0)
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        if self.options.kind == "bias":
+            scores = at_least_float32(self.scores)
+            return {"score of the own word": scores[:, 0], "score of one edge": scores[:, 1]}
+        return {"σ": at_least_float32(self.log_sigma).exp()}
+
+    def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
+        assert ctx.tree is not None  # needs_tree
+        return {"edges between the words": ctx.tree.distances[:, None]}
+
+    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the bias, B H Q K."""
+        assert ctx.tree is not None  # needs_tree
+        tree = ctx.tree
+        if self.options.kind == "bias":
+            rows = ctx.cached((TreeDistance, self.options.max), lambda: self.rows(tree))
+            return self.scores.T[rows].permute(0, 3, 1, 2)
+        rate = 0.5 * torch.exp(-2 * at_least_float32(self.log_sigma))  # 1 / (2 sigma^2)
+        squares = ctx.cached((TreeDistance, "squares"), lambda: self.squares(tree))
+        return -rate[:, None, None] * squares
+
+    def rows(self, tree: SourceTree) -> Tensor:
+        """Return the place of the score of each two pieces, B Q K."""
+        distances = tree.distances
+        clipped = distances.clamp(max=self.options.max)
+        return clipped.masked_fill(distances == NO_PARENT, self.options.max + 1)
+
+    def squares(self, tree: SourceTree) -> Tensor:
+        """Return the squares of the distances, B 1 Q K; 0 where there is none."""
+        return tree.distances.clamp(min=0).square()[:, None]

@@ -1,0 +1,65 @@
+"""A window in the dependency tree lets attention reach words that are few edges away.
+
+A query sees the keys with t_ij <= k, where t_ij is the number of edges between the words of i and
+j. Pieces of one word see each other; the end of sentence sees all pieces, and all see it. Compare
+the masks by distance in the tree of Li et al. 2021, "Improving BERT with Syntax-aware Local
+Attention".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import ScoreMask
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
+
+DIRECTIONS = ("both", "up", "down")
+
+
+@dataclass(frozen=True)
+class TreeWindowOptions:
+    """These are the options that `tree_window` takes."""
+
+    hops: int = option(2, "a query sees words that are at most this many edges away")
+    direction: str = option("both", "both: all of them; up: ancestors only; down: descendants only")
+
+    def __post_init__(self) -> None:
+        if self.hops < 0:
+            raise ValueError(f"hops={self.hops}: give 0 or more")
+        if self.direction not in DIRECTIONS:
+            raise ValueError(f"direction={self.direction}: expected one of {', '.join(DIRECTIONS)}")
+
+
+class TreeWindow(ScoreMask):
+    """A piece sees the words that are at most some edges away in the dependency tree."""
+
+    name = "tree_window"
+    paper = "Li et al. 2021"
+    Options = TreeWindowOptions
+    options: TreeWindowOptions
+    accepts_heads = True
+    needs_tree = True
+    examples = ("hops=1", "hops=2, direction=up", "hops=1, direction=down")
+    neutral = "hops=1000"
+    equation = "keys t_ij ≤ k, where t_ij is the number of edges between the words of i and j"
+
+    def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return which words are near enough, B 1 Q K; all layers share it."""
+        assert ctx.tree is not None  # needs_tree
+        tree = ctx.tree
+        return ctx.cached((TreeWindow, self.options), lambda: self.near(tree)[:, None])
+
+    def near(self, tree: SourceTree) -> Tensor:
+        """Return which pieces are near enough, B Q K."""
+        distances = tree.distances
+        near = distances <= self.options.hops
+        if self.options.direction == "up":
+            near = near & tree.of_pieces(tree.ancestors)
+        elif self.options.direction == "down":
+            near = near & tree.of_pieces(tree.ancestors.transpose(1, 2))
+        # The end of sentence, which belongs to no word, sees itself, too.
+        return near | (distances == NO_PARENT) | ~tree.is_word[:, :, None]
