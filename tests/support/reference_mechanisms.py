@@ -676,3 +676,24 @@ class TreeDepthRelative(Relative):
         depths = [len(path_up(self.parents, word)) - 1 for word in words]
         depths.append(max(depths, default=-1) + 1)
         return max(-self.r, min(self.r, depths[j] - depths[i])) + self.r
+
+
+class DepsSan(OfWords):
+    """The score becomes s_ij (2 pi sigma²)^(-1/2) exp(-t_ij² / (2 sigma²)) (Peng et al. 2021).
+
+    The end of sentence is one edge further away than any two words are. With `furthest`, which is
+    for training, words with more edges between them are as far as that.
+    """
+
+    sigma: float
+    furthest: int = 0
+
+    def change(self, score, h, i, j):
+        count = len(self.words()) + 1
+        known = [self.edges(a, b) for a in range(count) for b in range(count)]
+        most = max([edges for edges in known if edges is not None], default=0) + 1
+        t = self.edges(i, j)
+        if t is None or (self.furthest and t > self.furthest):
+            t = most
+        bell = math.exp(-(t**2) / (2 * self.sigma**2))
+        return score * bell / math.sqrt(2 * math.pi * self.sigma**2)

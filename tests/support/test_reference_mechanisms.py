@@ -587,6 +587,16 @@ def test_tree_distance():
     near(found, [512 / 1313, 256 / 1313, 32 / 1313, 1 / 1313, 512 / 1313])
 
 
+def test_deps_san():
+    """With 2 sigma² = 1 / log 2 scores are halved for an edge; the end is four edges away."""
+    part = slow.DepsSan(*SENTENCE, (2 * LOG2) ** -0.5)
+    peak = math.sqrt(LOG2 / math.pi)
+    near([part.change(1.0, 0, 0, j) / peak for j in range(5)], [1, 1 / 2, 1 / 16, 2**-9, 2**-16])
+    near([part.change(1.0, 0, 4, j) / peak for j in (0, 4)], [2**-16] * 2)
+    cut = slow.DepsSan(*SENTENCE, (2 * LOG2) ** -0.5, furthest=1)
+    near([cut.change(1.0, 0, 0, j) / peak for j in range(3)], [1, 1 / 2, 2**-16])
+
+
 def test_tree_depth_relative():
     """Depths are 1, 0, 1, 2, and 3 for the end of sentence."""
     part = slow.TreeDepthRelative(*[torch.zeros(1, 5, 1)] * 2, 2, *SENTENCE)
@@ -609,6 +619,7 @@ ALL = {
     slow.T5Bias: [*parameters([H, 8]), 6],
     slow.Rope: [10.0],
     slow.TreeWindow: [*TREE, 1],
+    slow.DepsSan: [*TREE, 1.5],
     slow.TreeDistanceBias: [*TREE, *parameters([H, 5])],
     slow.TreeDistanceGaussian: [*TREE, *parameters([H])],
     slow.TreeDepthRelative: [*parameters([H, 5, D], [H, 5, D]), 2, *TREE],

@@ -11,6 +11,7 @@ from fairseq_posattn.core.attention.alibi import Alibi
 from fairseq_posattn.core.attention.block import Block
 from fairseq_posattn.core.attention.cnn import Cnn
 from fairseq_posattn.core.attention.convolved import Convolved1d, Convolved2d
+from fairseq_posattn.core.attention.deps_san import DepsSan
 from fairseq_posattn.core.attention.description import description
 from fairseq_posattn.core.attention.direct import DirectAbsolute, DirectRelative
 from fairseq_posattn.core.attention.directional import Directional
@@ -88,7 +89,7 @@ def check_texts(mechanism: type[Mechanism]) -> None:
 for _mechanism in (
     *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
     *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
-    *(Alibi, T5Bias, Rope, TreeWindow, TreeDistance, TreeDepthRelative),
+    *(Alibi, T5Bias, Rope, TreeWindow, TreeDistance, TreeDepthRelative, DepsSan),
 ):
     register(_mechanism)
 

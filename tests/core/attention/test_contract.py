@@ -102,10 +102,17 @@ def test_contract_together(specification):
 def test_what_the_classes_say_about_themselves():
     """The checks leave out what a class says that it does not promise, so this is counted."""
     never_plain = {name for name, mechanism in MECHANISMS.items() if mechanism.neutral is None}
-    assert never_plain == {"block", "directional", "local_soft", "parent_scaled", "rope"}
+    assert never_plain == {
+        "block",
+        "directional",
+        "local_soft",
+        "parent_scaled",
+        "rope",
+        "deps_san",
+    }
     in_steps = {name for name, mechanism in MECHANISMS.items() if not mechanism.fused}
     assert in_steps == {
-        *("relative", "tree_relative", "tree_depth_relative", "parent_scaled"),
+        *("relative", "tree_relative", "tree_depth_relative", "parent_scaled", "deps_san"),
         *("local_hard", "convolved_1d", "convolved_2d"),
     }
     whole = {name for name, mechanism in MECHANISMS.items() if not mechanism.accepts_heads}

@@ -103,6 +103,9 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "rope": rope,
     "tree_window": tree_window,
     "tree_distance": tree_distance,
+    "deps_san": lambda m, *tree: slow.DepsSan(
+        *tree, m.options.sigma, m.options.furthest if m.training else 0, heads=m.heads
+    ),
     "tree_depth_relative": lambda m, *tree: slow.TreeDepthRelative(
         *tables(m), *tree, heads=m.heads
     ),
@@ -189,6 +192,8 @@ SPECIFICATIONS = [
     "tree_distance(max=2, heads=0|3)",
     "tree_distance(kind=gaussian)",
     "tree_distance(kind=gaussian, heads=2)",
+    "deps_san",
+    "deps_san(sigma=2.5, furthest=1, heads=1|2)",
     "tree_depth_relative",
     "tree_depth_relative(max=1, shared_heads=false)",
 ]
@@ -386,6 +391,9 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("tree_window(direction=left)", "expected one of both, up, down"),
         ("tree_distance(kind=step)", "expected bias or gaussian"),
         ("tree_distance(max=0)", "must be at least 1"),
+        ("deps_san(sigma=0)", "must be more than 0"),
+        ("deps_san(furthest=-1)", "give 0 or more"),
+        ("deps_san(drop=1)", "give a share from 0 to below 1"),
         ("rope(layout=thirds)", "expected pairs or halves"),
         ("cnn(layers=0)", "at least 1"),
         ("parent_scaled(heads=8)", "the model has 8 attention heads, 0 to 7"),
@@ -490,6 +498,17 @@ def test_a_decoder_has_the_published_slopes(sides):
     q = torch.zeros(1, 4, 3, 4, dtype=torch.float64)
     assert (-mechanism.bias(q, ctx)[0, :, 2, 1]).tolist() == slow.alibi_slopes(4)
     assert bool(mechanism.allowed(q, ctx).all())
+
+
+def test_distances_are_dropped_in_training_only():
+    tree = random_tree(8, 1)
+    ctx = context([tree])
+    [mechanism] = AttentionSpecification("deps_san(drop=0.5)").build(0, AttentionShape(4, 4))
+    whole, most = mechanism.eval().distances(ctx.tree), ctx.tree.distances.max() + 1
+    torch.manual_seed(1)
+    dropped = mechanism.train().distances(ctx.tree)
+    changed = dropped != whole
+    assert 0.3 < changed.float().mean() < 0.7 and (dropped[changed] == most).all()
 
 
 def test_a_head_of_odd_width_has_no_pairs():

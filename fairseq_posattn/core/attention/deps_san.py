@@ -1,0 +1,74 @@
+"""Dependency-scaled self-attention scales scores by the distance in the tree (Peng et al. 2021).
+
+s_ij is multiplied by the density of N(0, sigma^2) at t_ij, the number of edges between the words of
+i and j: (2 pi sigma^2)^(-1/2) exp(-t_ij^2 / (2 sigma^2)). The authors take all heads of the
+first three layers. The end of sentence counts as one edge further away than any two words of the sentence are
+from each other; the authors' program takes the largest distance of the batch instead, by which a
+sentence would depend on the others. Against errors of the parser, training may treat far words, or
+some distances by chance, as being as far as the end of sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import ScoreChange
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
+
+
+@dataclass(frozen=True)
+class DepsSanOptions:
+    """These are the options that `deps_san` takes."""
+
+    sigma: float = option(1.0, "the width of the bell, in edges")
+    furthest: int = option(
+        0, "in training, words further away than this count as furthest; 0 takes no limit"
+    )
+    drop: float = option(
+        0.0, "in training, this share of all distances counts as furthest, drawn by chance"
+    )
+
+    def __post_init__(self) -> None:
+        if not self.sigma > 0:
+            raise ValueError(f"sigma={self.sigma}: must be more than 0")
+        if self.furthest < 0:
+            raise ValueError(f"furthest={self.furthest}: give 0 or more")
+        if not 0 <= self.drop < 1:
+            raise ValueError(f"drop={self.drop}: give a share from 0 to below 1")
+
+
+class DepsSan(ScoreChange):
+    """Scores are multiplied by a bell over the distance of the words in the dependency tree."""
+
+    name = "deps_san"
+    paper = "Peng et al. 2021, Deps-SAN"
+    Options = DepsSanOptions
+    options: DepsSanOptions
+    accepts_heads = True
+    needs_tree = True
+    examples = ("", "sigma=2, furthest=2")
+    equation = "s′_ij = s_ij · exp(−t_ij² / (2σ²)) / √(2πσ²), t_ij edges between the words"
+
+    def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
+        assert ctx.tree is not None  # needs_tree
+        distances = self.distances(ctx.tree)
+        sigma = self.options.sigma
+        density = torch.exp(-0.5 * (distances / sigma).square()) / (sigma * math.sqrt(2 * math.pi))
+        return scores * density[:, None].type_as(scores)
+
+    def distances(self, tree: SourceTree) -> Tensor:
+        """Return the number of edges between each two pieces, B Q K, as far as they may be seen."""
+        found = tree.distances
+        most = found.flatten(1).max(dim=1).values[:, None, None] + 1
+        end = (found == NO_PARENT) | ~tree.is_word[:, :, None]
+        if self.training and self.options.furthest:
+            end = end | (found > self.options.furthest)
+        if self.training and self.options.drop:
+            end = end | (torch.rand(found.shape, device=found.device) < self.options.drop)
+        return torch.where(end, most, found)
