@@ -33,10 +33,11 @@ EACH = [
     "t5_bias(shared=nothing, scaled=false)@1",
     "rope",
     "rope(layout=halves, heads=1|3)",
+    "disentangled(max=4)",
 ]
 LONG_WINDOWS = ["window(size=5)", "window(size=3, across=3) + temperature", "window(size=75)@0"]
 ALL = "window(size=3, across=3) + relative(max=2) + temperature + gaussian"
-ALL += " + direct_absolute + direct_relative + alibi + t5_bias + rope"
+ALL += " + direct_absolute + direct_relative + alibi + t5_bias + rope + disentangled"
 SPECIFICATIONS = [*EACH, "window(size=3) + gaussian(heads=1) + direct_absolute(heads=0-2)@1", ALL]
 SAFE = {name for name, mechanism in MECHANISMS.items() if mechanism.causal_safe}
 SIZES = ("--decoder-layers", "2", "--max-target-positions", "320")

@@ -572,6 +572,44 @@ class ParentScaled(Part):
         return score * math.exp(-((j - self.mean(i)) ** 2) / 2) / math.sqrt(2 * math.pi)
 
 
+class Disentangled(Part):
+    """Content and positions attend to each other (He et al. 2021, DeBERTa, Eq. 4).
+
+    (q_i·k_j + q_i·K[delta(i,j)] + k_j·Q[delta(j,i)]) / sqrt(terms · d),  delta(i,j) = i - j + k,
+    between 0 and 2k - 1.  keys (K) and queries (Q): H x 2k x d, or None where the term is left out;
+    `terms` counts those that are there, with the first one.
+    """
+
+    keys: torch.Tensor | None
+    queries: torch.Tensor | None
+    k: int
+    all_keys: dict = None  # those of each head, which the pipeline hands over
+
+    @property
+    def terms(self):
+        return 1 + (self.keys is not None) + (self.queries is not None)
+
+    def delta(self, i, j):
+        return max(0, min(2 * self.k - 1, i - j + self.k))
+
+    def transform(self, h, i, q, k, v):
+        self.all_keys = self.all_keys or {}
+        self.all_keys[h, i] = k
+        return [number / math.sqrt(self.terms) for number in q], k, v
+
+    def added(self, q, h, i):
+        biases = []
+        for j in range(len(q[h])):
+            total, root = _scalar(0.0), math.sqrt(len(q[h][i]))
+            if self.keys is not None:  # q was divided by the square root of the terms
+                total = total + _dot(q[h][i], _vector(self.keys[h][self.delta(i, j)])) / root
+            if self.queries is not None:
+                to_query = _dot(self.all_keys[h, j], _vector(self.queries[h][self.delta(j, i)]))
+                total = total + to_query / (root * math.sqrt(self.terms))
+            biases.append(total)
+        return biases
+
+
 # --- more from trees -----------------------------------------------------------------
 
 

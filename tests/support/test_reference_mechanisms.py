@@ -558,6 +558,21 @@ def parameters(*shapes):
 
 
 H, TREE = HEADS, ([2, 0, 2], [1, 1, 1])
+
+
+def test_disentangled():
+    """Of q = 3 and k = 1 the scores are 3 + 3 K + Q, by the root of 3 terms and d = 1."""
+    keys, queries = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[[2.0], [0.0]]])
+    part = slow.Disentangled(keys, queries, 1)  # delta: 1 for i >= j, else 0
+    assert [part.delta(0, 0), part.delta(1, 0), part.delta(0, 1), part.delta(9, 0)] == [1, 1, 0, 1]
+    _, found = attend([[3.0]] * 2, [[1.0]] * 2, [[1.0]] * 2, [part])
+    root = math.sqrt(3)
+    first, second = (math.exp(score / root) for score in (3 + 3 + 0, 3 + 0 + 0))
+    near(found[0][0], [first / (first + second), second / (first + second)])
+    first, second = (math.exp(score / root) for score in (3 + 3 + 2, 3 + 3 + 0))
+    near(found[0][1], [first / (first + second), second / (first + second)])
+
+
 SENTENCE = [2, 0, 2, 3], [1, 1, 1, 1]  # a chain of three words below the second, and the first
 
 
@@ -618,6 +633,7 @@ ALL = {
     slow.Alibi: parameters([H], [H]),
     slow.T5Bias: [*parameters([H, 8]), 6],
     slow.Rope: [10.0],
+    slow.Disentangled: [*parameters([H, 6, D], [H, 6, D]), 3],
     slow.TreeWindow: [*TREE, 1],
     slow.DepsSan: [*TREE, 1.5],
     slow.TreeDistanceBias: [*TREE, *parameters([H, 5])],

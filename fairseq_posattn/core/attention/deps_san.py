@@ -1,11 +1,11 @@
 """Dependency-scaled self-attention scales scores by the distance in the tree (Peng et al. 2021).
 
 s_ij is multiplied by the density of N(0, sigma^2) at t_ij, the number of edges between the words of
-i and j: (2 pi sigma^2)^(-1/2) exp(-t_ij^2 / (2 sigma^2)). The authors take all heads of the
-first three layers. The end of sentence counts as one edge further away than any two words of the sentence are
-from each other; the authors' program takes the largest distance of the batch instead, by which a
-sentence would depend on the others. Against errors of the parser, training may treat far words, or
-some distances by chance, as being as far as the end of sentence.
+i and j: (2 pi sigma^2)^(-1/2) exp(-t_ij^2 / (2 sigma^2)). The authors take all heads of the first
+three layers. The end of sentence counts as one edge further away than any two words of the sentence
+are from each other; the authors' program takes the largest distance of the batch instead, by which
+a sentence would depend on the others. Against errors of the parser, training may treat far words,
+or some distances by chance, as being as far as the end of sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 class DepsSanOptions:
     """These are the options that `deps_san` takes."""
 
-    sigma: float = option(1.0, "the width of the bell, in edges")
+    sigma: float = option(1.0, "the bell has this width, in edges")
     furthest: int = option(
         0, "in training, words further away than this count as furthest; 0 takes no limit"
     )

@@ -183,6 +183,17 @@ class ScoreBias(Mechanism):
         raise NotImplementedError
 
 
+class KeyBias(Mechanism):
+    """This mechanism adds a bias to the scaled scores that depends on the keys, too."""
+
+    def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the bias, broadcastable to B H Q K of the mechanism's heads.
+
+        k: B H K D, the keys of these heads after all transforms.
+        """
+        raise NotImplementedError
+
+
 class ScoreChange(Mechanism):
     """This mechanism changes the scaled scores."""
 

@@ -20,6 +20,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.heads import put_back, repeat_keys, spread, sum_copies
 from fairseq_posattn.core.attention.mechanism import (
     FastPath,
+    KeyBias,
     KeyExpansion,
     Mechanism,
     QKVTransform,
@@ -31,7 +32,8 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 
-ON_SCORES = (KeyExpansion, ScoreBias, ScoreChange, ScoreMask, WeightChange, ValueTerm)
+BIASES = (ScoreBias, KeyBias)
+ON_SCORES = (KeyExpansion, *BIASES, ScoreChange, ScoreMask, WeightChange, ValueTerm)
 Stage = TypeVar("Stage", bound=Mechanism)
 
 
@@ -53,13 +55,16 @@ def attend(
     out = None if need_weights else fast_path(q, k, v, ctx, mechanisms, dropout)
     if out is not None:
         return out, None
+    single = k  # a bias by keys is that of a key, whatever copies it has
     copies, mask = 1, allowed_pairs(q, ctx, mechanisms)
     for expansion in expansions(mechanisms):
         k, v, mask = expanded(expansion, k, v, mask)
         copies *= expansion.copies
     if need_weights or not is_fused(ctx, mechanisms):
-        return explicit_attention(q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights)
-    bias = repeat_keys(score_bias(q, ctx, mechanisms), copies)
+        return explicit_attention(
+            q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights, single
+        )
+    bias = repeat_keys(score_bias(q, single, ctx, mechanisms), copies)
     only_padding = mask is ctx.allowed
     return fused_attention(q, k, v, bias, mask, only_padding, dropout_rate(dropout)), None
 
@@ -109,15 +114,27 @@ def fast_path(
     return None
 
 
-def score_bias(q: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> Tensor | None:
+def score_bias(
+    q: Tensor, k: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]
+) -> Tensor | None:
     """Return the sum of all score biases, broadcastable to B H Q K; None if there is none."""
-    biases = [spread_bias(m, q, ctx) for m in of_stage(mechanisms, ScoreBias)]
+    biases = [spread_bias(m, q, k, ctx) for m in mechanisms if isinstance(m, BIASES)]
     return sum(biases[1:], start=biases[0]) if biases else None
 
 
-def spread_bias(mechanism: ScoreBias, q: Tensor, ctx: AttentionContext) -> Tensor:
+def own_bias(mechanism: ScoreBias | KeyBias, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
+    """Return the bias of one mechanism for its own heads."""
+    q, k = mechanism.on_heads(q), mechanism.on_heads(k)
+    return (
+        mechanism.key_bias(q, k, ctx) if isinstance(mechanism, KeyBias) else mechanism.bias(q, ctx)
+    )
+
+
+def spread_bias(
+    mechanism: ScoreBias | KeyBias, q: Tensor, k: Tensor, ctx: AttentionContext
+) -> Tensor:
     """Return the bias of one mechanism for all heads, in the precision of the scores."""
-    bias = mechanism.bias(mechanism.on_heads(q), ctx)
+    bias = own_bias(mechanism, q, k, ctx)
     if bias.dtype != q.dtype:
         wider = bias.to(torch.promote_types(bias.dtype, q.dtype))
         bias = wider.clamp(min=lowest(q.dtype)).type_as(q)
@@ -195,12 +212,16 @@ def explicit_attention(
     copies: int,
     dropout: nn.Module | None,
     need_weights: bool,
+    single: Tensor,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return output and weights by single steps, which have the scores and the weights at hand."""
+    """Return output and weights by single steps, which have the scores and the weights at hand.
+
+    single: the keys without their copies.
+    """
     scores = scaled_scores(q, k)  # B H Q K, or copies·K
-    for m in of_stage(mechanisms, (ScoreBias, ScoreChange)):
-        if isinstance(m, ScoreBias):
-            scores = scores + repeat_keys(spread_bias(m, q, ctx), copies)
+    for m in of_stage(mechanisms, (*BIASES, ScoreChange)):
+        if isinstance(m, BIASES):
+            scores = scores + repeat_keys(spread_bias(m, q, single, ctx), copies)
         if isinstance(m, ScoreChange):
             scores = changed(m, m.change_scores, scores, q, ctx, copies)
     weights = softmax_weights(scores, mask)

@@ -15,6 +15,7 @@ from fairseq_posattn.core.attention.deps_san import DepsSan
 from fairseq_posattn.core.attention.description import description
 from fairseq_posattn.core.attention.direct import DirectAbsolute, DirectRelative
 from fairseq_posattn.core.attention.directional import Directional
+from fairseq_posattn.core.attention.disentangled import Disentangled
 from fairseq_posattn.core.attention.gaussian import Gaussian
 from fairseq_posattn.core.attention.local import LocalHard, LocalSoft
 from fairseq_posattn.core.attention.mechanism import (
@@ -89,7 +90,7 @@ def check_texts(mechanism: type[Mechanism]) -> None:
 for _mechanism in (
     *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
     *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
-    *(Alibi, T5Bias, Rope, TreeWindow, TreeDistance, TreeDepthRelative, DepsSan),
+    *(Alibi, T5Bias, Rope, Disentangled, TreeWindow, TreeDistance, TreeDepthRelative, DepsSan),
 ):
     register(_mechanism)
 

@@ -27,7 +27,7 @@ from fairseq_posattn.core.options import option
 class RopeOptions:
     """These are the options that `rope` takes."""
 
-    base: float = option(10000.0, "angles fall with powers of this base")
+    base: float = option(10000.0, "a pair is turned by powers of this number, the later the less")
     layout: str = option(
         "pairs",
         "pairs: number 2m goes with 2m + 1, as published; halves: number m goes with m + d/2, as "

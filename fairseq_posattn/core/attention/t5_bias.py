@@ -31,7 +31,7 @@ class T5BiasOptions:
     """These are the options that `t5_bias` takes."""
 
     buckets: int = option(32, "there are this many buckets, an even number")
-    max: int = option(128, "from this distance on all keys of a side share a bucket")
+    max: int = option(128, "from this distance on all keys of a side are in one bucket")
     shared: str = option(
         "layers", "layers: all layers have one table, as in T5; nothing: each has its own"
     )

@@ -25,7 +25,9 @@ class TreeWindowOptions:
     """These are the options that `tree_window` takes."""
 
     hops: int = option(2, "a query sees words that are at most this many edges away")
-    direction: str = option("both", "both: all of them; up: ancestors only; down: descendants only")
+    direction: str = option(
+        "both", "it sees all of them (both), ancestors only (up), or descendants only (down)"
+    )
 
     def __post_init__(self) -> None:
         if self.hops < 0:

@@ -18,7 +18,6 @@ from fairseq_posattn.core.attention import (
     PostAttention,
     PreAttention,
     QKVTransform,
-    ScoreBias,
     ScoreChange,
     ScoreMask,
     ValueTerm,
@@ -27,12 +26,14 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.attention.heads import repeat_keys, sum_copies
 from fairseq_posattn.core.attention.pipeline import (
+    BIASES,
     allowed_pairs,
     changed,
     expanded,
     expansions,
     forbidden_to_zero,
     of_stage,
+    own_bias,
     scaled_scores,
     softmax_weights,
     spread_bias,
@@ -109,6 +110,7 @@ class Trace:
     def expand(self) -> None:
         """Find the masks before there are more keys, as the pipeline does, then add the keys."""
         self.mask, self.copies = allowed_pairs(self.q, self.ctx, self.mechanisms), 1
+        self.single = self.k
         labels = [[""]] * self.layer.heads
         for m in expansions(self.mechanisms):
             labels = [
@@ -121,12 +123,11 @@ class Trace:
         self.scores = scaled_scores(self.q, self.k)
 
     def change_scores(self) -> None:
-        for m in of_stage(self.mechanisms, (ScoreBias, ScoreChange)):
-            if isinstance(m, ScoreBias):
-                self.notes.add(m, BIAS, Kind.SIGNED, m.bias(m.on_heads(self.q), self.ctx))
-                self.scores = self.scores + repeat_keys(
-                    spread_bias(m, self.q, self.ctx), self.copies
-                )
+        for m in of_stage(self.mechanisms, (*BIASES, ScoreChange)):
+            if isinstance(m, BIASES):
+                of_one = self.q, self.single, self.ctx
+                self.notes.add(m, BIAS, Kind.SIGNED, own_bias(m, *of_one))
+                self.scores = self.scores + repeat_keys(spread_bias(m, *of_one), self.copies)
             if isinstance(m, ScoreChange):
                 self.change_scores_by(m)
 

@@ -24,7 +24,8 @@ def test_any_precision_becomes_that_of_the_scores(bias, scores):
     mechanism = Distance(NoOptions(), AttentionShape(2, 4))
     mechanism.dtype = bias
     ctx = AttentionContext(3, torch.device("cpu"))
-    found = spread_bias(mechanism, torch.zeros(1, 2, 3, 4, dtype=scores), ctx)
+    q = torch.zeros(1, 2, 3, 4, dtype=scores)
+    found = spread_bias(mechanism, q, q, ctx)
     assert found.dtype == scores
     assert found[..., 0, :].flatten().tolist()[:3] == [0, -1, -2]
 
@@ -33,5 +34,6 @@ def test_what_is_below_the_lowest_number_of_the_scores_becomes_it():
     mechanism = Distance(NoOptions(), AttentionShape(2, 4))
     mechanism.bias = lambda q, ctx: torch.full((1, 1, 3, 3), -1e30)
     ctx = AttentionContext(3, torch.device("cpu"))
-    found = spread_bias(mechanism, torch.zeros(1, 2, 3, 4, dtype=torch.float16), ctx)
+    q = torch.zeros(1, 2, 3, 4, dtype=torch.float16)
+    found = spread_bias(mechanism, q, q, ctx)
     assert (found == lowest(torch.float16)).all()

@@ -36,7 +36,8 @@ def test_every_option_is_explained_with_its_type_and_default(name):
     for field in dataclasses.fields(mechanism.Options):
         meaning = field.metadata["help"]
         assert not [*Text(PLUGIN / "core", 1, field.name, meaning).faults()]
-        kind = {int: "whole number", bool: "true/false", str: "word"}[type(field.default)]
+        kinds = {int: "whole number", bool: "true/false", str: "word", float: "number"}
+        kind = kinds[type(field.default)]
         default = str(field.default)
         default = default.lower() if kind == "true/false" else default
         assert f"{field.name}={default} {kind} {meaning}" in entry

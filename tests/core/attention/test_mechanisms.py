@@ -82,6 +82,14 @@ def tree_window(m, *tree):
     return slow.TreeWindow(*tree, m.options.hops, m.options.direction, heads=m.heads)
 
 
+def disentangled(m, *_):
+    tables = {
+        name: of_all_heads(m, m.shared.vectors @ getattr(m, name)) if hasattr(m, name) else None
+        for name in ("to_keys", "to_queries")
+    }
+    return slow.Disentangled(*tables.values(), m.options.max, heads=m.heads)
+
+
 PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "window": lambda m, *_: slow.Window(m.options.size, m.options.across, heads=m.heads),
     "directional": lambda m, *_: slow.Directional(m.options.strict, heads=m.heads),
@@ -101,6 +109,7 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "alibi": alibi,
     "t5_bias": t5_bias,
     "rope": rope,
+    "disentangled": disentangled,
     "tree_window": tree_window,
     "tree_distance": tree_distance,
     "deps_san": lambda m, *tree: slow.DepsSan(
@@ -183,6 +192,10 @@ SPECIFICATIONS = [
     "rope(base=2.5)",
     "rope(layout=halves, base=10)",
     "rope(heads=0|3)",
+    "disentangled",
+    "disentangled(max=2)",
+    "disentangled(max=3, position_to_content=false, heads=1|2)",
+    "disentangled(max=1, content_to_position=false)",
     "tree_window(hops=0)",
     "tree_window(hops=1)",
     "tree_window(hops=2, heads=1|2)",
@@ -207,6 +220,7 @@ TOGETHER = [
     "temperature + local_soft + direct_relative(t=3) + relative(max=2, heads=1|2)",
     "local_hard(reach=2) + convolved_1d + tree_relative",
     "rope + t5_bias(buckets=4, max=3, scaled=false) + alibi(sides=one_sided) + relative(max=2)",
+    "disentangled(max=2) + window(size=3, across=3) + relative(max=1)",
     "tree_window(hops=1) + tree_distance + tree_depth_relative(max=2) + alibi + rope",
     "temperature + rope(heads=1) + alibi(offset=0.5) + window(size=3, across=3)",
 ]
@@ -349,6 +363,7 @@ def test_published_counts_of_convoluted_attention(specification, count):
         ("alibi(sides=learnt)", 3 * 2 * 8),
         ("t5_bias(shared=nothing)", 3 * 8 * 32),
         ("rope", 0),
+        ("disentangled", 3 * (2 * 512 * 512 + 1024 * 512)),  # each layer by itself has the vectors
         ("tree_window", 0),
         ("tree_distance", 3 * 8 * 10),
         ("tree_distance(kind=gaussian)", 3 * 8),
@@ -387,6 +402,11 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("t5_bias(max=16)", "take 128"),
         ("t5_bias(shared=heads)", "expected layers or nothing"),
         ("rope(base=0)", "must be more than 0"),
+        ("disentangled(max=0)", "must be at least 1"),
+        (
+            "disentangled(content_to_position=false, position_to_content=false)",
+            "choose at least one of the two",
+        ),
         ("tree_window(hops=-1)", "give 0 or more"),
         ("tree_window(direction=left)", "expected one of both, up, down"),
         ("tree_distance(kind=step)", "expected bias or gaussian"),

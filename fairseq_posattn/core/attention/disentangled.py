@@ -1,0 +1,127 @@
+"""Disentangled attention lets content and relative positions attend to each other (He et al. 2021,
+DeBERTa, Eq. 2 to 4).
+
+    s_ij = (q_i·k_j + q_i·K[delta(i,j)] + k_j·Q[delta(j,i)]) / sqrt(3d)
+
+delta(i,j) = i - j + k, clipped to 0 ... 2k - 1. All layers share the vectors P of the relative
+positions, from which each layer makes its own K = P W_k and Q = P W_q. Either term can be left out,
+and the 3 below the root is the number of terms. No tensor of I x I x d is made: the products of a
+query with all rows of K are gathered by delta, and those of a key with all rows of Q.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    KeyBias,
+    QKVTransform,
+)
+from fairseq_posattn.core.options import option
+
+
+@dataclass(frozen=True)
+class DisentangledOptions:
+    """These are the options that `disentangled` takes."""
+
+    max: int = option(512, "the distance k: from it on, distances are treated as this one")
+    content_to_position: bool = option(True, "queries attend to the positions of keys")
+    position_to_content: bool = option(True, "the positions of queries attend to keys")
+
+    def __post_init__(self) -> None:
+        if self.max < 1:
+            raise ValueError(f"max={self.max}: must be at least 1")
+        if not (self.content_to_position or self.position_to_content):
+            raise ValueError("no term with positions is left; choose at least one of the two")
+
+    @property
+    def terms(self) -> int:
+        """Return the number of terms of a score."""
+        return 1 + self.content_to_position + self.position_to_content
+
+
+class Positions(nn.Module):
+    """This module holds a vector for each relative position."""
+
+    def __init__(self, rows: int, width: int):
+        super().__init__()
+        self.vectors = nn.Parameter(torch.empty(rows, width))
+        nn.init.normal_(self.vectors, std=0.02)
+
+
+class Disentangled(KeyBias, QKVTransform):
+    """Queries attend to the relative positions of keys, and keys to those of queries."""
+
+    name = "disentangled"
+    paper = "He et al. 2021, Eq. 2 to 4"
+    Options = DisentangledOptions
+    options: DisentangledOptions
+    accepts_heads = True
+    causal_safe = True
+    examples = (
+        "max=3",
+        "max=4, position_to_content=false",
+        "max=4, content_to_position=false",
+    )
+    equation = "s_ij = (q_i·k_j + q_i·K[δ(i,j)] + k_j·Q[δ(j,i)])/√(3d), δ(i,j) = clip(i − j + k)"
+    shared: Positions
+
+    def __init__(self, options: DisentangledOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        size = (self.head_count, shape.width, shape.head_width)
+        if options.content_to_position:
+            self.to_keys = nn.Parameter(torch.empty(size))  # W_k of each head
+        if options.position_to_content:
+            self.to_queries = nn.Parameter(torch.empty(size))  # W_q
+        bound = math.sqrt(6 / (2 * shape.width))  # as for one matrix of all heads
+        for matrix in self.parameters():
+            nn.init.uniform_(matrix, -bound, bound)
+
+    def for_all_layers(self) -> Positions:
+        """Return the vectors P of the relative positions, which all layers share."""
+        return Positions(2 * self.options.max, self.shape.width)
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        return {"mean length of the positions": self.shared.vectors.float().norm(dim=-1).mean()}
+
+    def transform(
+        self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return q * self.options.terms**-0.5, k, v
+
+    def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return both terms, B H Q K; q is divided by the root of the number of terms already."""
+        rows = ctx.cached((Disentangled, self.options.max), lambda: self.rows(ctx))
+        found = q.new_zeros(())
+        if self.options.content_to_position:
+            found = found + self.gathered(q, self.to_keys, rows)
+        if self.options.position_to_content:
+            mirrored = ctx.cached(
+                (Disentangled, self.options.max, "keys"), lambda: self.mirrored(ctx)
+            )
+            of_keys = self.gathered(k, self.to_queries, mirrored).transpose(-1, -2)
+            found = found + of_keys * self.options.terms**-0.5
+        return found
+
+    def gathered(self, x: Tensor, matrix: Tensor, rows: Tensor) -> Tensor:
+        """Return the products of x, B H N D, with the rows of a table, by their numbers N M."""
+        table = self.shared.vectors.type_as(x) @ matrix.type_as(x)  # H R D
+        products = (x * x.size(-1) ** -0.5) @ table.transpose(-1, -2)  # B H N R
+        found: Tensor = products.gather(-1, rows.expand(*products.shape[:2], -1, -1))
+        return found
+
+    def rows(self, ctx: AttentionContext) -> Tensor:
+        """Return delta(i,j) for each query and key, Q K."""
+        return (self.options.max - ctx.distances).clamp(0, 2 * self.options.max - 1)
+
+    def mirrored(self, ctx: AttentionContext) -> Tensor:
+        """Return delta(j,i) for each key and query, K Q."""
+        return (self.options.max + ctx.distances.T).clamp(0, 2 * self.options.max - 1)
