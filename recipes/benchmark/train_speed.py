@@ -52,6 +52,14 @@ DEFAULT = [
     "convolved_1d",
     "convolved_2d",
     "parent_scaled",
+    "none / alibi",
+    "none / t5_bias",
+    "none / rope",
+    "disentangled(max=64)",
+    "tree_window",
+    "tree_distance",
+    "tree_depth_relative",
+    "deps_san@0-2",
 ]
 WARM_UP = 2
 
