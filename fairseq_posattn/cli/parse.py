@@ -11,6 +11,7 @@ import argparse
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.parsing.options import add_parser_options
 from fairseq_posattn.text.parser_settings import ParserSettings
@@ -39,8 +40,9 @@ def parse_options() -> argparse.Namespace:
     )
     group.add_argument(
         "--no-tags",
-        dest="tags",
-        action="store_false",
+        action="store_const",
+        const=True,
+        default=ABSENT,  # prepare.json has no such key
         help="leave out lemmas, parts of speech and features, which probes ask for; the file is "
         "smaller then",
     )

@@ -42,7 +42,7 @@ def do_shard(work: ShardedParse, k: int) -> None:
     with replaced_whole(work.output(k)) as partial:
         with _packed(partial) as file:
             for number, (line, parsed) in enumerate(_parsed(work, k, lines), start=shard.start + 1):
-                if not work.settings.tags:
+                if work.settings.no_tags:
                     parsed = replace(parsed, tags=None)
                 file.write(block(line, parsed, number))
                 if parsed.note:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
+from fairseq_posattn.io.records import as_document
 from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.preparation import binarize
 from fairseq_posattn.preparation.job import Job
@@ -92,7 +92,7 @@ class DataFolders:
         model = self.job.segmenters()[0]
         self.steps.do(
             self.job.step("binarize" if folder == self.job.out else f"binarize.{folder.name}"),
-            [self.job.learning.separate, list(prefixes), asdict(self.config)],
+            [self.job.learning.separate, list(prefixes), as_document(self.config)],
             [*texts, model, *dictionaries],
             self.data_files(folder, list(prefixes)),
             lambda: self.binarize_now(options, model),

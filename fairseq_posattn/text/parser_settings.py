@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq_posattn.io.records import at_least, one_of
+from fairseq_posattn.io.records import ABSENT, as_document, at_least, one_of
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
 LONG_LINES = ("cut", "skip")
@@ -28,11 +28,8 @@ class ParserSettings:
     long_lines: str = field(default="cut", metadata=one_of(*LONG_LINES))
     on_failure: str = field(default="stop", metadata=one_of(*ON_FAILURE))
     several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
-    tags: bool = True  # whether lemmas, parts of speech and features are kept, too
+    no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are left out
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that the tree of a line depends on if the line can be parsed."""
-        found = {name: value for name, value in asdict(self).items() if name not in REMEDIES}
-        if self.tags:  # as in earlier versions, which always kept them
-            del found["tags"]
-        return found
+        return {name: value for name, value in as_document(self).items() if name not in REMEDIES}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.files import read_json
-from fairseq_posattn.io.records import as_record, limit, one_of, plain_name
+from fairseq_posattn.io.records import as_document, as_record, limit, one_of, plain_name
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.segmenters import (
     SPACE,
@@ -118,7 +118,7 @@ class TextPipeline:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write prepare.json into a folder of data, which holds the segmenter already."""
         checksum = sha256(Path(folder) / self.config.segmenter_file)
-        about = {"version": VERSION, **asdict(self.config), CHECKSUM: checksum}
+        about = {"version": VERSION, **as_document(self.config), CHECKSUM: checksum}
         if models := self.config.parser.model_dir:
             about[MODELS_FROM_HERE] = os.path.relpath(models, folder)
         (Path(folder) / FILE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

@@ -110,7 +110,7 @@ def test_help(option, expected):
 
 MISTAKES = [
     # options, what the message must contain: the mistake, the remedy
-    (["--encoder-attention", "relativ"], ["'relativ'", "there are: block, cnn, "]),
+    (["--encoder-attention", "relativ"], ["'relativ'", "there are: alibi, block, cnn, "]),
     (["--encoder-attention", "relative(maxi=3)"], ["'maxi'", "it has: max, shared_heads"]),
     (["--encoder-attention", "relative(max=x)"], ["relative(max=x)", "expected a whole number"]),
     (["--encoder-attention", "relative(max=0)"], ["max=0", "at least 1"]),
@@ -125,7 +125,10 @@ MISTAKES = [
     (["--encoder-attention", "convolved_1d(t=60)"], ["t=60", "--max-source-positions 60"]),
     (["--encoder-attention", "window + block@1"], ["layer 1", "different layers ('@')"]),
     (["--encoder-attention", "window(across=3) + convolved_2d"], ["layer 0", "leave out one"]),
-    (["--decoder-attention", "block"], ["'block'", "--decoder-attention takes: direct_absolute,"]),
+    (
+        ["--decoder-attention", "block"],
+        ["'block'", "--decoder-attention takes: alibi, direct_absolute,"],
+    ),
     (
         ["--decoder-attention", "tree_relative"],
         ["'tree_relative' reads trees", "a target has none"],
