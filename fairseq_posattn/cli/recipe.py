@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from fairseq_posattn.errors import InputError
@@ -89,6 +90,8 @@ def evaluate(options: argparse.Namespace):
     """Evaluate a model that was trained."""
     experiment = experiment_of(options)
     baseline = None
+    if options.run and (options.seeds or options.seed != 1 or options.model):
+        raise InputError("--run names one run; leave out the model, --seed and --seeds")
     if options.run:
         record = experiment.named(options.run).record
         options.model, options.size = record.name, record.size
@@ -126,7 +129,7 @@ def new(options: argparse.Namespace):
 
     def write() -> None:
         path = new_recipe(folder, options.source, options.target, options.corpus)
-        print(f"{path}: the recipe was written; go on with recipes/prepare.sh {name}")
+        print(f"{path}: the recipe was written; go on with recipes/prepare.sh {quote(name)}")
 
     return Shell(), write
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.example_record import read_examples
 from fairseq_posattn.evaluation.fairseq_logs import logs, training_log
 from fairseq_posattn.evaluation.head_record import read_heads
@@ -21,10 +22,15 @@ from fairseq_posattn.evaluation.metrics.score_texts import (
     read_texts,
     warn_of_spacing,
 )
-from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings, Translations
+from fairseq_posattn.evaluation.metrics.scores import (
+    LOWER_IS_BETTER,
+    Scoring,
+    Settings,
+    Translations,
+)
 from fairseq_posattn.evaluation.metrics.segment_scores import SegmentScores
 from fairseq_posattn.evaluation.metrics.sentences import most_different
-from fairseq_posattn.evaluation.metrics.significance import Samples, compared
+from fairseq_posattn.evaluation.metrics.significance import Samples, after_holm, compared
 from fairseq_posattn.evaluation.score_record import (
     VERSION,
     Baseline,
@@ -38,6 +44,7 @@ from fairseq_posattn.io.records import ABSENT
 
 def scored_system(args: argparse.Namespace) -> ScoredSystem:
     """Return everything that the command line asks for, as it stands in the JSON."""
+    refuse_scores_of_no_baseline(args)
     extras = read_extras(args)
     texts = read_texts(args)
     given = read_references(args, texts)
@@ -77,6 +84,12 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
         ),
         **extras,
     )
+
+
+def refuse_scores_of_no_baseline(args: argparse.Namespace) -> None:
+    """Refuse scores of a baseline that is not there."""
+    if args.baseline_segment_scores and not args.baseline:
+        raise InputError("--baseline-segment-scores belongs to --baseline; name its translations")
 
 
 def several(system: Translations) -> int:
@@ -126,10 +139,10 @@ def against_baseline(
         system=writable(args.baseline_name or Path(args.baseline[0]).name),
         runs=several(baseline),
         significance=str(samples),
-        scores={
-            **compared(baseline, system, samples),
-            **segments.compared(samples),
-        },
+        scores=after_holm(
+            {**compared(baseline, system, samples), **segments.compared(samples)},
+            {*LOWER_IS_BETTER, *segments.lower_is_better},
+        ),
         ngrams=ngrams.gaps(ours, orders_of(baseline)),
         sentences=most_different(
             baseline, system, texts.source and texts.source.lines, args.sentences

@@ -111,7 +111,10 @@ class Difference(Open):
         metadata=about("where the difference lies in 95 % of the samples of the bootstrap"),
     )
     mark: Text = field(
-        metadata=about("⇑ means better and ⇓ worse with p < 0.01 over the runs; ↑ ↓ p < 0.05")
+        metadata=about(
+            "⇑ means better and ⇓ worse with p < 0.01 over the runs, ↑ ↓ p < 0.05, after Holm over "
+            "the scores of the system"
+        )
     )
 
 

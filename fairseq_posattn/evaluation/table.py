@@ -9,6 +9,8 @@ from fairseq_posattn.evaluation.score_record import Bucket, Difference, ScoredSy
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.io.visible import visible
 
+SMALL = 1.5  # scores below it are shown with four digits
+
 
 def lines(result: ScoredSystem) -> Iterator[str]:
     """Yield lines with scores, n-grams and buckets, and with the differences to a baseline if there
@@ -34,10 +36,12 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
     baseline = result.baseline
     for name, score in result.scores.items():
         compared = baseline.scores.get(name) if baseline else None
-        spread = f" ± {score.deviation:4.2f}" if result.runs else ""
-        spread += f" [{score.interval[0]:.2f}, {score.interval[1]:.2f}]" if score.interval else ""
-        differs = f"  {difference(compared):44}" if baseline else ""
-        yield f"{name:15} {score.score:6.2f}{spread}{differs}  {score.signature}".rstrip()
+        digits = digits_of(score.score)
+        spread = f" ± {score.deviation:4.{digits}f}" if result.runs else ""
+        if score.interval:
+            spread += " [{:.{n}f}, {:.{n}f}]".format(*score.interval, n=digits)
+        differs = f"  {difference(compared, digits):44}" if baseline else ""
+        yield f"{name:15} {score.score:6.{digits}f}{spread}{differs}  {score.signature}".rstrip()
     if baseline:
         yield f"differences to {visible(baseline.system)}: {baseline.significance}"
         yield from what_they_say(result.runs or 1, baseline.runs or 1)
@@ -49,7 +53,7 @@ def what_they_say(runs: int, others: int) -> Iterator[str]:
         yield "p: for these outputs; nothing is known of new trainings without several runs of both"
         return
     yield "Welch and bootstrap: p for new trainings; randomisation: p for these runs"
-    yield "⇑ ⇓ Welch's p < 0.01, ↑ ↓ p < 0.05"
+    yield "⇑ ⇓ Welch's p < 0.01, ↑ ↓ p < 0.05, after Holm over the scores of this system"
     smallest = smallest_exact(others, runs)
     if smallest > 0.01:
         yield (
@@ -58,14 +62,19 @@ def what_they_say(runs: int, others: int) -> Iterator[str]:
         )
 
 
-def difference(compared: Difference | None) -> str:
+def digits_of(score: float) -> int:
+    """Return how many digits a score needs: those of COMET lie between 0 and 1."""
+    return 4 if abs(score) < SMALL else 2
+
+
+def difference(compared: Difference | None, digits: int = 2) -> str:
     """Return the difference, its mark and its p values as text."""
     if compared is None:
         return ""
     p = f"bootstrap {compared.bootstrap_p:.4f}, randomisation {compared.randomisation_p:.4f}"
     if compared.welch_p is not ABSENT:
         p = f"Welch {compared.welch_p:.4f}, {p}"
-    return f"{compared.difference:+6.2f} {compared.mark:1} ({p})"
+    return f"{compared.difference:+6.{digits}f} {compared.mark:1} ({p})"
 
 
 def ngram_lines(result: ScoredSystem) -> Iterator[str]:

@@ -18,7 +18,7 @@ from fairseq_posattn.experiments.preparing import prepare
 from fairseq_posattn.experiments.recipe import refuse_unknown
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import RECORD, Run, one_run, runs_in
-from fairseq_posattn.experiments.scoring import score
+from fairseq_posattn.experiments.scoring import check_scoring, score
 from fairseq_posattn.experiments.tables import Results, lines_of, write_tables
 from fairseq_posattn.experiments.training import run_of, train
 from fairseq_posattn.experiments.workplace import Plan, Workplace
@@ -135,6 +135,7 @@ class Experiment:
 
     def finished_runs(self, rows: Sequence[Row], seeds: Seeds) -> dict[str, list[Run]]:
         """Train and evaluate all rows with all seeds, and return the runs of each."""
+        check_scoring(self.place)
         jobs = [(row, run_of(self.place, row, seed, self.plan)) for seed in seeds for row in rows]
         self.side_by_side(
             [partial(self.train_and_evaluate, *job, job[1].record.seed == seeds[0]) for job in jobs]

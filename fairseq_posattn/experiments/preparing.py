@@ -10,16 +10,26 @@ from fairseq_posattn.experiments.commands import python
 from fairseq_posattn.experiments.corpora import Collector
 from fairseq_posattn.experiments.downloads import fetch
 from fairseq_posattn.experiments.recipe import arguments
+from fairseq_posattn.experiments.scoring import check_scoring
 from fairseq_posattn.experiments.workplace import Workplace
 from fairseq_posattn.trees.control import TreeControl
+
+CONTROL = 'write trees = "CONTROL" into a [[models]] of recipe.toml'
+OURS = {  # what the engine says itself, and what a user can do
+    "--work": "give --work before --",
+    "--out": "give --work before --",
+    "--control": CONTROL,
+    "--flip": CONTROL,
+    "--control-seed": CONTROL,
+}
 
 
 def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
     """Collect the corpus, and make data from it with the trees of each control."""
-    if {"--work", "--out"} & set(rest):
-        raise InputError(
-            "the recipe chooses the folders: give --work before --, and leave out --out"
-        )
+    for word in rest:
+        if remedy := OURS.get(word.partition("=")[0]):
+            raise InputError(f"{word}: the recipe chooses this; {remedy}")
+    check_scoring(place)
     own = place.content.corpus.folder
     folder = source or (place.recipe.folder / own if own else download(place))
     if not folder.is_dir() and not place.shell.dry_run:

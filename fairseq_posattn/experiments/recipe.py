@@ -38,6 +38,11 @@ class Recipe:
         """Return the name of the recipe."""
         return self.folder.name
 
+    @property
+    def called(self) -> str:
+        """Return how the scripts in recipes/ find the recipe: by its name, or by its folder."""
+        return self.name if self.folder.parent == CHECKOUT / "recipes" else str(self.folder)
+
     @cached_property
     def presets(self) -> list[str]:
         """Return the models that can be trained."""
@@ -51,11 +56,17 @@ class Recipe:
         return name or next(iter(sizes))
 
     def row(self, model: str, size: str | None) -> Row:
-        """Return the row of a model, which is made for a preset that no row has."""
+        """Return the row of a model, which is made for a preset that no row has.
+
+        At a size that has no row of this name it is that of another size, as in `rows`.
+        """
         size = self.size(size)
-        for row in self.content.models:
-            if (row.title, row.size) == (model, size):
+        for row in self.rows(size):
+            if row.title == model:
                 return row
+        for row in self.content.models:
+            if row.title == model:
+                return replace(row, size=size, published={}, paper="")
         if model not in self.presets:
             refuse_unknown([model], [row.title for row in self.content.models] + self.presets)
         return Row(model, size)

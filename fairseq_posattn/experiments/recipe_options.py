@@ -18,7 +18,14 @@ def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
     steps = parser.add_subparsers(required=True, metavar="STEP")
     for add in (add_prepare, add_train, add_evaluate, add_table, add_sweep, add_new):
         add(steps)
-    options = parser.parse_args(words[:cut])
+    if words[:1] != ["evaluate"]:
+        options = parser.parse_args(words[:cut])
+    else:  # its model may be missing, so argparse does not find one that stands after options
+        options, others = parser.parse_known_args(words[:cut])
+        if len(others) == 1 and options.model is None and others[0][:1] != "-":
+            options.model = others.pop()
+        if others:
+            parser.error(f"unrecognized arguments: {' '.join(others)}")
     options.rest = words[cut + 1 :]
     if options.rest and not options.takes_rest:
         parser.error(f"nothing may follow --, but there is: {' '.join(options.rest)}")
@@ -200,7 +207,7 @@ def seeds_of(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not (last.isdecimal() and int(first) < int(last))):
+        if not first.isdecimal() or (dash and not (last.isdecimal() and int(first) <= int(last))):
             raise argparse.ArgumentTypeError(f"expected seeds as in 1-3 or 1,2,5, found '{text}'")
         found += range(int(first), int(last if dash else first) + 1)
     if not found or len(set(found)) < len(found):

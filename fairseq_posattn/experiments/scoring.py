@@ -77,6 +77,10 @@ def options_of(
     words, trees = place.pieces / f"{subset}.words", place.pieces / f"{subset}.conllu.xz"
     if place.shell.dry_run or words.exists():
         options |= {"source": words, "trees": trees}
+    else:  # data without a parser have no words of their own
+        options["source"] = place.raw / f"{test}.{content.source}"
+    if is_lower_case(place, runs[0]):
+        options["lowercase"] = True
     if plan.with_parsing:
         options["parsing-log"] = logs(first, f"{test}.parsed.shard*", f"{test}.parsed.shard0")
     if plan.examples:
@@ -86,6 +90,22 @@ def options_of(
         options["baseline"] = [run.folder / f"{test}.hyp" for run in baseline]
         options["baseline-name"] = baseline[0].record.system
     return options
+
+
+def check_scoring(place: Workplace) -> None:
+    """Refuse a target language that cannot be scored here, before hours of other work."""
+    if place.shell.dry_run:
+        return
+    from fairseq_posattn.evaluation.metrics.scores import Settings
+
+    chosen = place.content.evaluation.score
+    Settings(place.content.target, chosen.get("tokenize")).bleu()
+
+
+def is_lower_case(place: Workplace, run: Run) -> bool:
+    """Return whether the data have small letters only, so that scores must not count others."""
+    data = place.first_shard(run.record.trees)
+    return pipeline.exists(data) and TextPipeline.load(data).config.lowercase
 
 
 def separator(place: Workplace, run: Run) -> str:

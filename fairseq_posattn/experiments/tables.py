@@ -209,6 +209,7 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
                 "p: Welch's t test over the runs, corrected by Holm for all tests of this table; "
                 f"bold: different from {baselines[0]} (of the same size) with p < {SIGNIFICANT}."
             )
+            yield from few_runs(max(line.runs for line in lines))
         else:
             yield "With single runs no difference is called significant: new ones may differ."
     signatures: dict[str, None] = {}
@@ -220,6 +221,18 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
                     break
     if signatures:
         yield "; ".join(signatures) + "."
+
+
+def few_runs(runs: int) -> Iterator[str]:
+    """Yield what so few runs cannot show."""
+    from fairseq_posattn.evaluation.metrics.runs import smallest_exact  # a dry run has no numpy
+
+    smallest = smallest_exact(runs, runs)
+    if smallest > 0.01:
+        yield (
+            f"With {runs} + {runs} runs no exact permutation of the runs can go below "
+            f"p = {smallest:.2g}; Welch's test takes the scores of runs to be normally distributed."
+        )
 
 
 def write_tables(lines: Sequence[Line], start: Path) -> list[str]:

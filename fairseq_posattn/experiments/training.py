@@ -29,20 +29,28 @@ TRAINING = {  # what Vaswani et al. (2017) have; a recipe names what differs
     "warmup-init-lr": "1e-7",
 }
 RESET = "reset-dataloader"
+OURS = {  # what the engine says itself, and the option by which to choose it
+    "--seed": "--seed or --seeds before --",
+    "--max-update": "--updates before --",
+    "--save-dir": "--work before --",
+}
 
 
 def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
     """Return the run of a model with a seed, by all that makes it."""
+    for word in plan.training:
+        if remedy := OURS.get(word.partition("=")[0]):
+            raise InputError(f"{word}: the recipe chooses this; use {remedy}")
     data = place.data(row.trees)
     if not data.is_dir() and not place.shell.dry_run:
         raise InputError(
-            f"{data}: there are no data; start recipes/prepare.sh {place.recipe.name} first"
+            f"{data}: there are no data; start recipes/prepare.sh {place.recipe.called} first"
         )
     options = arguments(dict(sorted(options_of(place, row, seed).items()))) + [*plan.training]
     if plan.precision:
         options += ["--precision", plan.precision]
     files = fingerprints(place.shards(row.trees), READ_IN_TRAINING)
-    files |= named_files(plan.training)
+    files |= named_files(options)
     record = RunRecord(
         row.title, row.size, seed, updates(place, row, plan), row.trees, options, files
     )

@@ -174,8 +174,20 @@ def test_several_runs(page):
     compared = system["baseline"]["scores"]["BLEU"]
     compared |= {"welch_p": 0.0321, "interval": [-0.2, 2.5]}
     rows = [[cell.strip() for cell in row] for row in Parsed(page(system)).rows]
-    assert any("28.25 ± 0.31 ⇑" in row for row in rows)
-    assert any(row[2:6] == ["BLEU", "+1.25 ⇑", "−0.20 to +2.50", "0.032"] for row in rows)
+    assert any("28.25 ± 0.31 ↑" in row for row in rows)
+    assert any(row[2:6] == ["BLEU", "+1.25 ↑", "−0.20 to +2.50", "0.032"] for row in rows)
+
+
+def test_marks_are_those_after_holm(page):
+    """Two systems with p = 0.03 each are not significant together, as each of them would be."""
+    systems = [scored(better=1.25) for _ in range(2)]
+    for number, system in enumerate(systems):
+        system["system"] = f"system {number}"
+        system["baseline"]["scores"] = {
+            "BLEU": system["baseline"]["scores"]["BLEU"] | {"welch_p": 0.03, "mark": "↑"}
+        }
+    rows = [[cell.strip() for cell in row] for row in Parsed(page(*systems)).rows]
+    assert sum(row[2:4] == ["BLEU", "+1.25"] for row in rows) == 2
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from fairseq_posattn.evaluation.metrics.runs import (
     two_sided,
     welch,
 )
+from fairseq_posattn.evaluation.metrics.significance import after_holm
+from fairseq_posattn.evaluation.score_record import Difference
 
 WORDS = [
     "the",
@@ -199,7 +201,7 @@ def test_welch():
         assert welch(after, before) == pytest.approx(welch(before, after))
     assert welch([30.0], [31.0, 32.0]) is None
     assert welch([30.0, 30.0], [30.0, 30.0]) == 1.0
-    assert welch([30.0, 30.0], [31.0, 31.0]) == 0.0
+    assert welch([30.0, 30.0], [31.0, 31.0]) is None  # such runs are one run twice
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 3), (2, 2), (2, 3), (5, 3), (1, 1)])
@@ -224,3 +226,20 @@ def test_everything_together():
     assert found == compared_runs(metric, *tables, 500, 500, seed=1)
     same = compared_runs(metric, tables[1], tables[1], 200, 200, seed=1)
     assert (same.difference, same.these_runs, same.new_runs) == (0.0, 1.0, 1.0)
+
+
+def test_marks_of_several_scores_are_those_after_holm():
+    """The smallest of three p values is tripled, the next one doubled."""
+    raw = {"BLEU": 0.012, "chrF2": 0.03, "TER": 0.04}
+    found = {
+        name: Difference(
+            difference=-1.0 if name == "TER" else 1.0,
+            bootstrap_p=0.5,
+            randomisation_p=0.5,
+            welch_p=p,
+            mark="↑",
+        )
+        for name, p in raw.items()
+    }
+    marks = {name: one.mark for name, one in after_holm(found, {"TER"}).items()}
+    assert marks == {"BLEU": "↑", "chrF2": "", "TER": ""}

@@ -2,13 +2,21 @@
 
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
+from fairseq_posattn.cli import recipe as recipe_command
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.commands import Shell
 from fairseq_posattn.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
+from fairseq_posattn.experiments.recipe_options import parse_options
+from fairseq_posattn.experiments.scoring import check_scoring
+from fairseq_posattn.experiments.training import run_of
 from fairseq_posattn.experiments.trial_content import TrialContent
 from fairseq_posattn.experiments.trials import TRIAL, trial_class
+from fairseq_posattn.experiments.workplace import Plan, Workplace
+from fairseq_posattn.io import command_line
 
 GOOD = """
 title = "Small"
@@ -134,3 +142,71 @@ def test_a_sweep_names_each_point(tmp_path):
     assert one.row(3, "base").training == {"encoder-attention": "window(size=3)"}
     with pytest.raises(InputError, match=r"the sweep has 'csan_1d.window_size_3' twice"):
         recipe(tmp_path, GOOD + sweep + series.format("a") + series.format("b"))
+
+
+def test_the_row_of_a_model_is_that_of_the_table_at_any_size(tmp_path):
+    """A named model keeps its trees and options where the size has no row of its own."""
+    small = '\n[sizes.small]\narch = "_tiny"\nupdates = 5\nbatch_tokens = 50\n'
+    named = (
+        '\n[[models]]\nname = "sequence_slow"\nmodel = "sequence"\nsize = "base"\ntrees = "chain"\n'
+        "training = { lr = 1e-5 }\n"
+    )
+    found = recipe(tmp_path, GOOD + named + small)
+    for size in ("base", "small"):
+        for row in found.rows(size):
+            assert found.row(row.title, size) == row
+    assert found.row("sequence_slow", "small").trees == "chain"
+    assert found.row("relative", "small").training == {}  # any preset may be trained
+
+
+@pytest.mark.parametrize(
+    ("step", "words", "message"),
+    [
+        ("train", ["sequence", "--", "--seed", "5"], "--seed: the recipe chooses this; use --seed"),
+        ("train", ["sequence", "--", "--max-update=3"], "--max-update=3: the recipe chooses this"),
+        ("prepare", ["--from", ".", "--", "--control", "flat"], "--control: the recipe chooses"),
+        ("prepare", ["--from", ".", "--", "--out=x"], "--out=x: the recipe chooses this"),
+        ("evaluate", ["--run", "x", "--seeds", "1-2"], "--run names one run; leave out the model"),
+    ],
+)
+def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monkeypatch, capsys):
+    recipe(tmp_path)
+    argv = ["posattn-recipe", step, str(tmp_path), *words]
+    if "--" not in words:
+        argv.append("--dry-run")
+    else:
+        argv.insert(argv.index("--"), "--dry-run")
+    monkeypatch.setattr("sys.argv", argv)
+    with pytest.raises(SystemExit) as end:
+        command_line.run(recipe_command.main)
+    assert end.value.code == 1 and message in capsys.readouterr().err
+
+
+def test_the_model_may_stand_after_the_options(tmp_path):
+    words = ["evaluate", "mine", "--size", "base", "--cpu", "sequence"]
+    assert parse_options(words, "").model == "sequence"
+    with pytest.raises(SystemExit):
+        parse_options([*words, "another"], "")
+    assert parse_options(["train", "mine", "sequence", "--seeds", "2-2"], "").seeds == [2]
+
+
+def test_files_in_the_recipe_are_part_of_what_makes_a_run(tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("1 2")
+    (tmp_path / "work/data").mkdir(parents=True)
+    named = f'\n[models.training]\nencoder-embed-path = "{vectors}"\n'
+    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, GOOD + named))
+    [row] = place.recipe.rows(None)
+    before = run_of(place, row, 1, Plan()).folder
+    vectors.write_text("1 3")
+    assert run_of(place, row, 1, Plan()).folder != before
+
+
+def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path):
+    pytest.importorskip("sacrebleu")
+    text = GOOD.replace('target = "de"', 'target = "ja"')
+    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
+    with mock.patch.dict(
+        "sys.modules", {"MeCab": None, "sacrebleu.tokenizers.tokenizer_ja_mecab": None}
+    ), pytest.raises(InputError, match="--target-lang ja: "):
+        check_scoring(place)

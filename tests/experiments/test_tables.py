@@ -65,7 +65,8 @@ def test_a_table_of_several_seeds(tmp_path):
     assert "| **31.00 ± 0.25** | 0.040 | – |" in lines[3]
     assert "| **31.00 ± 0.25** | 0.020 | – |" in lines[4]
     assert "bold: different from sequence (of the same size) with p < 0.05" in lines[6]
-    assert lines[7] == "BLEU: `nrefs:1`."
+    assert "With 3 + 3 runs no exact permutation of the runs can go below p = 0.1" in lines[7]
+    assert lines[8] == "BLEU: `nrefs:1`."
     assert rows[1]["a BLEU"] == "31.00" and rows[1]["a deviation"] == "0.25"
     assert rows[1]["parameters"] == "1250000" and rows[2]["a p against sequence"] == "0.02"
     assert r"sequence & base & 3 & 30.00 $\pm$ 0.25 & -- & 27.31" in latex

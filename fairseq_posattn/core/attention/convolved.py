@@ -20,7 +20,13 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.direct import check_length, refuse_longer
 from fairseq_posattn.core.attention.glorot import glorot_uniform_
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, Use, WeightChange
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    Use,
+    WeightChange,
+    at_least_float32,
+)
 from fairseq_posattn.core.options import option
 
 
@@ -115,6 +121,11 @@ class Convolved1d(Convolved):
         self.weight = nn.Parameter(torch.zeros(self.head_count, 3, t, t))  # H u j j'
         self.bias = nn.Parameter(torch.zeros(self.head_count, t))
         self.initialise(fan=3 * t)
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        rows = at_least_float32(self.weight).flatten(2).norm(dim=-1)  # H u
+        names = ("row before", "same row", "row after")
+        return {f"length of the filters, {name}": rows[:, k] for k, name in enumerate(names)}
 
     @torch.no_grad()
     def start_as_plain_attention(self) -> None:

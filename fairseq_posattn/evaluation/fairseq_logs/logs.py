@@ -17,6 +17,9 @@ TRANSLATED = re.compile(
 )
 
 
+TRANSLATION = re.compile(r"H-([0-9]{1,15})\t")
+
+
 class Run(NamedTuple):
     """Holds the figures of the line that ends a run of fairseq-generate."""
 
@@ -29,9 +32,24 @@ class Run(NamedTuple):
 
 def speed(paths: Sequence[str]) -> Decoding:
     """Return the speed of a run of fairseq-generate; several logs are shards of one run."""
+    refuse_repeated(paths)
     runs = [translated(path) for path in paths]
     whole = runs[0] if len(runs) == 1 else side_by_side(runs, paths[0])
     return Decoding(**{name: value for name, value in whole._asdict().items() if name != "pieces"})
+
+
+def refuse_repeated(paths: Sequence[str]) -> None:
+    """Refuse logs that translate the same sentences, which are no shards of one run."""
+    first: dict[str, str] = {}
+    for path in paths if len(paths) > 1 else ():
+        for line in read_lines(path):
+            if found := TRANSLATION.match(line):
+                other = first.setdefault(found[1], path)
+                if other != path:
+                    raise InputError(
+                        f"{path}: the sentence {found[1]} is in {other}, too; name the logs of one "
+                        "run, whose speed is shown"
+                    )
 
 
 def side_by_side(runs: Sequence[Run], path: str) -> Run:

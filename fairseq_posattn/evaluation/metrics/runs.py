@@ -193,7 +193,7 @@ def welch(before: Sequence[float], after: Sequence[float]) -> float | None:
     if min(len(before), len(after)) < 2:
         return None
     if np.ptp(before) == 0 == np.ptp(after):  # the test would divide by zero
-        return 1.0 if before[0] == after[0] else 0.0
+        return 1.0 if before[0] == after[0] else None  # runs without any spread are no runs
     return float(stats.ttest_ind(after, before, equal_var=False).pvalue)
 
 

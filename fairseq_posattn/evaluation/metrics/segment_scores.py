@@ -18,7 +18,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics.runs import Statistics, interval
 from fairseq_posattn.evaluation.metrics.runs import scores as run_scores
 from fairseq_posattn.evaluation.metrics.score_texts import Texts
-from fairseq_posattn.evaluation.metrics.scores import over_runs
+from fairseq_posattn.evaluation.metrics.scores import NIST, TOKENISED, over_runs
 from fairseq_posattn.evaluation.metrics.significance import Samples, compared_tables
 from fairseq_posattn.evaluation.score_record import Difference, Score
 from fairseq_posattn.io.files import read_lines
@@ -45,6 +45,7 @@ class MeanOfSegments:
 
 
 METRIC: Any = MeanOfSegments()
+RESERVED = ("BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST)
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict
         name, equals, path = one.partition("=")
         if not (name and equals and path):
             raise InputError(f"'{one}': {MEANING}")
+        if name in RESERVED:
+            raise InputError(f"'{one}': {name} is computed here; choose another name")
         files.setdefault(name, []).append(path)
     return {name: table(name, paths, runs, sentences) for name, paths in files.items()}
 

@@ -8,13 +8,14 @@ tests draw the same samples for the same SACREBLEU_SEED (12345 unless set).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.cells import holm
 from fairseq_posattn.evaluation.metrics.runs import Statistics, compared_runs
 from fairseq_posattn.evaluation.metrics.scores import LOWER_IS_BETTER, Translations
 from fairseq_posattn.evaluation.score_record import Difference
@@ -93,6 +94,22 @@ def compared_tables(
         interval=list(found.interval),
         mark="" if p is None else mark(found.difference, p, lower_is_better),
     )
+
+
+def after_holm(
+    differences: dict[str, Difference], lower_is_better: Container[str]
+) -> dict[str, Difference]:
+    """Return the differences with marks for all scores of a system, corrected for their number."""
+    tested = [name for name, found in differences.items() if found.welch_p is not ABSENT]
+    corrected = holm([differences[name].welch_p or 0.0 for name in tested])
+    marks = {
+        name: mark(differences[name].difference, p, name in lower_is_better)
+        for name, p in zip(tested, corrected, strict=True)
+    }
+    return {
+        name: replace(found, mark=marks.get(name, found.mark))
+        for name, found in differences.items()
+    }
 
 
 def paired_test(metric: Metric, systems: Sequence[Sequence[str]], kind: str, samples: int) -> list:

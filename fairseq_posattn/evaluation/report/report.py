@@ -35,6 +35,7 @@ def page(systems: Sequence[System], title: str = TITLE, extra: Sequence[ExtraSec
     script = (PAGE / "page.js").read_text(encoding="utf-8")
     columns = tables.score_columns(systems)
     compared = [system for system in systems if system.baseline]
+    tables.correct_marks(compared)
     examples = list(all_examples(systems))
     return (
         environment()

@@ -18,6 +18,7 @@ def one_system(runs: Sequence[Document], paths: Sequence[str]) -> Document:
     was compared with a baseline alone. That says nothing of new trainings, so no p values are left.
     """
     first = runs[0]
+    refuse_mixed(runs, paths)
     found = {**first, "runs": len(runs), "scores": mean_scores(runs, paths)}
     joining: dict[str, Callable[[Any], Any]]
     joining = {"ngrams": mean_ngrams, "buckets": mean_buckets, "words": mean_words}
@@ -27,6 +28,16 @@ def one_system(runs: Sequence[Document], paths: Sequence[str]) -> Document:
     if "baseline" in first:
         found["baseline"] = mean_differences(runs, paths)
     return found
+
+
+def refuse_mixed(runs: Sequence[Document], paths: Sequence[str]) -> None:
+    """Refuse files that hold several runs already, whose means cannot be weighed or told apart."""
+    for run, path in zip(runs, paths, strict=True):
+        if run.get("runs", 1) > 1:
+            raise InputError(
+                f"{path}: the file holds {run['runs']} runs of '{run['system']}', of which there "
+                "are other files; score all of them together, or name this file alone"
+            )
 
 
 def mean_scores(runs: Sequence[Document], paths: Sequence[str]) -> dict[str, Document]:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fairseq_posattn.evaluation.cells import holm
+from fairseq_posattn.evaluation.metrics.significance import mark as arrow
 from fairseq_posattn.evaluation.report.figures import signed
 from fairseq_posattn.evaluation.report.systems import System, by_test
+from fairseq_posattn.evaluation.table import digits_of
 
 SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "tokenised BLEU", "NIST BLEU")
 LOWER_IS_BETTER = {"TER"}
@@ -40,7 +43,7 @@ class Column:
         deviation = None
         if self.group == "score":
             deviation = system.scores.get(self.title, {}).get("deviation")
-        return "" if deviation is None else f"± {deviation:.2f}"
+        return "" if deviation is None else f"± {deviation:.{self.digits}f}"
 
     def written(self, value: float | None) -> str:
         """Return a figure as the table shows it."""
@@ -69,8 +72,17 @@ class Cell(NamedTuple):
 def score_columns(systems: Sequence[System]) -> list[Column]:
     """Return the columns that some system has, first those of usual scores, then others."""
     names = dict.fromkeys([*SCORES, *(name for system in systems for name in system.scores)])
-    scores = [Column(n, "score", 2, -1 if lower_is_better(n, systems) else 1) for n in names]
+    scores = [
+        Column(n, "score", digits(n, systems), -1 if lower_is_better(n, systems) else 1)
+        for n in names
+    ]
     return [c for c in (*scores, *FIGURES) if any(c.value(s) is not None for s in systems)]
+
+
+def digits(name: str, systems: Sequence[System]) -> int:
+    """Return how many digits a score needs in the tables: those of COMET lie between 0 and 1."""
+    found = [system.scores[name]["score"] for system in systems if name in system.scores]
+    return min(map(digits_of, found), default=2)
 
 
 def lower_is_better(name: str, systems: Sequence[System]) -> bool:
@@ -112,6 +124,19 @@ def mark(system: System, column: Column) -> str:
     if column.group != "score" or not system.baseline:
         return ""
     return system.baseline.get("scores", {}).get(column.title, {}).get("mark", "")
+
+
+def correct_marks(systems: Sequence[System]) -> None:
+    """Give marks to the differences that are significant after Holm over all tests of a page."""
+    tests = [
+        (system, name, found)
+        for system in systems
+        for name, found in (system.baseline or {}).get("scores", {}).items()
+        if found.get("welch_p") is not None
+    ]
+    corrected = holm([found["welch_p"] for _, _, found in tests])
+    for (system, name, found), p in zip(tests, corrected, strict=True):
+        found["mark"] = arrow(found["difference"], p, lower_is_better(name, [system]))
 
 
 def signatures(systems: Sequence[System]) -> list[tuple[str, str, str]]:
@@ -156,8 +181,10 @@ def differences(systems: Sequence[System]) -> list[Difference]:
         Difference(
             system,
             name,
-            signed(found["difference"], digits=2),
-            " to ".join(signed(end, digits=2) for end in found.get("interval", [])),
+            signed(found["difference"], digits=digits(name, [system])),
+            " to ".join(
+                signed(end, digits=digits(name, [system])) for end in found.get("interval", [])
+            ),
             probability(found.get("welch_p")),
             probability(found.get("bootstrap_p")),
             probability(found.get("randomisation_p")),
