@@ -18,18 +18,29 @@ def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
     steps = parser.add_subparsers(required=True, metavar="STEP")
     for add in (add_prepare, add_train, add_evaluate, add_table, add_sweep, add_new):
         add(steps)
-    if words[:1] != ["evaluate"]:
-        options = parser.parse_args(words[:cut])
-    else:  # its model may be missing, so argparse does not find one that stands after options
-        options, others = parser.parse_known_args(words[:cut])
-        if len(others) == 1 and options.model is None and others[0][:1] != "-":
-            options.model = others.pop()
-        if others:
-            parser.error(f"unrecognized arguments: {' '.join(others)}")
+    options = parser.parse_args(with_model_in_front(parser, words[:cut]))
     options.rest = words[cut + 1 :]
     if options.rest and not options.takes_rest:
         parser.error(f"nothing may follow --, but there is: {' '.join(options.rest)}")
     return options
+
+
+def with_model_in_front(parser: argparse.ArgumentParser, words: list[str]) -> list[str]:
+    """Return the words of `evaluate` with its model after the recipe, wherever it stands.
+
+    The model may be left out, so argparse does not look for it behind options.
+    """
+    if words[:1] != ["evaluate"] or {"-h", "--help"} & set(words):
+        return words
+    found, others = parser.parse_known_args(words)
+    if len(others) != 1 or found.model is not None or others[0][:1] == "-":
+        return words
+    place = words.index(found.recipe) + 1
+    rest = words[place:]
+    rest.reverse()
+    rest.remove(others[0])
+    rest.reverse()
+    return [*words[:place], others[0], *rest]
 
 
 def step(steps, name: str, what: str, rest: str = "") -> argparse.ArgumentParser:

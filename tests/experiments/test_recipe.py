@@ -206,7 +206,10 @@ def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path):
     pytest.importorskip("sacrebleu")
     text = GOOD.replace('target = "de"', 'target = "ja"')
     place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
-    with mock.patch.dict(
-        "sys.modules", {"MeCab": None, "sacrebleu.tokenizers.tokenizer_ja_mecab": None}
-    ), pytest.raises(InputError, match="--target-lang ja: "):
+    with (
+        mock.patch.dict(
+            "sys.modules", {"MeCab": None, "sacrebleu.tokenizers.tokenizer_ja_mecab": None}
+        ),
+        pytest.raises(InputError, match="--target-lang ja: "),
+    ):
         check_scoring(place)
