@@ -12,6 +12,7 @@ from fairseq_posattn.evaluation.head_record import Heads
 from fairseq_posattn.evaluation.json_values import Number, Text, Whole
 from fairseq_posattn.io.records import ABSENT, Open, about
 
+SEGMENTS = "segments:mean"  # the signature of numbers that another program gave the sentences
 VERSION = 1
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairseq_posattn.evaluation.metrics.runs import smallest_exact
-from fairseq_posattn.evaluation.score_record import Bucket, Difference, ScoredSystem
+from fairseq_posattn.evaluation.score_record import SEGMENTS, Bucket, Difference, ScoredSystem
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.io.visible import visible
 
-SMALL = 1.5  # scores below it are shown with four digits
+SMALL = 1.5  # such scores below it are shown with four digits
 
 
 def lines(result: ScoredSystem) -> Iterator[str]:
@@ -36,7 +36,7 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
     baseline = result.baseline
     for name, score in result.scores.items():
         compared = baseline.scores.get(name) if baseline else None
-        digits = digits_of(score.score)
+        digits = digits_of(score.score, score.signature)
         spread = f" ± {score.deviation:4.{digits}f}" if result.runs else ""
         if score.interval:
             spread += " [{:.{n}f}, {:.{n}f}]".format(*score.interval, n=digits)
@@ -62,9 +62,9 @@ def what_they_say(runs: int, others: int) -> Iterator[str]:
         )
 
 
-def digits_of(score: float) -> int:
+def digits_of(score: float, signature: str) -> int:
     """Return how many digits a score needs: those of COMET lie between 0 and 1."""
-    return 4 if abs(score) < SMALL else 2
+    return 4 if signature == SEGMENTS and abs(score) < SMALL else 2
 
 
 def difference(compared: Difference | None, digits: int = 2) -> str:

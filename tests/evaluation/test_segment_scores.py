@@ -11,6 +11,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics.runs import welch
 from fairseq_posattn.evaluation.report.systems import read_system
 from fairseq_posattn.evaluation.report.tables import score_columns
+from fairseq_posattn.evaluation.score_record import SEGMENTS
+from fairseq_posattn.evaluation.table import digits_of
 
 SENTENCES = [f"sentence number {k}" for k in range(12)]
 
@@ -99,3 +101,9 @@ def test_files_and_names_must_fit(scored, write):
         scored("--segment-scores", given)
     with pytest.raises(InputError, match="chrF: there are no --segment-scores chrF=FILE"):
         scored("--segment-scores", given, "--lower-is-better", "chrF", runs=1, others=1)
+
+
+def test_small_numbers_have_four_digits():
+    """Those of COMET lie between 0 and 1; a BLEU of 0.84 stays one with two digits."""
+    assert digits_of(0.84, SEGMENTS) == 4 and digits_of(26.0, SEGMENTS) == 2
+    assert digits_of(0.84, "nrefs:1|case:mixed") == 2

@@ -20,11 +20,10 @@ from fairseq_posattn.evaluation.metrics.runs import scores as run_scores
 from fairseq_posattn.evaluation.metrics.score_texts import Texts
 from fairseq_posattn.evaluation.metrics.scores import NIST, TOKENISED, over_runs
 from fairseq_posattn.evaluation.metrics.significance import Samples, compared_tables
-from fairseq_posattn.evaluation.score_record import Difference, Score
+from fairseq_posattn.evaluation.score_record import SEGMENTS, Difference, Score
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.records import ABSENT
 
-SIGNATURE = "segments:mean"
 MEANING = "--segment-scores and --baseline-segment-scores take NAME=FILE, as in COMET=comet.txt"
 
 
@@ -76,7 +75,7 @@ class SegmentScores:
         found = {}
         for name, table in self.system.items():
             of_runs = [
-                Score(score=score, signature=SIGNATURE) for score in run_scores(METRIC, table)
+                Score(score=score, signature=SEGMENTS) for score in run_scores(METRIC, table)
             ]
             ends = interval(METRIC, table, samples.bootstrap, samples.seed)
             lower = True if name in self.lower_is_better else ABSENT

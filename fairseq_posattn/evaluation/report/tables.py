@@ -81,8 +81,8 @@ def score_columns(systems: Sequence[System]) -> list[Column]:
 
 def digits(name: str, systems: Sequence[System]) -> int:
     """Return how many digits a score needs in the tables: those of COMET lie between 0 and 1."""
-    found = [system.scores[name]["score"] for system in systems if name in system.scores]
-    return min(map(digits_of, found), default=2)
+    found = [system.scores[name] for system in systems if name in system.scores]
+    return min((digits_of(one["score"], one["signature"]) for one in found), default=2)
 
 
 def lower_is_better(name: str, systems: Sequence[System]) -> bool:
