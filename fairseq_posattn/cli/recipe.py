@@ -90,8 +90,8 @@ def evaluate(options: argparse.Namespace):
     """Evaluate a model that was trained."""
     experiment = experiment_of(options)
     baseline = None
-    if options.run and (options.seeds or options.seed != 1 or options.model):
-        raise InputError("--run names one run; leave out the model, --seed and --seeds")
+    if options.run and (options.seeds or options.seed != 1):
+        raise InputError("--run names one run; leave out --seed and --seeds")
     if options.run:
         record = experiment.named(options.run).record
         options.model, options.size = record.name, record.size

@@ -70,6 +70,10 @@ class Absent:
     def __repr__(self) -> str:
         return "ABSENT"
 
+    def __reduce__(self) -> str:
+        """Return the name by which pickle and copy find the only instance again."""
+        return "ABSENT"
+
 
 ABSENT: Any = Absent()
 

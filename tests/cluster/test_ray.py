@@ -18,7 +18,7 @@ from support.processes import unless_gone
 
 pytestmark = pytest.mark.long
 PROGRAM = ROOT / "preprocess/parse.py"
-LONG = 8000  # lines that keep a task busy for some seconds
+LONG = 24000  # lines that keep a task busy for some seconds
 IMPATIENT = f"""
 import runpy, sys
 from fairseq_posattn.parsing.executors import ray

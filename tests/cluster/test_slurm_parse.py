@@ -21,8 +21,8 @@ from support.slurm import Slurm
 pytestmark = pytest.mark.long
 GIVEN = ParserSettings("conllu")
 SHARD = 20
-LONG = 8000  # lines that keep a task busy for some seconds
-LONGER = 4 * LONG  # for as long as Slurm takes to find a task and to end it
+LONG = 24000  # lines that keep a task busy for some seconds
+LONGER = 2 * LONG  # for as long as Slurm takes to find a task and to end it
 
 
 class Parse:

@@ -1,6 +1,8 @@
 """JSON that must be what a dataclass says, and numbers that must be written plainly."""
 
+import copy
 import json
+import pickle
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -210,3 +212,9 @@ def test_odd_numbers(odd):
     assert plain_numbers([odd]) is None
     assert plain_numbers(["7", odd]) is None and plain_numbers(["5000", odd]) is None
     assert first_odd(["7", "5000", odd, "x"]) == 2
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_what_is_absent_stays_absent_in_another_process(again):
+    """A worker gets its settings by pickle, and must not write a key that is not there."""
+    assert again(ABSENT) is ABSENT
