@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from argparse import Namespace
 from concurrent.futures.process import BrokenProcessPool
@@ -182,6 +183,27 @@ def test_a_pool_that_breaks_while_tasks_are_handed_out():
         local.submit(pool(OSError("handle is closed")), print)
     with pytest.raises(BlockingIOError):
         local.submit(pool(BlockingIOError(errno.EAGAIN, "try again")), print)
+
+
+def test_an_error_of_pythons_pool_is_not_printed(capsys):
+    """Python before 3.12 may count the processes of a broken pool while one more is started."""
+
+    def fail(error):
+        thread = threading.Thread(target=raise_it, args=[error])
+        thread.start()
+        thread.join()
+        return capsys.readouterr().err
+
+    def raise_it(error):
+        raise error
+
+    before = threading.excepthook
+    threading.excepthook = local.print_unless_of_the_pool
+    try:
+        assert fail(RuntimeError("dictionary changed size during iteration")) == ""
+        assert "another error" in fail(RuntimeError("another error"))
+    finally:
+        threading.excepthook = before
 
 
 @pytest.mark.long

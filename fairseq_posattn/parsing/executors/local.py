@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -72,19 +73,21 @@ class LocalExecutor(LocalPipelineExecutor):
         on_done, self.on_done = self.on_done, None  # the workers must not get it
         assert on_done is not None  # this process is no worker
         pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers))
+        threading.excepthook = print_unless_of_the_pool
         try:
             with interrupts_blocked():  # the workers inherit that, and start with the first task
                 tasks = {submit(pool, self._run_for_rank, rank, QUIET): rank for rank in ranks}
             for task in as_completed(tasks):
                 task.result()
                 on_done(tasks[task])
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BrokenProcessPool):
             for worker in multiprocessing.active_children():  # they would finish their shards first
                 worker.kill()
             raise
         finally:
             self.on_done = on_done
             pool.shutdown(wait=True, cancel_futures=True)
+            threading.excepthook = threading.__excepthook__
 
 
 def submit(pool: ProcessPoolExecutor, *task) -> Future:
@@ -95,6 +98,15 @@ def submit(pool: ProcessPoolExecutor, *task) -> Future:
         if error.errno is not None:  # of the system, which cannot start another process
             raise
         raise BrokenProcessPool("a worker was killed while tasks were handed out") from error
+
+
+def print_unless_of_the_pool(error: threading.ExceptHookArgs) -> None:
+    """Print an error of a thread, but not the one of a pool that breaks while it grows.
+
+    Python before 3.12 then counts processes that are just being started, and its thread fails.
+    """
+    if error.exc_type is not RuntimeError or "during iteration" not in str(error.exc_value):
+        threading.__excepthook__(error)
 
 
 @contextlib.contextmanager
