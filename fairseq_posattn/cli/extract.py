@@ -1,4 +1,6 @@
-"""Extract words and parents from CoNLL-U to OUT.words and OUT.parents, one sentence in each line.
+"""Extract words, parents and labels from CoNLL-U, with one sentence in each line.
+
+The files are OUT.words, OUT.parents, and OUT.labels with the relations and parts of speech.
 
 posattn-extract train.conllu.xz --out work/train
 """
@@ -20,7 +22,9 @@ def parse_options() -> argparse.Namespace:
         metavar="CONLLU",
         help="read these treebanks, which are joined; .gz, .xz and .zst are read",
     )
-    parser.add_argument("--out", required=True, help="write the files OUT.words and OUT.parents")
+    parser.add_argument(
+        "--out", required=True, help="write the files OUT.words, .parents and .labels"
+    )
     parser.add_argument(
         "--tokens",
         action="store_true",

@@ -16,6 +16,7 @@ from fairseq_posattn.io.command_line import run
 from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.parsing.options import add_parser_options
 from fairseq_posattn.preparation.control import add_control_options, control_of
+from fairseq_posattn.preparation.subtypes import add_label_subtypes
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 
@@ -115,6 +116,7 @@ def add_piece_options(group) -> None:
         action="store_true",
         help="learn pieces and a dictionary for each language separately",
     )
+    add_label_subtypes(group)
     add(
         "--shards",
         type=positive,
@@ -214,6 +216,7 @@ def main() -> None:
         options.shard_lines,
         options.binarize_workers,
         options.shards,
+        options.label_subtypes,
     )
     prepare(job)
 

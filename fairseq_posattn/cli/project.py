@@ -1,14 +1,16 @@
 r"""Project trees onto pieces: read words, parents and pieces, and write trees.
 
-Each line is a sentence with `parent:pieces` for each word. Either of these commands writes
+Each line is a sentence with `parent:pieces` for each word; with --labels, a tab, the relations of
+the words, a tab, and their parts of speech follow. Either of these commands writes
 work/train.en.trees, where posattn-binarize looks for it. The second one is for pieces of
 sentencepiece, which come from untokenised text:
 
     posattn-project --words work/train.words --parents work/train.parents \
-        --pieces work/train.en
+        --labels work/train.labels --pieces work/train.en
 
     posattn-project --words work/train.words --parents work/train.parents \
-        --pieces work/train.en --text train.txt --sentencepiece work/model
+        --labels work/train.labels --pieces work/train.en --text train.txt \
+        --sentencepiece work/model
 """
 
 import argparse
@@ -28,6 +30,11 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--parents", required=True, help="read the parents that posattn-extract wrote to this file"
+    )
+    parser.add_argument(
+        "--labels",
+        help="read the relations and parts of speech that posattn-extract wrote to this file; "
+        "without it the trees have none",
     )
     parser.add_argument(
         "--pieces", required=True, help="read the pieces that posattn-segment wrote to this file"

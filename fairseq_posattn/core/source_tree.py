@@ -17,6 +17,7 @@ from fairseq_posattn.errors import InputError
 
 PADDING = -1
 NO_PARENT = -1
+PADDING_LABEL, END_LABEL, UNKNOWN_LABEL = 1, 2, 3  # as fairseq numbers <pad>, </s> and <unk>
 
 
 @dataclass
@@ -25,29 +26,32 @@ class SourceTree:
 
     words: B T, the number of the word of each piece, counted from 0. The end of sentence counts as
     one more word after all others; padding is -1. parents: B W, the parent of each word of the
-    whole tree, where the root is its own parent.
+    whole tree, where the root is its own parent. labels: 2 B W, the numbers of the relation of each
+    word to its parent and of its part of speech; None if the model reads no labels.
     """
 
     words: Tensor
     parents: Tensor
     has_end: bool = True  # whether the last piece of each sentence is its end of sentence
+    labels: Tensor | None = None
 
     @classmethod
     def of_batch(cls, records: Tensor, real: Tensor) -> SourceTree:
         """Return the trees of a batch of data, whose sentences end with the end of sentence.
 
         records: 2 B W, the parent of each word (counted from 1, 0 = root) and its number of pieces,
-        with zeros after the last word. real: B T, True = a piece or the end of sentence. Of a
-        truncated sentence there are the first pieces and the whole tree.
+        with zeros after the last word; or 4 B W, with its two labels. real: B T, True = a piece or
+        the end of sentence. Of a truncated sentence there are the first pieces and the whole tree.
         """
-        parents, pieces = records.long()  # B W each
+        parents, pieces = records[:2].long()  # B W each
         width = parents.size(1)
         own = torch.arange(width, device=records.device)
         position = real.long().cumsum(dim=1) - 1  # B T
         words = torch.searchsorted(pieces.cumsum(dim=1), position, right=True)
         end = position == position[:, -1:]
         words = words.masked_fill(end, width).masked_fill(~real, PADDING)
-        return cls(words, torch.where(parents == 0, own, parents - 1))
+        labels = records[2:].long() if len(records) > 2 else None
+        return cls(words, torch.where(parents == 0, own, parents - 1), labels=labels)
 
     @classmethod
     def from_parents(
@@ -55,12 +59,15 @@ class SourceTree:
         parents: Sequence[Sequence[int]],
         padding: Tensor,
         pieces: Sequence[Sequence[int]] | None = None,
+        relations: Sequence[Sequence[int]] | None = None,
     ) -> SourceTree:
         """Return the trees of sentences that are given as lists, without an end of sentence.
 
         parents: for each sentence the parent of each word, counted from 1, and 0 for the root.
         padding: bool, B T, True = padding. pieces: how many pieces each word has; one each, if left
-        out. Raise an InputError that names the first sentence which does not fit.
+        out. relations: the number of the relation of each word, from 3 on (`UNKNOWN_LABEL`), where
+        a mechanism reads them. Raise an InputError that names the first sentence which does not
+        fit.
         """
         counts = pieces or [[1] * len(sentence) for sentence in parents]
         real = ~padding.cpu()
@@ -72,7 +79,10 @@ class SourceTree:
             words[row, real[row]] = torch.tensor(numbers).long()
             own = [parent - 1 if parent else word for word, parent in enumerate(of_words)]
             table[row, : len(own)] = torch.tensor(own).long()
-        return cls(words.to(padding.device), table.to(padding.device), has_end=False)
+        labels = None if relations is None else padded_labels(relations, parents, table.size(1))
+        if labels is not None:
+            labels = labels.to(padding.device)
+        return cls(words.to(padding.device), table.to(padding.device), False, labels)
 
     @cached_property
     def is_word(self) -> Tensor:
@@ -100,6 +110,24 @@ class SourceTree:
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         parents = self.parents.gather(1, inside)
         return parents.masked_fill(~self.is_word | (parents == self.words), NO_PARENT)
+
+    @cached_property
+    def relation_labels(self) -> Tensor:
+        """Return the number of the relation of the word of each piece to its parent, B T."""
+        return self.labels_of_pieces(0)
+
+    @cached_property
+    def tag_labels(self) -> Tensor:
+        """Return the number of the part of speech of the word of each piece, B T."""
+        return self.labels_of_pieces(1)
+
+    def labels_of_pieces(self, kind: int) -> Tensor:
+        """Return the labels of one kind, B T, with those of the end of sentence and of padding."""
+        assert self.labels is not None  # a model that reads labels refuses a batch without them
+        inside = self.words.clamp(0, self.parents.size(1) - 1)
+        found = self.labels[kind].gather(1, inside)
+        found = found.masked_fill(~self.is_word, END_LABEL)
+        return found.masked_fill(self.words == PADDING, PADDING_LABEL)
 
     @cached_property
     def relations(self) -> Tensor:
@@ -143,6 +171,19 @@ class SourceTree:
         same = self.words[:, :, None] == self.words[:, None, :]
         return found.masked_fill(outside, NO_PARENT).masked_fill(outside & same, 0)
 
+    def means_of_words(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean of the pieces of each word, B W C, and whether it has pieces, B W.
+
+        x: B T C. A word has no pieces if they were cut off.
+        """
+        words = self.parents.size(1)
+        index = self.words.masked_fill(~self.is_word, words)  # the rest is collected beyond
+        zeros = x.new_zeros(x.size(0), words + 1, x.size(2))
+        sums = zeros.scatter_add(1, index[..., None].expand_as(x), x)[:, :words]
+        ones = self.is_word.to(x.dtype)
+        counts = x.new_zeros(x.size(0), words + 1).scatter_add(1, index, ones)[:, :words]
+        return sums / counts.clamp(min=1)[..., None], counts > 0
+
     def of_pieces(self, table: Tensor) -> Tensor:
         """Return what a table says of two words, B W W, for each two pieces, B Q K.
 
@@ -151,6 +192,18 @@ class SourceTree:
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         rows = table.gather(1, inside[:, :, None].expand(-1, -1, table.size(2)))
         return rows.gather(2, inside[:, None, :].expand(-1, inside.size(1), -1))
+
+
+def padded_labels(
+    relations: Sequence[Sequence[int]], parents: Sequence[Sequence[int]], width: int
+) -> Tensor:
+    """Return relations as `SourceTree.labels` has them, 2 B W; parts of speech are unknown."""
+    padded = torch.full((2, len(parents), width), UNKNOWN_LABEL)
+    if [len(of_words) for of_words in relations] != [len(tree) for tree in parents]:
+        raise InputError("relations: give one number for each word of each sentence")
+    for row, of_words in enumerate(relations):
+        padded[0, row, : len(of_words)] = torch.tensor(of_words).long()
+    return padded
 
 
 def word_ancestors(parents: Tensor) -> Tensor:

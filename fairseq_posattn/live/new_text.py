@@ -16,11 +16,14 @@ from fairseq_posattn.live.providers import (
     parser_settings,
     trees_of,
 )
+from fairseq_posattn.live.records import WantedLabels
 from fairseq_posattn.live.segmented import SegmentedLine, lines_of_encoder, lines_of_pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import Sentence, TreeError
 from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.control import TreeControl
+from fairseq_posattn.trees.labels import KINDS
+from fairseq_posattn.trees.sentence import NO_TAGS, mended
 
 BYTE_ORDER_MARK = "\ufeff"
 Given = Sequence[int] | Sentence | None  # a program gives the parents of the words, or a sentence
@@ -73,15 +76,20 @@ class NewText:
             return self.stanza
         return self.provider if trees else None
 
-    def trees(self, lines: list[SegmentedLine], given: Sequence[Given] | None = None) -> NewTrees:
+    def trees(
+        self,
+        lines: list[SegmentedLine],
+        given: Sequence[Given] | None = None,
+        labels: WantedLabels | None = None,
+    ) -> NewTrees:
         """Return the trees of the lines, which are found now, or when a batch asks for them."""
         if given is None and self.provider.lazy:
-            return NewTrees(lines, lambda asked: self.parse([lines[k] for k in asked]))
+            return NewTrees(lines, lambda asked: self.parse([lines[k] for k in asked]), labels)
         if given is None:
             found = self.parse(lines)
         else:
             found = self.controlled(lines, self.check_given(lines, given))
-        return NewTrees(lines, lambda asked: [found[k] for k in asked])
+        return NewTrees(lines, lambda asked: [found[k] for k in asked], labels)
 
     @cached_property
     def control(self) -> TreeControl:
@@ -145,8 +153,12 @@ class NewText:
                 "give one for each word"
             )
         where = f"the tree of '{line.text}'"
+        for kind in KINDS:
+            if (found := getattr(tree, kind)) is not None and len(found) != words:
+                raise TreeError(f"{where} has {len(found)} {kind} for {words} words; give as many")
         parents = checked_tree(list(tree.parents), where, str(self.cfg.several_roots))
-        return replace(tree, parents=parents)
+        relations = tree.relations and mended(tree.relations, tree.parents, parents)
+        return replace(tree, parents=parents, relations=relations)
 
     @property
     def takes_flat_trees(self) -> bool:
@@ -174,5 +186,9 @@ class NewText:
 
 
 def flat(line: SegmentedLine) -> Sentence:
-    """Return the words of a line with a flat tree: each word is a child of the first."""
-    return Sentence(line.tokens).flat()
+    """Return the words of a line with a flat tree: each word is a child of the first.
+
+    Its parts of speech count as unknown.
+    """
+    tokens = line.tokens
+    return Sentence(tokens, tags=[NO_TAGS] * len(tokens)).flat()

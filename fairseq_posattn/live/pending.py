@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairseq_posattn.live.records import WantedLabels, records_of
 from fairseq_posattn.live.segmented import SegmentedLine
-from fairseq_posattn.trees import Sentence, TreeError, batch
+from fairseq_posattn.trees import Sentence, TreeError
 
 
 class CollatedBatch(NamedTuple):
@@ -25,7 +26,7 @@ class CollatedBatch(NamedTuple):
     """
 
     tokens: Tensor  # B T
-    source_tree: Tensor  # 2 B W
+    source_tree: Tensor  # 2 B W, or 4 B W with labels
     sentences: list[tuple[int, Sentence]]
 
 
@@ -33,12 +34,19 @@ class NewTrees:
     """This class keeps the trees of new lines, and their batches that were not translated yet.
 
     find: returns the trees of some of the lines, when a batch asks for them.
+    labels: the labels that a model reads, if it reads any.
     first: the number of the first line among all new lines.
     """
 
-    def __init__(self, lines: Sequence[SegmentedLine], find: Callable[[list[int]], list[Sentence]]):
+    def __init__(
+        self,
+        lines: Sequence[SegmentedLine],
+        find: Callable[[list[int]], list[Sentence]],
+        labels: WantedLabels | None = None,
+    ):
         self.lines = lines
         self.find = find
+        self.labels = labels
         self.first = 0
         self.batches: deque[CollatedBatch] = deque()
         self.found: dict[int, Sentence] = {}
@@ -50,7 +58,8 @@ class NewTrees:
         """Return records of the words of the sentences, and the number of words of each."""
         asked = sentences.tolist()
         self.found.update(zip(asked, self.find(asked), strict=True))
-        return batch.pack([self.lines[k].project(self.found[k]) for k in asked])
+        lines, trees = [self.lines[k] for k in asked], [self.found[k] for k in asked]
+        return records_of(lines, trees, self.labels)
 
     def add_batch(self, collated: dict) -> None:
         """Remember a batch that fairseq made of the lines whose numbers are in its `id`."""

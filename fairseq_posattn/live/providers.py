@@ -18,8 +18,10 @@ from fairseq_posattn.live.parser_process import LiveParser
 from fairseq_posattn.live.segmented import SegmentedLine
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import TextPipeline
-from fairseq_posattn.trees import Sentence, TreeError, escape_whitespace, read_conllu
+from fairseq_posattn.trees import Sentence, TreeError, escape_whitespace
 from fairseq_posattn.trees.alignment import match
+from fairseq_posattn.trees.conllu import read_labelled
+from fairseq_posattn.trees.labels import UNKNOWN, labels_of
 from fairseq_posattn.trees.whitespace import shortened
 
 
@@ -96,7 +98,7 @@ class ConlluProvider(TreeProvider):
 
     def __init__(self, path: str, several_roots: str = "error"):
         self.path = path
-        self.trees = read_conllu(path, several_roots)
+        self.trees = map(known_labels, read_labelled(path, several_roots))
         self.asked = 0
 
     @classmethod
@@ -130,6 +132,16 @@ class ConlluProvider(TreeProvider):
                 f"of tree {self.asked}: the line has '{shortened(line)}', "
                 f"the tree '{shortened(str(sentence))}'; name the trees of this text"
             ) from None
+
+
+def known_labels(sentence: Sentence) -> Sentence:
+    """Return a sentence without the labels that its columns leave open with `_`."""
+    relations, tags = labels_of(sentence)
+    return replace(
+        sentence,
+        relations=None if set(relations) == {UNKNOWN} else sentence.relations,
+        tags=None if set(tags) == {UNKNOWN} else sentence.tags,
+    )
 
 
 @register

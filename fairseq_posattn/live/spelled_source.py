@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_posattn.live.records import WantedLabels, records_of
 from fairseq_posattn.live.segmented import SegmentedLine, spelled
 from fairseq_posattn.text.segmenters import SPACE
-from fairseq_posattn.trees import Sentence, batch
+from fairseq_posattn.trees import Sentence
 
 
 class SpelledSource:
@@ -24,11 +25,13 @@ class SpelledSource:
         dictionary: Any,
         separator: str,
         find: Callable[[list[SegmentedLine]], list[Sentence]],
+        labels: WantedLabels | None = None,
     ):
         self.source = source
         self.dictionary = dictionary
         self.separator = separator
         self.find = find
+        self.labels = labels
 
     def __len__(self) -> int:
         return len(self.source)
@@ -36,8 +39,7 @@ class SpelledSource:
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return records of the words of the sentences, and the number of words of each."""
         lines = [self.line(int(k)) for k in sentences]
-        found = zip(lines, self.find(lines), strict=True)
-        return batch.pack([line.project(sentence) for line, sentence in found])
+        return records_of(lines, self.find(lines), self.labels)
 
     def line(self, sentence: int) -> SegmentedLine:
         """Return the line that the pieces of a sentence spell."""

@@ -8,6 +8,7 @@ import codecs
 import logging
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from fairseq.data import indexed_dataset
 from fairseq_cli import preprocess
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import write_tree_file
 from fairseq_posattn.glue.patches import checked_data
 from fairseq_posattn.io.atomic import folder_written_whole
@@ -23,6 +25,7 @@ from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.lists import refuse_separator, refuse_split_path
 from fairseq_posattn.io.paths import refuse_file
 from fairseq_posattn.io.progress import progress
+from fairseq_posattn.preparation.subtypes import add_label_subtypes
 from fairseq_posattn.trees.lines import read_trees
 
 LOG = "preprocess.log"
@@ -49,6 +52,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--no-trees", action="store_true", help="make data without trees, for models that read none"
     )
+    add_label_subtypes(parser)
     return parser
 
 
@@ -64,10 +68,11 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
     with folder_written_whole(args.destdir, args.overwrite) as partial:
         args.destdir = str(partial)
         _run_fairseq(args)
+        dictionaries = None if args.no_trees else label_dictionaries(args, partial)
         for split in splits(args):
             check_sentences(split, args)
             if not args.no_trees:
-                _add_trees(split, args)
+                _add_trees(split, args, dictionaries)
         add(partial)
 
 
@@ -76,6 +81,8 @@ def make_dictionaries(args: Namespace) -> None:
     with folder_written_whole(args.destdir, replace=True) as partial:
         args.destdir, args.dict_only = str(partial), True
         _run_fairseq(args)
+        if not args.no_trees:
+            label_dictionaries(args, partial)
 
 
 def splits(args: Namespace) -> list[Split]:
@@ -165,7 +172,7 @@ def _check_text(text: str) -> None:
 
 def _check_pieces(source: str, trees: str) -> None:
     lines = zip(read_lines(source), read_trees(trees), strict=True)
-    for number, (line, (_, counts)) in enumerate(progress(lines), start=1):
+    for number, (line, (_, counts, _)) in enumerate(progress(lines), start=1):
         if (pieces := len(line.split())) != sum(counts):  # fairseq splits at any whitespace, too
             raise InputError(
                 f"{trees}:{number}: the tree has {sum(counts)} pieces, "
@@ -201,9 +208,34 @@ def check_sentences(split: Split, args: Namespace) -> None:
             )
 
 
-def _add_trees(split: Split, args: Namespace) -> None:
+def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | None:
+    """Write the dictionaries of labels into a folder of data, and return them.
+
+    They lie beside --srcdict, or else are made of the training data. None: trees have no labels.
+    """
+    language, found = args.source_lang, None
+    if args.srcdict:
+        found = LabelDictionaries.load(Path(args.srcdict).parent, language)
+    if found is None and args.trainpref:
+        found = dictionaries_of(f"{args.trainpref}.{language}.trees", args.label_subtypes == "keep")
+    if found is not None:
+        found.save(folder, language)
+    return found
+
+
+def dictionaries_of(trees: str, subtypes: bool) -> LabelDictionaries | None:
+    """Return the dictionaries of the labels in a file of trees; None: it has no labels."""
+    labels = (tree.labels for tree in read_trees(trees))
+    first = next(labels, None)
+    if first is None:
+        return None
+    rest = (of_sentence for of_sentence in labels if of_sentence is not None)
+    return LabelDictionaries.of(chain([first], rest), subtypes)
+
+
+def _add_trees(split: Split, args: Namespace, dictionaries: LabelDictionaries | None) -> None:
     prefix = preprocess.dataset_dest_prefix(args, split.name, args.source_lang)
-    write_tree_file(prefix, _trees(split, args))
+    write_tree_file(prefix, _trees(split, args), dictionaries)
 
 
 def _trees(split: Split, args: Namespace) -> Iterator:

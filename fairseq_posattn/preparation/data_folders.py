@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_posattn.glue.data.label_dictionaries import paths
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.preparation import binarize
@@ -43,12 +44,16 @@ class DataFolders:
             "--destdir",
             str(folder),
             *self.joined_dictionary(),
+            *self.label_subtypes(),
         ]
+        trees = [f"{prefix}.{self.source}.trees"] if self.config.has_trees else []
+        if not trees:
+            options.append("--no-trees")
         self.steps.do(
             self.job.step("dictionaries"),
-            self.job.learning.separate,
-            texts,
-            found,
+            [self.job.learning.separate, *self.label_subtypes()],
+            [*texts, *trees],
+            [*found, *(paths(folder, self.source) if self.config.parsed else [])],
             lambda: binarize.make_dictionaries(binarize.parser().parse_args(options)),
         )
         kinds = self.job.kinds()
@@ -71,11 +76,15 @@ class DataFolders:
         """Return the option for one dictionary of both languages, unless they are separate."""
         return [] if self.job.learning.separate else ["--joined-dictionary"]
 
+    def label_subtypes(self) -> list[str]:
+        """Return the option that keeps the subtypes of relations, if it was chosen."""
+        return ["--label-subtypes=keep"] if self.job.label_subtypes == "keep" else []
+
     def binarize_into(
         self, folder: Path, prefixes: dict[str, str], dictionaries: Sequence[Path]
     ) -> None:
         """Make one data folder of these splits, with given dictionaries if there are any."""
-        options = [*self.languages(), "--destdir", str(folder)]
+        options = [*self.languages(), "--destdir", str(folder), *self.label_subtypes()]
         options += ["--workers", str(self.job.binarize_workers)]
         if dictionaries:
             options += [f"--srcdict={dictionaries[0]}", f"--tgtdict={dictionaries[1]}"]
@@ -92,7 +101,10 @@ class DataFolders:
         model = self.job.segmenters()[0]
         self.steps.do(
             self.job.step("binarize" if folder == self.job.out else f"binarize.{folder.name}"),
-            [self.job.learning.separate, list(prefixes), as_document(self.config)],
+            [
+                *(self.job.learning.separate, list(prefixes), as_document(self.config)),
+                *self.label_subtypes(),
+            ],
             [*texts, model, *dictionaries],
             self.data_files(folder, list(prefixes)),
             lambda: self.binarize_now(options, model),
@@ -101,6 +113,8 @@ class DataFolders:
     def data_files(self, folder: Path, splits: Sequence[str]) -> list[Path]:
         """Return the files that a complete data folder has."""
         names = [FILE, self.config.segmenter_file]
+        if self.config.parsed:
+            names += [path.name for path in paths(folder, self.source)]
         for language in (self.source, self.target):
             start = f"{self.source}-{self.target}.{language}"
             kinds = ["bin", "idx"]

@@ -69,6 +69,7 @@ class Job:
     shard_lines: int = 2000
     binarize_workers: int = 1
     shards: int = 1
+    label_subtypes: str = "cut"
 
     def file(self, split: str, kind: str) -> str:
         """Return the path of a file between the steps."""

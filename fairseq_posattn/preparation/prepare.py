@@ -76,7 +76,7 @@ class PreparationRun:
             )
 
     def parse(self, split: str, prefix: str) -> None:
-        """Parse the source of a split, and extract its words and parents."""
+        """Parse the source of a split, and extract its words, parents and labels."""
         text, out = self.job.file(split, f"text.{self.source}"), self.job.file(split, "conllu.xz")
         settings = self.config.parser
         trees = given_trees(prefix) if settings.parser == "conllu" else None
@@ -90,11 +90,15 @@ class PreparationRun:
             ),
             lambda: discard(out),
         )
-        words = [self.job.file(split, "words"), self.job.file(split, "parents")]
+        extracted = [self.job.file(split, kind) for kind in ("words", "parents", "labels")]
         start = self.job.file(split, "")[:-1]
         several = settings.several_roots
         self.steps.do(
-            f"extract.{split}", several, [out], words, lambda: extract([out], start, several, True)
+            f"extract.{split}",
+            several,
+            [out],
+            extracted,
+            lambda: extract([out], start, several, True),
         )
 
     def case_of(self, language: str) -> list[str]:
@@ -173,16 +177,25 @@ class PreparationRun:
 
     def project(self, split: str) -> None:
         """Project the trees of a split from words to pieces."""
-        words, parents = self.job.file(split, f"text.{self.source}"), None
+        words, parents, labels = self.job.file(split, f"text.{self.source}"), None, None
         if self.config.parsed:
             words, parents = self.job.file(split, "words"), self.job.file(split, "parents")
+            labels = self.job.file(split, "labels")
         pieces = self.job.file(split, f"pieces.{self.source}")
         text = model = None
         if not self.config.splits_words:
             text, model = self.to_segment(split)[0], str(self.job.segmenters()[0])
         separator, control = self.config.separator, self.config.control
         inputs = ProjectionInputs(
-            words, parents, pieces, text, model, separator, missing_tree="flat", control=control
+            words,
+            parents,
+            pieces,
+            text,
+            model,
+            separator,
+            missing_tree="flat",
+            control=control,
+            labels=labels,
         )
         out = self.job.pieces(split, f"{self.source}.trees")
         files = [*inputs.files, *([model] if model else [])]

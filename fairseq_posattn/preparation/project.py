@@ -1,7 +1,7 @@
 """Project trees onto pieces: read words, parents and pieces, and write trees."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
@@ -11,10 +11,18 @@ from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.text.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
-from fairseq_posattn.trees.checks import TreeError, flat_tree
+from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.lines import Parents, Tree, read_parents, read_words, tree_line
-from fairseq_posattn.trees.sentence import Sentence, of_tokens
+from fairseq_posattn.trees.labels import Tree, labels_of
+from fairseq_posattn.trees.lines import (
+    NO_TREE,
+    Parents,
+    parse_labels,
+    read_parents,
+    read_words,
+    tree_line,
+)
+from fairseq_posattn.trees.sentence import Sentence, Tags, of_tokens
 from fairseq_posattn.trees.whitespace import shortened
 
 MISSING_TREE = ("error", "flat")
@@ -25,6 +33,7 @@ class ProjectionInputs:
     """These inputs name files of the same sentences, and say what is done with doubtful trees.
 
     parents: None if there are none, which the control must not need then.
+    labels: the relations and parts of speech of the words; None leaves the trees without them.
     text: the lines that a sentencepiece model segmented.
     sentencepiece: this model.
     control: says which trees the sentences get instead of their own.
@@ -39,6 +48,7 @@ class ProjectionInputs:
     several_roots: str = "error"
     missing_tree: str = "error"
     control: TreeControl = field(default_factory=TreeControl)
+    labels: str | None = None
 
     def __post_init__(self):
         if (self.text is None) != (self.sentencepiece is None):
@@ -50,7 +60,8 @@ class ProjectionInputs:
     @property
     def files(self) -> list[str]:
         """Return the files that must have the same number of lines."""
-        return [path for path in (self.words, self.parents, self.pieces, self.text) if path]
+        paths = (self.words, self.parents, self.pieces, self.text, self.labels)
+        return [path for path in paths if path]
 
 
 def project(inputs: ProjectionInputs, out: str) -> None:
@@ -58,8 +69,8 @@ def project(inputs: ProjectionInputs, out: str) -> None:
     refuse_unwritable(Path(out))
     sentences = same_number_of_lines(inputs.files)
     with written_whole(out) as file:
-        for parents, counts in progress(projected(inputs), sentences):
-            file.write(tree_line(parents, counts) + "\n")
+        for tree in progress(projected(inputs), sentences):
+            file.write(tree_line(*tree) + "\n")
 
 
 def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
@@ -69,7 +80,7 @@ def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
         for number, (sentence, line) in enumerate(zip(trees(inputs), pieces, strict=True), start=1):
             where = f"{inputs.pieces}:{number}"
             counts = projection.project(sentence, line, where, inputs.separator)
-            yield parents_of(sentence), counts
+            yield tree_of(sentence, counts, inputs)
         return
     assert inputs.text is not None  # __post_init__ has checked it
     segmenter = SentencePiece(inputs.sentencepiece)
@@ -77,13 +88,13 @@ def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
     for number, (sentence, line, text) in enumerate(lines, start=1):
         spans = spans_of(segmenter, text, line, f"{inputs.pieces}:{number}")
         where = f"{inputs.text}:{number}"
-        yield parents_of(sentence), projection.project_line(sentence, text, spans, where)
+        yield tree_of(sentence, projection.project_line(sentence, text, spans, where), inputs)
 
 
-def parents_of(sentence: Sentence) -> Sequence[int]:
-    """Return the parents of a sentence of `trees`, which always has a tree."""
-    assert sentence.parents is not None
-    return sentence.parents
+def tree_of(sentence: Sentence, counts: Sequence[int], inputs: ProjectionInputs) -> Tree:
+    """Return the tree of a sentence of `trees`, with labels if the inputs have them."""
+    assert sentence.parents is not None  # `trees` always gives one
+    return Tree(sentence.parents, counts, labels_of(sentence) if inputs.labels else None)
 
 
 def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
@@ -91,11 +102,25 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
 
     A sentence that lacks its own tree gets a flat one first if the options ask for it.
     """
+    labels = iter(read_lines(inputs.labels)) if inputs.labels else None
     lines = zip(read_words(inputs.words), read_own_parents(inputs), strict=True)
     for number, (tokens, (parents, counts)) in enumerate(lines, start=1):
+        sentence = of_tokens(tokens, parents, counts)
         if parents is None and inputs.control.needs_trees:
-            parents = stand_in_tree(tokens, f"{inputs.parents}:{number}", inputs.missing_tree)
-        yield inputs.control.of(of_tokens(tokens, parents, counts))
+            refuse_missing_tree(sentence, f"{inputs.parents}:{number}", inputs.missing_tree)
+            sentence = sentence.flat()
+        if labels is not None:
+            sentence = labelled(sentence, next(labels), f"{inputs.labels}:{number}")
+        yield inputs.control.of(sentence)
+
+
+def labelled(sentence: Sentence, line: str, where: str) -> Sentence:
+    """Return a sentence with the labels of a line; a flat tree has its own relations already."""
+    if line == NO_TREE:
+        return sentence
+    labels = parse_labels(line, len(sentence.words), where)
+    relations = sentence.relations or list(labels.relations)
+    return replace(sentence, relations=relations, tags=[Tags(upos=tag) for tag in labels.tags])
 
 
 def read_own_parents(inputs: ProjectionInputs) -> Iterator[Parents]:
@@ -117,11 +142,10 @@ def spans_of(segmenter: SentencePiece, text: str, pieces: Sequence[str], where: 
     return segmenter.spans(text)
 
 
-def stand_in_tree(words: Sequence[str], where: str, missing_tree: str) -> list[int]:
-    """Return a flat tree for a sentence that has none, or refuse it, as --missing-tree says."""
+def refuse_missing_tree(sentence: Sentence, where: str, missing_tree: str) -> None:
+    """Refuse a sentence without a tree, unless --missing-tree says that it gets a flat one."""
     if missing_tree == "error":
         raise TreeError(
-            f"{where}: there is no tree for '{shortened(' '.join(words))}'; "
+            f"{where}: there is no tree for '{shortened(str(sentence))}'; "
             "parse it, or take a flat tree with --missing-tree flat"
         )
-    return flat_tree(len(words))

@@ -21,11 +21,11 @@ from fairseq_posattn.core.attention import (
     PostAttention,
 )
 from fairseq_posattn.core.attention.pipeline import of_stage
-from fairseq_posattn.core.attention.sample_batch import WIDTH
+from fairseq_posattn.core.attention.sample_batch import LABELS, WIDTH
 from fairseq_posattn.core.specification import parse
 
 HEADS = 4
-SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16)
+SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16, **LABELS)
 
 
 class Attention(MultiheadSelfAttention):

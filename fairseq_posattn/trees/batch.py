@@ -8,20 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.store_format import WORD
+from fairseq_posattn.trees.labels import Tree
+from fairseq_posattn.trees.store_format import LABELLED_WORD, WORD
+
+Numbers = tuple[Sequence[int], Sequence[int]]  # of the relations and of the parts of speech
 
 
 def pack(
-    trees: Sequence[tuple[Sequence[int], Sequence[int]]],
+    trees: Sequence[tuple[Sequence[int], Sequence[int]] | Tree],
+    labels: Sequence[Numbers] | None = None,
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Return records of the words of all sentences, and the number of words of each sentence.
 
     trees: the parents of the words, and the number of pieces of each word, for each sentence.
+    labels: the numbers of their labels, for each sentence; None: the records have no labels.
     """
-    lengths = np.array([len(parents) for parents, _ in trees], np.int64)
-    records = np.empty(lengths.sum(), WORD)
-    records["parent"] = [parent for parents, _ in trees for parent in parents]
-    records["pieces"] = [count for _, pieces in trees for count in pieces]
+    lengths = np.array([len(tree[0]) for tree in trees], np.int64)
+    records = np.empty(lengths.sum(), WORD if labels is None else LABELLED_WORD)
+    records["parent"] = [parent for tree in trees for parent in tree[0]]
+    records["pieces"] = [count for tree in trees for count in tree[1]]
+    if labels is not None:
+        records["relation"] = [number for relations, _ in labels for number in relations]
+        records["tag"] = [number for _, tags in labels for number in tags]
     return records, lengths
 
 
@@ -30,15 +38,18 @@ def collate(
 ) -> NDArray[np.int32]:
     """Return an array 2 B W: the parent and the number of pieces of each word, padded by zeros.
 
+    If the records have labels, it is 4 B W, with the numbers of relations and parts of speech.
+
     records, lengths: as `pack` returns them.
     pieces: how many pieces of each sentence the batch has, without end of sentence. Where a
         sentence was truncated, its tree is still whole.
     """
     width = max(int(lengths.max(initial=0)), 1)
-    padded = np.zeros((2, len(lengths), width), np.int32)
+    fields = records.dtype.names or ()
+    padded = np.zeros((len(fields), len(lengths), width), np.int32)
     place = np.flatnonzero(np.arange(width) < lengths[:, None])
-    parents, counts = padded.reshape(2, -1)
-    parents[place], counts[place] = records["parent"], records["pieces"]
+    for row, field in zip(padded.reshape(len(fields), -1), fields, strict=True):
+        row[place] = records[field]
     missing = np.flatnonzero(padded[1].sum(axis=1) < pieces)
     if len(missing):
         raise TreeError(

@@ -39,6 +39,12 @@ def read_conllu(path: str | Path, several_roots: str = "error") -> Iterator[Sent
         yield parse_block(block, several_roots)
 
 
+def read_labelled(path: str | Path, several_roots: str = "error") -> Iterator[Sentence]:
+    """Yield the sentences of a CoNLL-U file with their relations and tags."""
+    for block in read_blocks(str(path)):
+        yield parse_all_columns(block, several_roots)
+
+
 def read_blocks(path: str) -> Iterator[ConlluBlock]:
     """Yield the blocks of lines between the blank lines of a file."""
     lines = []

@@ -5,7 +5,10 @@
 - A line of parents holds the parent of each word, counted from 1, with 0 for the root: `2 0 2`. The
   line `-` says that there is no tree. Where the words are tokens of the text, the parents of the
   words of one token are joined: `3+3 0` (im Haus).
+- A line of labels holds the relations of the words, a tab, and their parts of speech:
+  `det root`, a tab, `DET NOUN`. The line `-` says that there is no tree.
 - A line of trees holds, for each word, its parent and the number of its pieces: `2:1 0:3 2:1`.
+  Where the labels are known, a tab and the line of labels follow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +18,10 @@ from pathlib import Path
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, checked_tree
+from fairseq_posattn.trees.labels import Labels, Tree
 
 NO_TREE = "-"
-Tree = tuple[Sequence[int], Sequence[int]]  # the parent and the number of pieces of each word
+TAB = "\t"
 # the parents of the words, or no tree; and how many words each token has (None: each has one)
 Parents = tuple[Sequence[int] | None, Sequence[int] | None]
 
@@ -37,9 +41,15 @@ def parents_line(parents: Sequence[int] | None, words_of_token: Sequence[int] | 
     return " ".join("+".join(islice(rest, count)) for count in words_of_token)
 
 
-def tree_line(parents: Sequence[int], pieces: Sequence[int]) -> str:
-    """Return the line that holds the parent and the number of pieces of each word."""
-    return " ".join([f"{parent}:{count}" for parent, count in zip(parents, pieces, strict=True)])
+def labels_line(labels: Labels) -> str:
+    """Return the line that holds the relations and the parts of speech of the words."""
+    return TAB.join(map(" ".join, labels))
+
+
+def tree_line(parents: Sequence[int], pieces: Sequence[int], labels: Labels | None = None) -> str:
+    """Return the line that holds the parent, the number of pieces and the labels of each word."""
+    tree = " ".join([f"{parent}:{count}" for parent, count in zip(parents, pieces, strict=True)])
+    return tree if labels is None else tree + TAB + labels_line(labels)
 
 
 def parse_words(line: str, where: str) -> list[str]:
@@ -65,8 +75,20 @@ def parse_parents(line: str, where: str, several_roots: str = "error") -> Parent
     return checked_tree(_numbers(tokens, where), where, several_roots), words_of_token
 
 
+def parse_labels(line: str, words: int, where: str) -> Labels:
+    """Read a line of labels, and check that there is one of each kind for each word."""
+    columns = [parse_words(column, where) for column in line.split(TAB)]
+    if len(columns) != 2 or any(len(column) != words for column in columns):
+        raise TreeError(
+            f"{where}: the labels must be {words} relations, a tab and {words} parts of speech; "
+            "make them again from the same CoNLL-U file"
+        )
+    return Labels(*columns)
+
+
 def parse_tree(line: str, where: str) -> Tree:
     """Read a line of a tree, and check that it is one."""
+    line, labelled, labels = line.partition(TAB)
     tokens = parse_words(line, where)
     if any(token.count(":") != 1 for token in tokens):
         raise TreeError(
@@ -80,7 +102,8 @@ def parse_tree(line: str, where: str) -> Tree:
             f"{where}: word {pieces.index(min(pieces)) + 1} has {min(pieces)} pieces; "
             "project the trees again"
         )
-    return checked_tree(parents, where), pieces
+    of_words = parse_labels(labels, len(parents), where) if labelled else None
+    return Tree(checked_tree(parents, where), pieces, of_words)
 
 
 def _numbers(tokens: Sequence[str], where: str) -> list[int]:

@@ -101,10 +101,17 @@ def of_tokens(
     tokens: Sequence[str],
     parents: Sequence[int] | None,
     words_of_token: Sequence[int] | None = None,
+    relations: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
 ) -> Sentence:
-    """Make a sentence of which only the tokens are known; the words of im are im/1 and im/2."""
+    """Make a sentence of which only the tokens are known; the words of im are im/1 and im/2.
+
+    relations, tags: the name of the relation and the universal part of speech of each word.
+    """
+    names = None if relations is None else list(relations)
+    of_words = None if tags is None else [Tags(upos=tag) for tag in tags]
     if words_of_token is None:
-        return Sentence(list(tokens), parents)
+        return Sentence(list(tokens), parents, [], names, of_words)
     words: list[str] = []
     multiword = []
     for token, count in zip(tokens, words_of_token, strict=True):
@@ -113,7 +120,7 @@ def of_tokens(
         else:
             multiword.append((len(words), count, token))
             words += numbered(token, count)
-    return Sentence(words, parents, multiword)
+    return Sentence(words, parents, multiword, names, of_words)
 
 
 def numbered(token: str, count: int) -> list[str]:

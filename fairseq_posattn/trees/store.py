@@ -23,9 +23,14 @@ from fairseq_posattn.trees.store_format import (
     BLOCK,
     HEADER,
     HEADER_1,
+    HEADER_3,
+    HEADERS,
+    LABELLED_WORD,
+    LABELS,
     LARGEST,
     MAGIC,
     MAGIC_1,
+    MAGIC_3,
     WORD,
     bin_path,
     block_starts,
@@ -60,10 +65,15 @@ Integers = NDArray[np.integer[Any]]
 
 
 class TreeWriter:
-    """A TreeWriter writes both files, which take their names when the block ends after `finish`."""
+    """A TreeWriter writes both files, which take their names when the block ends after `finish`.
 
-    def __init__(self, prefix: str):
+    labels: the fingerprint of the dictionaries of the labels; None: the trees have no labels.
+    """
+
+    def __init__(self, prefix: str, labels: bytes | None = None):
         self.prefix = prefix
+        self.labels = labels
+        self.kind = WORD if labels is None else LABELLED_WORD
         self.words = array("q", [0])  # a list of numbers would take four times the memory
         self.checksums = array("I")
         self.most_pieces = 0
@@ -88,20 +98,29 @@ class TreeWriter:
             kind, error = TreeError, TreeError(f"{self.prefix}: call finish() after the last tree")
         self.opened.__exit__(kind, error, traceback)
 
-    def add(self, parents: Sequence[int], pieces: Sequence[int], source: Integers) -> None:
+    def add(
+        self,
+        parents: Sequence[int],
+        pieces: Sequence[int],
+        source: Integers,
+        labels: tuple[Sequence[int], Sequence[int]] | None = None,
+    ) -> None:
         """Add the tree of a sentence.
 
         parents: the parent of each word, counted from 1, with 0 for the root.
         pieces: the number of pieces of each word.
         source: the numbers of the pieces in the dictionary.
+        labels: the numbers of the relations and of the parts of speech, where trees have labels.
         """
         if len(parents) > LARGEST or max(pieces, default=0) > LARGEST:
             raise TreeError(
                 f"sentence {len(self.checksums) + 1} of {self.prefix} has more than {LARGEST:,} "
                 "words, or a word with more pieces; remove it"
             )
-        record = np.empty(len(parents), WORD)
+        record = np.empty(len(parents), self.kind)
         record["parent"], record["pieces"] = parents, pieces
+        if labels is not None:
+            record["relation"], record["tag"] = labels
         self.most_pieces = max(self.most_pieces, max(pieces, default=0))
         self.records.write(record.tobytes())
         self.words.append(self.words[-1] + len(parents))
@@ -110,38 +129,46 @@ class TreeWriter:
     def finish(self, source_files: Iterable[str | os.PathLike[str]]) -> None:
         """Write the trees that `add` has collected, and the fingerprint of the source files."""
         pieces_bytes = 1 if self.most_pieces <= np.iinfo(np.uint8).max else 2
-        separate(self.records, self.bin, pieces_bytes)
+        separate(self.records, self.bin, self.kind, pieces_bytes)
         counts = len(self.checksums), pieces_bytes
         fingerprints = fingerprint([self.bin]), fingerprint(source_files)
-        header = np.array((MAGIC, *counts, *fingerprints, b""), HEADER)
+        if self.labels is None:
+            header = np.array((MAGIC, *counts, *fingerprints, b""), HEADER)
+        else:
+            header = np.array((MAGIC_3, *counts, *fingerprints, b"", self.labels), HEADER_3)
         body = np.array(self.words, "<i8").tobytes() + np.array(self.checksums, "<u4").tobytes()
         header["index"] = index_fingerprint(header, np.frombuffer(body, np.uint8))
         self.idx.write_bytes(header.tobytes() + body)
         self.finished = True
 
 
-def separate(records: BinaryIO, path: Path, pieces_bytes: int) -> None:
-    """Write WORD records as two arrays, block by block."""
+def separate(records: BinaryIO, path: Path, kind: np.dtype[np.void], pieces_bytes: int) -> None:
+    """Write records as plain arrays, one for each of their fields, block by block."""
     with open(path, "wb") as out:
-        for field, kind in (("parent", "<u2"), ("pieces", f"<u{pieces_bytes}")):
+        for field in kind.names or ():
+            stored = f"<u{pieces_bytes}" if field == "pieces" else kind[field]
             records.seek(0)
-            while block := records.read(BLOCK * WORD.itemsize):
-                out.write(np.frombuffer(block, WORD)[field].astype(kind).tobytes())
+            while block := records.read(BLOCK * kind.itemsize):
+                out.write(np.frombuffer(block, kind)[field].astype(stored).tobytes())
 
 
 class TreeFile:
-    """A TreeFile reads trees when it is asked for them; another process can get it, too."""
+    """A TreeFile reads trees when it is asked for them; another process can get it, too.
 
-    def __init__(self, prefix: str):
+    with_labels: whether `read` returns the labels, too, which the file must have then.
+    """
+
+    def __init__(self, prefix: str, with_labels: bool = False):
         self.prefix = prefix
+        self.with_labels = with_labels
         self.open()
 
     def open(self) -> None:
         """Map both files into memory, and refuse damaged ones."""
         path = idx_path(self.prefix)
         raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
-        kind = HEADER_1 if bytes(raw[: len(MAGIC)]) == MAGIC_1 else HEADER
-        if raw.size < kind.itemsize or bytes(raw[: len(MAGIC)]) not in (MAGIC, MAGIC_1):
+        kind = HEADERS.get(bytes(raw[: len(MAGIC)]))
+        if kind is None or raw.size < kind.itemsize:
             raise TreeError(f"{path}: this is no index of trees; run posattn-binarize again")
         header = np.array(raw[: kind.itemsize].view(kind)[0])
         count = int(header["sentences"])
@@ -149,8 +176,11 @@ class TreeFile:
         if count < 0 or header["pieces_bytes"] not in (1, 2):
             raise damaged(path)
         check_size(path, end + 4 * count)
-        self.index_is_checked = kind is HEADER
-        if kind is HEADER and index_fingerprint(header, raw[kind.itemsize :]) != header["index"]:
+        self.index_is_checked = kind is not HEADER_1
+        if (
+            self.index_is_checked
+            and index_fingerprint(header, raw[kind.itemsize :]) != header["index"]
+        ):
             raise damaged(path)
         # these are plain arrays on the mapped memory, because np.memmap itself is slow to index
         self.starts = np.asarray(raw[kind.itemsize : end].view("<i8"))
@@ -158,30 +188,38 @@ class TreeFile:
         if self.starts[0] != 0 or not grows(self.starts):
             raise damaged(path)
         self.made_for = bytes(header["source"])
+        self.labels = bytes(header["labels"]) if kind is HEADER_3 else None  # of dictionaries
         self.map_words(int(header["pieces_bytes"]), bytes(header["trees"]))
 
     def map_words(self, pieces_bytes: int, expected: bytes) -> None:
         """Map the file of words into memory, and refuse one that the index was not made with."""
         path = bin_path(self.prefix)
         count = int(self.starts[-1])
-        check_size(path, count * (2 + pieces_bytes))
+        ends = np.cumsum([2 * count, pieces_bytes * count, *([count] * self.kinds_of_labels)])
+        check_size(path, int(ends[-1]))
         if fingerprint([path]) != expected:
             raise TreeError(
                 f"{path}: {idx_path(self.prefix)} was made with another file of this name; "
                 "make the trees again with posattn-binarize"
             )
         raw = np.memmap(path, np.uint8, "r") if count else np.empty(0, np.uint8)
-        self.parents = np.asarray(raw[: 2 * count].view("<u2"))
-        self.pieces = np.asarray(raw[2 * count :].view(f"<u{pieces_bytes}"))
+        self.parents = np.asarray(raw[: ends[0]].view("<u2"))
+        self.pieces = np.asarray(raw[ends[0] : ends[1]].view(f"<u{pieces_bytes}"))
+        self.relations, self.tags = np.asarray(raw[ends[1] :]).reshape(2, -1)
 
     def __len__(self) -> int:
         return len(self.checksums)
 
-    def __getstate__(self) -> str:
-        return self.prefix
+    @property
+    def kinds_of_labels(self) -> int:
+        """Return how many labels each word has in the file."""
+        return 0 if self.labels is None else len(LABELS)
 
-    def __setstate__(self, prefix: str) -> None:
-        self.prefix = prefix
+    def __getstate__(self) -> tuple[str, bool]:
+        return self.prefix, self.with_labels
+
+    def __setstate__(self, state: tuple[str, bool]) -> None:
+        self.prefix, self.with_labels = state
         self.open()
 
     def read(self, sentences: Integers) -> tuple[NDArray[np.void], NDArray[np.int64]]:
@@ -189,8 +227,10 @@ class TreeFile:
         starts, ends = self.starts[sentences], self.starts[sentences + 1]
         lengths = ends - starts
         words = ranges(starts, lengths)
-        records = np.empty(len(words), WORD)
+        records = np.empty(len(words), LABELLED_WORD if self.with_labels else WORD)
         records["parent"], records["pieces"] = self.parents[words], self.pieces[words]
+        if self.with_labels:
+            records["relation"], records["tag"] = self.relations[words], self.tags[words]
         return records, lengths
 
     def check(

@@ -1,12 +1,14 @@
 """Define the layout of a pair of tree files, and the digests that tell whether they are as written.
 
 .bin holds the parents of all words (1-based, 0 = root; uint16), then the numbers of their pieces
-(uint8, or uint16 where some word has more than 255). These are two plain arrays, from which numpy
-picks ten times as fast as from three-byte records.
+(uint8, or uint16 where some word has more than 255), and then, in files of version 3, the numbers
+of their relations and of their parts of speech (uint8 each). These are plain arrays, from which
+numpy picks ten times as fast as from three-byte records.
 .idx holds a header, then for each sentence the number of words before it (int64, one more at the
 end) and a checksum of its source pieces (uint32). The header holds fingerprints of .bin, of the
-source files that the trees were made for, and of the rest of .idx. Files of version 1, which lack
-the last fingerprint, can be read, too.
+source files that the trees were made for, and of the rest of .idx, and in version 3 that of the
+dictionaries of the labels. Trees without labels are written as version 2. Files of version 1, which
+lack the fingerprint of .idx, can be read, too.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from fairseq_posattn.trees.checks import TreeError
 
 MAGIC = b"POSATTN TREES 2\n"
 MAGIC_1 = b"POSATTN TREES 1\n"
+MAGIC_3 = b"POSATTN TREES 3\n"
 WORD = np.dtype([("parent", "<u2"), ("pieces", "<u2")])
+LABELS = [("relation", "u1"), ("tag", "u1")]
+LABELLED_WORD = np.dtype([*WORD.descr, *LABELS])
 LARGEST = np.iinfo(np.uint16).max
 HEADER_1 = np.dtype(
     [
@@ -37,6 +42,8 @@ HEADER_1 = np.dtype(
     ]
 )
 HEADER = np.dtype([*HEADER_1.descr, ("index", "S32")])
+HEADER_3 = np.dtype([*HEADER.descr, ("labels", "S32")])
+HEADERS = {MAGIC_1: HEADER_1, MAGIC: HEADER, MAGIC_3: HEADER_3}
 BLOCK = 1 << 16
 BLOCKS = 1024
 

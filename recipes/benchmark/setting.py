@@ -18,11 +18,15 @@ from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn
+from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import write_tree_file
 from fairseq_posattn.io.files import write_json
+from fairseq_posattn.trees.labels import Labels, Tree
 
 PLUGIN = str(Path(fairseq_posattn.__file__).parent)
 STOCK = "stock"
+RELATIONS = [f"relation{k}" for k in range(37)]  # as many as Universal Dependencies have
+TAGS = [f"tag{k}" for k in range(17)]
 SIZES = {  # width, width of the feed-forward layer, heads, layers
     "base": (512, 2048, 8, 6),
     "big": (1024, 4096, 16, 6),
@@ -65,8 +69,17 @@ def make_corpus(folder: Path, sentences: int, vocabulary: int, length: int, seed
     lengths = np.clip(rng.normal(length, length / 4, sentences), 4, 2 * length).astype(int)
     for language in ("src", "tgt"):
         write_pieces(folder / f"train.src-tgt.{language}", lengths, vocabulary, rng)
-    trees = (random_tree(count, rng) for count in lengths)
-    write_tree_file(str(folder / "train.src-tgt.src"), trees)
+    labels = LabelDictionaries.of([Labels(RELATIONS, TAGS)], subtypes=False)
+    labels.save(folder, "src")
+    trees = (labelled(*random_tree(count, rng), rng) for count in lengths)
+    write_tree_file(str(folder / "train.src-tgt.src"), trees, labels)
+
+
+def labelled(parents: list[int], counts: list[int], rng) -> Tree:
+    """Return a tree with random relations and parts of speech."""
+    relations = [RELATIONS[k] for k in rng.integers(0, len(RELATIONS), len(parents))]
+    tags = [TAGS[k] for k in rng.integers(0, len(TAGS), len(parents))]
+    return Tree(parents, counts, Labels(relations, tags))
 
 
 def write_pieces(prefix: Path, lengths: np.ndarray, vocabulary: int, rng) -> None:

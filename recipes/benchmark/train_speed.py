@@ -60,6 +60,9 @@ DEFAULT = [
     "tree_distance",
     "tree_depth_relative",
     "deps_san@0-2",
+    "tree_labels",
+    "tree_gcn@0",
+    "sequence + relation_embedding + tag_embedding /",
 ]
 WARM_UP = 2
 

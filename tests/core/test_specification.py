@@ -82,7 +82,7 @@ def test_positions_in_canonical_form(text, canonical, needs_tree):
     ("text", "message"),
     [
         ("", "expected none, sequence, tree_depth"),
-        ("depth", "no position is called 'depth'; there are: none, sequence, tree_depth"),
+        ("depth", "no position is called 'depth'; there are: none, relation_embedding, sequence, "),
         ("none + sequence", "expected none, sequence, tree_depth"),
         ("sequence + sequence", "expected none, sequence, tree_depth"),
         ("tree_depth(fuse=add)", "fuse has nothing to fuse without 'sequence'"),

@@ -85,8 +85,8 @@ def copy(prepared, tmp_path):
 
 
 def test_files_of_the_steps(prepared):
-    expected = ["codes", "t.conllu", "w.de", "w.en", "w.en.trees", "w.parents", "w.words"]
-    assert names(prepared) == expected
+    made = ["w.labels", "w.parents", "w.words"]
+    assert names(prepared) == ["codes", "t.conllu", "w.de", "w.en", "w.en.trees", *made]
     words = lines_of(prepared / "w.words")
     assert len(words) == 30
     assert (words[4], words[5]) == ("", "10\u2423000")
@@ -192,7 +192,7 @@ def test_killed_step_leaves_nothing_that_looks_whole(tmp_path, kill):
     assert not (tmp_path / "w.parents").exists()
     (tmp_path / "t.conllu").write_text(block(["a"], [0]))
     succeeds("extract", tmp_path / "t.conllu", "--out", tmp_path / "w")
-    assert names(tmp_path) == ["pipe.conllu", "t.conllu", "w.parents", "w.words"]
+    assert names(tmp_path) == ["pipe.conllu", "t.conllu", "w.labels", "w.parents", "w.words"]
 
 
 def test_nothing_to_learn(tmp_path):
@@ -344,7 +344,7 @@ def test_binarize_options(copy, capsys, options, message):
 def test_binarize_stopped_while_it_writes_trees(copy, capsys, monkeypatch):
     from fairseq_posattn.preparation import binarize as preparation
 
-    def write_tree_file(prefix, trees):
+    def write_tree_file(prefix, trees, dictionaries):
         Path(f"{prefix}.tree.bin").write_text(str(next(iter(trees))))
         raise OSError(28, "No space left on device")
 

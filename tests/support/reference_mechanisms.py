@@ -300,6 +300,44 @@ def cnn(x, layers):
     return _stack(x)
 
 
+def tree_gcn(x, parents, pieces, labels, layers):
+    """Return x_v + ReLU(sum_u g_uv (W_d h_u + b_l)), layer by layer (Bastings et al. 2017).
+
+    u: the parent of the word of v, each of its children, and v itself. h_u: the mean of the pieces
+    of word u, or x_v for v itself. g_uv = sigmoid(w_d . h_u + c_l). The label l of an edge is that
+    of the word that is the child. The end of sentence, the last of x, has only itself.
+    parents: from 1, 0 = root; labels: one for each word.
+    layers  dicts: loop, from_parent, from_children -> (W, b, w, c), with a b and a c for each label
+    """
+    x = _numbers(x)
+    words = [*word_of_pieces(pieces), None]
+    for layer in layers:
+        means = []
+        for word in range(len(parents)):
+            own = [x[i] for i in range(len(x)) if words[i] == word]
+            means.append([sum(numbers) / len(own) for numbers in zip(*own, strict=True)])
+        out = []
+        for i, word in enumerate(words):
+            total = _edge(x[i], layer["loop"], 0)
+            if word is not None and parents[word]:
+                total = _sum(
+                    total, _edge(means[parents[word] - 1], layer["from_parent"], labels[word])
+                )
+            for child in range(len(parents)):
+                if word is not None and parents[child] == word + 1:
+                    total = _sum(total, _edge(means[child], layer["from_children"], labels[child]))
+            out.append(total)
+        x = [_sum(row, _relu(change)) for row, change in zip(x, out, strict=True)]
+    return _stack(x)
+
+
+def _edge(h, parameters, label):
+    """Return g (W h + b_l) with g = sigmoid(w . h + c_l)."""
+    matrix, biases, gate, gate_biases = parameters
+    g = 1 / (1 + torch.exp(-(_dot(h, _vector(gate)) + _scalar(gate_biases[label]))))
+    return [g * number for number in linear(h, matrix, biases[label])]
+
+
 def _layer_norm(row, weight, bias):
     mean = sum(row) / len(row)
     variance = sum((number - mean) ** 2 for number in row) / len(row)
@@ -714,6 +752,32 @@ class TreeDepthRelative(Relative):
         depths = [len(path_up(self.parents, word)) - 1 for word in words]
         depths.append(max(depths, default=-1) + 1)
         return max(-self.r, min(self.r, depths[j] - depths[i])) + self.r
+
+
+class TreeLabels(Relative):
+    """This is Relative with c = what holds between the words (Wang et al. 2020, RAT-SQL).
+
+    0: nothing, or the end of sentence; 1: it is the same word; then come the r labels of the word
+    of i if its parent is that of j, and then those of the word of j if its parent is that of i.
+    parents, pieces: as TreeRelative; labels: one for each word, from 0 to r - 1.
+    """
+
+    parents: list[int]
+    pieces: list[int]
+    labels: list[int]
+
+    def row(self, i, j):
+        words = word_of_pieces(self.pieces)
+        if max(i, j) >= len(words):
+            return 0
+        one, other = words[i], words[j]
+        if one == other:
+            return 1
+        if self.parents[one] == other + 1:
+            return 2 + self.labels[one]
+        if self.parents[other] == one + 1:
+            return 2 + self.r + self.labels[other]
+        return 0
 
 
 class DepsSan(OfWords):

@@ -619,6 +619,35 @@ def test_tree_depth_relative():
     assert [part.row(4, j) - 2 for j in range(5)] == [-2, -2, -2, -1, 0]
 
 
+def test_tree_labels():
+    """Below word 1 hang words 0 and 2, below word 2 word 3; of five labels each has its own."""
+    part = slow.TreeLabels(
+        *[torch.zeros(1, 12, 1)] * 2, 5, [2, 0, 2, 3], [1, 1, 2, 1], [4, 0, 3, 1]
+    )
+    assert [part.row(0, j) for j in range(6)] == [1, 2 + 4, 0, 0, 0, 0]
+    assert [part.row(1, j) for j in range(6)] == [7 + 4, 1, 7 + 3, 7 + 3, 0, 0]
+    assert [part.row(2, j) for j in range(6)] == [0, 2 + 3, 1, 1, 7 + 1, 0]
+    assert [part.row(5, j) for j in range(6)] == [0] * 6
+
+
+def test_tree_gcn():
+    """Of x = 1, 2, 4 with open gates (1/2) each word gets half of what its neighbours say."""
+    x = torch.tensor([[1.0], [2.0], [4.0]])  # a word, its parent in two pieces without an end
+    x = torch.cat([x, torch.tensor([[5.0]])])  # the end of sentence
+    nothing = torch.zeros(1, 1), torch.zeros(2, 1), torch.zeros(1), torch.zeros(2)
+    doubled = torch.ones(1, 1) * 2, torch.tensor([[0.0], [1.0]]), torch.zeros(1), torch.zeros(2)
+    tree = [2, 0], [1, 2], [1, 0]
+    down = {"loop": nothing, "from_parent": doubled, "from_children": nothing}
+    near(slow.tree_gcn(x, *tree, [down])[:, 0], [1 + (2 * 3 + 1) / 2, 2, 4, 5])
+    up = {"loop": nothing, "from_parent": nothing, "from_children": doubled}
+    near(slow.tree_gcn(x, *tree, [up])[:, 0], [1, 2 + 3 / 2, 4 + 3 / 2, 5])
+    loop = {"loop": doubled, "from_parent": nothing, "from_children": nothing}
+    near(slow.tree_gcn(x, *tree, [loop])[:, 0], [2, 4, 8, 10])
+    closed = *doubled[:3], torch.tensor([0.0, LOG3])  # the gate of label 1 is open to 3/4
+    down = {"loop": nothing, "from_parent": closed, "from_children": nothing}
+    near(slow.tree_gcn(x, *tree, [down])[0], [1 + (2 * 3 + 1) * 3 / 4])
+
+
 ALL = {
     slow.Window: [3, 3],
     slow.Directional: [True],
@@ -643,6 +672,7 @@ ALL = {
     slow.Convolved2d: [table.abs() for table in parameters([H, 3, 3], [H])],
     slow.Relative: [*parameters([H, 5, D], [H, 5, D]), 2],
     slow.TreeRelative: [*parameters([H, 5, D], [H, 5, D]), 2, *TREE],
+    slow.TreeLabels: [*parameters([H, 8, D], [H, 8, D]), 3, *TREE, [2, 0, 1]],
     slow.ParentScaled: [*TREE],
 }
 

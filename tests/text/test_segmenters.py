@@ -232,7 +232,7 @@ def test_trees_on_pieces(files, models, model):
     for line, of_line, tree in zip(lines, words, trees, strict=True):
         spans = reference.word_spans(of_line)
         expected.append((tree, reference.project(tree, spans, by_surfaces(processor, line))))
-    found = [(list(tree), list(counts)) for tree, counts in read_trees(files.out)]
+    found = [(list(tree), list(counts)) for tree, counts, _ in read_trees(files.out)]
     assert found == expected
 
 
@@ -263,7 +263,7 @@ def test_random_trees_on_pieces(models, tmp_path_factory, data, tree):
         segmenter = SentencePiece(str(models / f"{model}.model"))
         project(files.make([line], [plain], [tree], model), files.out)
         counts = reference.project(tree, reference.word_spans(plain), segmenter.spans(line))
-        assert [(list(a), list(b)) for a, b in read_trees(files.out)] == [(tree, counts)]
+        assert [(list(a), list(b)) for a, b, _ in read_trees(files.out)] == [(tree, counts)]
 
 
 GOOD = (
@@ -366,7 +366,7 @@ def test_the_commands(files, models):
     assert pieces.read_text().splitlines() == expected
     given = ("--words", inputs.words, "--parents", inputs.parents, "--pieces", pieces)
     script("project")(*given, "--sentencepiece", model, "--text", inputs.text)
-    counts = [sum(found) for _, found in read_trees(f"{pieces}.trees")]
+    counts = [sum(found) for _, found, _ in read_trees(f"{pieces}.trees")]
     assert counts == [len(line.split()) for line in expected]
 
 

@@ -47,7 +47,7 @@ def test_what_is_written_is_read(tree, data):
     counts = [data.draw(st.integers(1, 9)) for _ in tree]
     assert parse_words(words_line(words), "here") == words
     assert parse_parents(parents_line(tree), "here") == (tree, None)
-    assert parse_tree(tree_line(tree, counts), "here") == (tree, counts)
+    assert parse_tree(tree_line(tree, counts), "here") == (tree, counts, None)
 
 
 @given(forms())
@@ -65,7 +65,7 @@ def test_files(tmp_path):
     path.write_bytes("a\u2028b c\u0085\n\nd\n".encode())
     assert list(read_words(path)) == [["a\u2028b", "c\u0085"], [], ["d"]]
     path.write_bytes(b"0:2 1:0\n\n")
-    assert list(read_trees(path)) == [([0, 1], [2, 0]), ([], [])]
+    assert list(read_trees(path)) == [([0, 1], [2, 0], None), ([], [], None)]
 
 
 def test_several_roots_first(tmp_path):

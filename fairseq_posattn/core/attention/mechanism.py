@@ -34,6 +34,8 @@ class AttentionShape:
     heads: int
     head_width: int
     max_positions: int = 1024  # the longest input that the model takes
+    relations: int = 0  # how many names of relations there are, if a mechanism reads labels
+    tags: int = 0  # how many parts of speech there are, if a mechanism reads labels
 
     @property
     def width(self) -> int:
@@ -65,6 +67,7 @@ class Mechanism(nn.Module):
     equation: ClassVar[str] = ""  # what posattn-show writes above its pictures
     accepts_heads: ClassVar[bool] = False  # whether heads=0|3 may limit it to some heads
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
+    needs_labels: ClassVar[tuple[str, ...]] = ()  # of "relations", "tags": what of ctx.tree.labels
     causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
     usual_layers: ClassVar[tuple[int, ...] | None] = None  # where it acts without '@'; None: all
     usual_heads: ClassVar[Heads] = None  # on which it acts without 'heads='; None: all

@@ -32,6 +32,8 @@ from fairseq_posattn.core.attention.t5_bias import T5Bias
 from fairseq_posattn.core.attention.temperature import Temperature
 from fairseq_posattn.core.attention.tree_depth_relative import TreeDepthRelative
 from fairseq_posattn.core.attention.tree_distance import TreeDistance
+from fairseq_posattn.core.attention.tree_gcn import TreeGcn
+from fairseq_posattn.core.attention.tree_labels import TreeLabels
 from fairseq_posattn.core.attention.tree_relative import TreeRelative
 from fairseq_posattn.core.attention.tree_window import TreeWindow
 from fairseq_posattn.core.attention.window import Window
@@ -91,6 +93,7 @@ for _mechanism in (
     *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
     *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
     *(Alibi, T5Bias, Rope, Disentangled, TreeWindow, TreeDistance, TreeDepthRelative, DepsSan),
+    *(TreeLabels, TreeGcn),
 ):
     register(_mechanism)
 
@@ -124,6 +127,11 @@ class AttentionSpecification:
     def needs_tree(self) -> bool:
         """Tell whether some mechanism reads the trees of the sentences."""
         return any(use.mechanism.needs_tree for use in self.uses)
+
+    @property
+    def needs_labels(self) -> set[str]:
+        """Return the kinds of labels of words that some mechanism reads."""
+        return {kind for use in self.uses for kind in use.mechanism.needs_labels}
 
     def check(self, layers: int, shape: AttentionShape) -> None:
         """Refuse what cannot work in a model of this many layers and this shape.

@@ -40,22 +40,49 @@ class RelativeOptions:
             raise ValueError(f"max={self.max}: the clipping distance must be at least 1")
 
 
-class TableByRelation(ScoreBias, ValueTerm):
-    """This base class has tables that are indexed by a clipped relation of query and key."""
+class ByTables(ScoreBias, ValueTerm):
+    """This base class has tables of learnt vectors, a row for each relation of query and key."""
 
-    Options = RelativeOptions
-    options: RelativeOptions
     accepts_heads = True
     neutral = ""
 
-    def __init__(self, options: RelativeOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        tables = 1 if options.shared_heads else self.head_count
-        size = (tables, 2 * options.max + 1, shape.head_width)
+    def make_tables(self, rows: int, shared_heads: bool) -> None:
+        """Make the tables of this many rows: one pair for all heads, or one for each of them."""
+        tables = 1 if shared_heads else self.head_count
+        size = (tables, rows, self.shape.head_width)
         self.keys = nn.Parameter(torch.empty(size))  # K
         self.values = nn.Parameter(torch.empty(size))  # V
         for table in (*self.keys, *self.values):  # each by itself: R D
             nn.init.xavier_uniform_(table)
+
+    def rows(self, ctx: AttentionContext) -> Tensor:
+        """Return the row of the tables for each query and key: B 1 Q K, or 1 1 Q K."""
+        raise NotImplementedError
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        return {"mean length of the key vectors": at_least_float32(self.keys).norm(dim=-1).mean()}
+
+    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        keys: Tensor = for_product(self.keys) * q.size(-1) ** -0.5
+        products = q @ keys.transpose(-1, -2)  # B H Q R
+        rows = self.rows(ctx).expand(*products.shape[:2], -1, -1)  # B H Q K
+        return products.gather(-1, rows)
+
+    def value_term(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
+        rows = self.rows(ctx).expand_as(weights)  # B H Q K
+        buckets = weights.new_zeros(*weights.shape[:3], self.values.size(1))  # B H Q R
+        return buckets.scatter_add(-1, rows, weights) @ for_product(self.values)
+
+
+class TableByRelation(ByTables):
+    """This base class has tables that are indexed by a clipped relation of query and key."""
+
+    Options = RelativeOptions
+    options: RelativeOptions
+
+    def __init__(self, options: RelativeOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        self.make_tables(2 * options.max + 1, options.shared_heads)
 
     def relation(self, ctx: AttentionContext) -> Tensor:
         """Return the relation of query and key as an integer, broadcastable to B Q K."""
@@ -73,20 +100,6 @@ class TableByRelation(ScoreBias, ValueTerm):
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
         return {"relation c(i, j) of query and key": self.rows(ctx) - self.options.max}
-
-    def diagnostics(self) -> Mapping[str, Tensor]:
-        return {"mean length of the key vectors": at_least_float32(self.keys).norm(dim=-1).mean()}
-
-    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        keys: Tensor = for_product(self.keys) * q.size(-1) ** -0.5
-        products = q @ keys.transpose(-1, -2)  # B H Q R
-        rows = self.rows(ctx).expand(*products.shape[:2], -1, -1)  # B H Q K
-        return products.gather(-1, rows)
-
-    def value_term(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        rows = self.rows(ctx).expand_as(weights)  # B H Q K
-        buckets = weights.new_zeros(*weights.shape[:3], self.values.size(1))  # B H Q R
-        return buckets.scatter_add(-1, rows, weights) @ for_product(self.values)
 
 
 def for_product(tables: Tensor) -> Tensor:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.core.source_tree import UNKNOWN_LABEL, SourceTree
 
 WIDTH = 16
+LABELS = {"relations": 9, "tags": 7}  # so many numbers, of which the first four are special
 Tree = tuple[list[int], list[int]]
 
 
@@ -48,8 +49,18 @@ def context(
         words[row, start : start + len(word)] = torch.tensor(word, dtype=torch.long)
         parents[row, : len(parent)] = torch.tensor(parent, dtype=torch.long)
     real = words >= 0
-    tree = SourceTree(words, parents)
+    tree = SourceTree(words, parents, labels=some_labels(parents))
     return AttentionContext(length, words.device, None if real.all() else real, tree)
+
+
+def some_labels(parents: Tensor) -> Tensor:
+    """Return the numbers of two labels for each word, which depend on its place and its parent."""
+    place = torch.arange(parents.size(1))
+    own = [
+        UNKNOWN_LABEL + (place * 7919 + parents * 10477) // (13 + k) % (n - UNKNOWN_LABEL)
+        for k, n in enumerate(LABELS.values())
+    ]
+    return torch.stack(own)
 
 
 def inputs(
@@ -77,5 +88,8 @@ def real_pieces(ctx: AttentionContext) -> Tensor:
 
 def moved(ctx: AttentionContext, device: str) -> AttentionContext:
     """Return the same context on another device."""
-    tree = ctx.tree and SourceTree(ctx.tree.words.to(device), ctx.tree.parents.to(device))
+    tree = ctx.tree
+    if tree is not None:
+        labels = None if tree.labels is None else tree.labels.to(device)
+        tree = SourceTree(tree.words.to(device), tree.parents.to(device), labels=labels)
     return AttentionContext(ctx.length, torch.device(device), real_pieces(ctx).to(device), tree)

@@ -16,12 +16,14 @@ def joined(
     ctx: AttentionContext,
     fuser: nn.Module | None = None,
 ) -> Tensor | None:
-    """Return the sum of all positions, B Q C or 1 Q C, or None if there is none.
+    """Return the sum of all positions that are added, B Q C or 1 Q C, or None if there is none.
 
     The fuser joins the position in the sequence with the depth in the tree (f_abs of Eq. 7).
     """
     whole = sequence
     for position in others:
+        if position.changes_input:
+            continue
         vectors = position(ctx)
         if whole is None:
             whole = vectors

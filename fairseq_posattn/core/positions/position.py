@@ -20,6 +20,8 @@ class PositionShape:
 
     width: int  # the width of the vectors
     max_positions: int = 1024  # the longest input that the model takes
+    relations: int = 0  # how many names of relations there are, if a position reads labels
+    tags: int = 0  # how many parts of speech there are, if a position reads labels
 
 
 class Position(nn.Module):
@@ -29,6 +31,7 @@ class Position(nn.Module):
     Options: ClassVar[type[DataclassInstance]] = NoOptions
     paper: ClassVar[str] = ""  # the citation that `help` prints
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
+    needs_labels: ClassVar[tuple[str, ...]] = ()  # of "relations", "tags": what of ctx.tree.labels
     causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
 
     def __init__(self, options: Any, shape: PositionShape):
@@ -39,6 +42,15 @@ class Position(nn.Module):
     @classmethod
     def check(cls, options: Any, shape: PositionShape) -> None:
         """Raise a ValueError that says why it cannot work in a model of this shape."""
+
+    @property
+    def changes_input(self) -> bool:
+        """Return whether it changes the sum of embeddings and positions instead of adding to it."""
+        return False
+
+    def change(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return another input, B Q C, where `changes_input`; x is what all others have made."""
+        raise NotImplementedError
 
     def forward(self, ctx: AttentionContext) -> Tensor:
         """Return the vectors that are added to the embeddings, B Q C or 1 Q C.

@@ -12,6 +12,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.help import NEEDS_TREES, help_text
 from fairseq_posattn.core.options import option
 from fairseq_posattn.core.positions.fusers import FUSERS
+from fairseq_posattn.core.positions.label_embeddings import RelationEmbedding, TagEmbedding
 from fairseq_posattn.core.positions.position import Position, PositionShape
 from fairseq_posattn.core.positions.sinusoid import sinusoid
 from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add
@@ -96,6 +97,10 @@ class TreeDepth(Position):
         return sinusoid(ctx.tree.depths, self.shape.width)
 
 
+for _position in (RelationEmbedding, TagEmbedding):
+    register(_position)
+
+
 # These bring no module with them, since the model has fairseq's table already.
 OF_THE_MODEL = (NoPosition, SequencePosition)
 
@@ -136,6 +141,11 @@ class PositionSpecification:
     def needs_tree(self) -> bool:
         """Tell whether some position reads the trees of the sentences."""
         return any(use.position.needs_tree for use in self.uses)
+
+    @property
+    def needs_labels(self) -> set[str]:
+        """Return the kinds of labels of words that some position reads."""
+        return {kind for use in self.uses for kind in use.position.needs_labels}
 
     def __str__(self) -> str:
         return " + ".join(map(self.format, self.uses))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification, Mechanism
 from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.core.help import first_paragraph
+from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.core.specification import SpecificationError, format_numbers
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.show.layer import (
@@ -58,7 +59,10 @@ def make_picture(
     specification = AttentionSpecification(text)
     number = acting_layer(specification, layer)
     pieces = (*sentence.words, END)
-    shape = AttentionShape(head_count(specification, heads), HEAD_WIDTH, len(pieces))
+    relations = UNKNOWN_LABEL + len(pieces)  # more than there can be
+    shape = AttentionShape(
+        head_count(specification, heads), HEAD_WIDTH, len(pieces), relations=relations
+    )
     specification.check(last_layer(specification, number) + 1, shape)
     refuse_without_tree(specification, number, sentence)
     ctx = context(sentence)

@@ -9,7 +9,9 @@ import numpy as np
 from fairseq.data import data_utils
 from fairseq.data.indexed_dataset import data_file_path, index_file_path
 
+from fairseq_posattn.glue.data.label_dictionaries import REMEDY, LabelDictionaries
 from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.labels import Tree, unknown
 from fairseq_posattn.trees.store import TreeFile, TreeWriter, exists, idx_path
 
 
@@ -39,17 +41,26 @@ def source_files(prefix: str) -> list[str]:
 
 
 def write_tree_file(
-    source_prefix: str, trees: Iterable[tuple[Sequence[int], Sequence[int]]]
+    source_prefix: str,
+    trees: Iterable[tuple[Sequence[int], Sequence[int]] | Tree],
+    dictionaries: LabelDictionaries | None = None,
 ) -> None:
-    """Write the tree of each sentence of a binarised source, given as parents and the number of
-    pieces of each word."""
+    """Write the tree of each sentence of a binarised source: parents, and the number of pieces.
+
+    dictionaries: they number the labels of the trees; None writes trees without labels.
+    """
     source = SourcePieces(source_prefix)
-    with TreeWriter(source_prefix) as writer:
+    labels_of = None if dictionaries is None else dictionaries.fingerprint
+    with TreeWriter(source_prefix, labels_of) as writer:
         count = 0
-        for count, (parents, pieces) in enumerate(trees, 1):
+        for count, tree in enumerate(trees, 1):
             if count <= len(source):
+                parents, pieces, labels = Tree(*tree)
                 check_pieces(source_prefix, count, source[count - 1], pieces)
-                writer.add(parents, pieces, source[count - 1])
+                numbers = None
+                if dictionaries is not None:
+                    numbers = dictionaries.numbers(labels or unknown(len(parents)))
+                writer.add(parents, pieces, source[count - 1], numbers)
         if count != len(source):
             raise TreeError(
                 f"{source_prefix}: there are {len(source)} sentences, but {count} trees"
@@ -67,13 +78,21 @@ def check_pieces(prefix: str, number: int, source: np.ndarray, pieces: Sequence[
         )
 
 
-def load_tree_file(source_prefix: str) -> TreeFile:
-    """Return the trees of a binarised source, after a check that they belong to it."""
+def load_tree_file(source_prefix: str, dictionaries: LabelDictionaries | None = None) -> TreeFile:
+    """Return the trees of a binarised source, after a check that they belong to it.
+
+    dictionaries: those of the labels, if the labels are to be read, too.
+    """
     if not exists(source_prefix):
         raise TreeError(
             f"{idx_path(source_prefix)}: there are no trees beside the data; make them with "
             "posattn-binarize, or translate with flat trees: --missing-tree flat"
         )
-    trees = TreeFile(source_prefix)
+    trees = TreeFile(source_prefix, with_labels=dictionaries is not None)
     trees.check(source_files(source_prefix), SourcePieces(source_prefix))
+    if dictionaries is not None and trees.labels != dictionaries.fingerprint:
+        raise TreeError(
+            f"{idx_path(source_prefix)}: the trees have no relations and parts of speech, or those "
+            f"of other dictionaries than the training data; {REMEDY}"
+        )
     return trees

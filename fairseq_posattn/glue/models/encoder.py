@@ -87,7 +87,8 @@ class PosattnEncoder(TransformerEncoderBase):
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
         self.attention = AttentionSpecification(cfg.encoder_attention)
         self.positions = positions_in_use(cfg, "encoder")
-        shape = PositionShape(embed_tokens.embedding_dim, cfg.max_source_positions)
+        labels = number_of_labels(cfg)
+        shape = PositionShape(embed_tokens.embedding_dim, cfg.max_source_positions, **labels)
         self.positions.check(shape)
         if not cfg.encoder.layers_to_keep:  # a pruned model was checked before it was pruned
             self.attention.check(cfg.encoder.layers, attention_shape(cfg))
@@ -108,6 +109,11 @@ class PosattnEncoder(TransformerEncoderBase):
     def needs_tree(self) -> bool:
         """Return whether positions or attention read trees."""
         return self.attention.needs_tree or self.positions.needs_tree
+
+    @property
+    def needs_labels(self) -> set[str]:
+        """Return the kinds of labels of words that positions or attention read."""
+        return self.attention.needs_labels | self.positions.needs_labels
 
     def build_encoder_layer(self, cfg):
         """Return the next layer with the mechanisms that the specification gives it."""
@@ -168,6 +174,12 @@ class PosattnEncoder(TransformerEncoderBase):
                 f"this model reads trees (positions '{self.positions}', attention "
                 f"'{self.attention}') but the batch has none: use --task structured_translation"
             )
+        if self.needs_labels and len(source_tree) < 4:
+            raise InputError(
+                f"this model reads labels of words (positions '{self.positions}', attention "
+                f"'{self.attention}') but the trees of the batch have none: use the batches of "
+                "--task structured_translation"
+            )
         return SourceTree.of_batch(source_tree, real)
 
     def embed(
@@ -180,6 +192,9 @@ class PosattnEncoder(TransformerEncoderBase):
         position = self.position(src_tokens, ctx)
         if position is not None:
             x = x + position.type_as(x)
+        for changing in self.added_positions.values():
+            if changing.changes_input:
+                x = changing.change(x, ctx)
         if self.layernorm_embedding is not None:
             x = self.layernorm_embedding(x)
         return self.dropout_module(x), embedding
@@ -204,7 +219,14 @@ class PosattnEncoder(TransformerEncoderBase):
 def attention_shape(cfg) -> AttentionShape:
     """Return the heads, their width and the longest sentence of the encoder's attention."""
     heads, width = cfg.encoder.attention_heads, cfg.encoder.embed_dim
-    return AttentionShape(heads, width // heads, cfg.max_source_positions)
+    longest, labels = cfg.max_source_positions, number_of_labels(cfg)
+    return AttentionShape(heads, width // heads, longest, **labels)
+
+
+def number_of_labels(cfg) -> dict[str, int]:
+    """Return how many labels of words the data have; 0 where the model reads none."""
+    kinds = ("relations", "tags")
+    return {kind: getattr(cfg, f"source_{kind}", 0) for kind in kinds}
 
 
 def layer_numbers(side) -> list[int]:

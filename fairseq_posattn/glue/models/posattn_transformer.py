@@ -20,6 +20,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.config import NEWER, PosattnTransformerConfig, plain_namespace
 from fairseq_posattn.glue.models.decoder import PosattnDecoder
 from fairseq_posattn.glue.models.encoder import PosattnEncoder
+from fairseq_posattn.glue.models.positions import text_of
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class PosattnTransformerModel(TransformerModelBase):
         for name in ("decoder_input_dim", "decoder_output_dim"):
             if getattr(args, name, None) is None:
                 setattr(args, name, args.decoder_embed_dim)
+        add_label_sizes(args, task)
         model = super().build_model(TransformerConfig.from_namespace(args), task)
         check_task(model.encoder, task)
         logger.info(
@@ -152,6 +154,15 @@ def refuse_what_cannot_work(args) -> None:
                 f"--{option.replace('_', '-')} does not work with this release of fairseq; "
                 "install fairseq-fixed, or leave it out"
             )
+
+
+def add_label_sizes(args, task) -> None:
+    """Note how many labels of words the data have, if the encoder reads some of them."""
+    needed = AttentionSpecification(getattr(args, "encoder_attention", None) or "").needs_labels
+    needed |= PositionSpecification(text_of(args, "encoder")).needs_labels
+    if needed and hasattr(task, "label_sizes"):  # `check_task` refuses other tasks
+        sizes = task.label_sizes(sorted(needed))
+        args.source_relations, args.source_tags = sizes["relations"], sizes["tags"]
 
 
 def check_task(encoder: PosattnEncoder, task) -> None:

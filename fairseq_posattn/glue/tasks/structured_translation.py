@@ -8,6 +8,7 @@ Binarised data have their trees beside them; new text gets its trees from a tree
 import logging
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Optional
 
 from fairseq import utils
@@ -17,6 +18,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.core.positions.registry import PositionSpecification
+from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, sizes_for
 from fairseq_posattn.glue.data.prefixes import source_prefixes
 from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Trees
 from fairseq_posattn.glue.data.tree_files import load_tree_file
@@ -26,6 +28,7 @@ from fairseq_posattn.live.codec import PipelineCodec
 from fairseq_posattn.live.new_text import NewText, flat
 from fairseq_posattn.live.pending import NewTrees, PendingTrees
 from fairseq_posattn.live.providers import provider_class
+from fairseq_posattn.live.records import WantedLabels
 from fairseq_posattn.live.spelled_source import SpelledSource
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
@@ -126,6 +129,7 @@ class StructuredTranslationTask(TranslationTask):
         provider_class(cfg, None)  # this refuses an unknown name
         TreeControl.from_tag(cfg.tree_control or "own")  # and this an unknown control
         self.needs_trees: Optional[bool] = None  # a model must be built before this is known
+        self.needs_labels: set[str] = set()
         self.own_bpe = False
         self.pending = PendingTrees()
 
@@ -135,7 +139,27 @@ class StructuredTranslationTask(TranslationTask):
         model = super().build_model(cfg, from_checkpoint)
         encoder = getattr(model, "encoder", None)
         self.needs_trees = bool(self.needs_trees) or getattr(encoder, "needs_tree", False)
+        self.needs_labels |= getattr(encoder, "needs_labels", set())
         return model
+
+    @cached_property
+    def label_dictionaries(self) -> Optional[LabelDictionaries]:
+        """Return the dictionaries of the labels of words, or None if the data have none."""
+        return LabelDictionaries.load(Path(self.folder()), self.cfg.source_lang)
+
+    def label_sizes(self, kinds) -> dict[str, int]:
+        """Return how many labels there are; data without those of some kind are refused."""
+        found = self.label_dictionaries
+        return sizes_for(kinds, found, self.folder(), self.cfg.source_lang)
+
+    def wanted_labels(self) -> Optional[WantedLabels]:
+        """Return the labels that the models read, or None if they read none."""
+        found = self.label_dictionaries
+        return WantedLabels(found, self.needs_labels) if found and self.needs_labels else None
+
+    def folder(self) -> str:
+        """Return the first folder of data, or nothing where there is none."""
+        return utils.split_paths(self.cfg.data)[0] if self.cfg.data else ""
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
         """Load a set with trees if a model reads them or, without a model yet, if there are any."""
@@ -166,7 +190,8 @@ class StructuredTranslationTask(TranslationTask):
         if self.cfg.missing_tree == "flat" and not any(map(exists, prefixes)):
             logger.warning("%s has no trees, so all its sentences get flat ones", prefixes[0])
             return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
-        parts = [load_tree_file(prefix) for prefix in prefixes]
+        labels = self.label_dictionaries if self.needs_labels else None
+        parts = [load_tree_file(prefix, labels) for prefix in prefixes]
         for prefix, part in zip(prefixes, parts, strict=True):
             logger.info("%s.tree: %s trees", prefix, f"{len(part):,}")
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
@@ -181,7 +206,8 @@ class StructuredTranslationTask(TranslationTask):
 
     def spelled_source(self, source, find) -> SpelledSource:
         """Return the trees that `find` makes from the words that the pieces of the data spell."""
-        return SpelledSource(source, self.src_dict, self.separator(), find)
+        labels = self.wanted_labels()
+        return SpelledSource(source, self.src_dict, self.separator(), find, labels)
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
         segmented = self.new_sentences(self.new_text.without_mark(lines), encode_fn)
@@ -192,7 +218,7 @@ class StructuredTranslationTask(TranslationTask):
         wanted = bool(self.needs_trees) and given is None
         segmented = self.new_text.lines(lines, encode_fn, wanted)
         if self.needs_trees:
-            self.pending.expect(self.new_text.trees(segmented, given))
+            self.pending.expect(self.new_text.trees(segmented, given, self.wanted_labels()))
         return [line.pieces for line in segmented]
 
     @cached_property
@@ -202,7 +228,7 @@ class StructuredTranslationTask(TranslationTask):
 
     def pipeline(self) -> TextPipeline | None:
         """Return how the data were prepared, unless --bpe says how to segment new text."""
-        folder = utils.split_paths(self.cfg.data)[0] if self.cfg.data else ""
+        folder = self.folder()
         if self.own_bpe or not folder or not text_pipeline.exists(folder):
             return None
         return TextPipeline.load(folder)

@@ -106,11 +106,12 @@ def test_what_the_classes_say_about_themselves():
     assert never_plain == {"block", "directional", "local_soft", "parent_scaled", *REPLACED}
     in_steps = {name for name, mechanism in MECHANISMS.items() if not mechanism.fused}
     assert in_steps == {
-        *("relative", "tree_relative", "tree_depth_relative", "parent_scaled", "deps_san"),
+        *("relative", "tree_relative", "tree_depth_relative", "tree_labels"),
+        *("parent_scaled", "deps_san"),
         *("local_hard", "convolved_1d", "convolved_2d"),
     }
     whole = {name for name, mechanism in MECHANISMS.items() if not mechanism.accepts_heads}
-    assert whole == {"block", "cnn", "local_soft"}
+    assert whole == {"block", "cnn", "local_soft", "tree_gcn"}
 
 
 @pytest.mark.parametrize("specification", ["relative", "tree_relative", "relative(max=2)"])

@@ -1,5 +1,7 @@
 """All mechanisms, and some together, give what the equations' loops give (reference_mechanisms)."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from test_relative import one_based
@@ -9,7 +11,14 @@ from fairseq_posattn.core.attention import (
     AttentionShape,
     AttentionSpecification,
 )
-from fairseq_posattn.core.attention.sample_batch import WIDTH, context, inputs, random_tree
+from fairseq_posattn.core.attention.sample_batch import (
+    WIDTH,
+    context,
+    inputs,
+    random_tree,
+    some_labels,
+)
+from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.testing.layer import HEADS, attention
 from support import reference_mechanisms as slow
 from support.distributions import check_keras_normal, check_normal, check_uniform
@@ -82,6 +91,17 @@ def tree_window(m, *tree):
     return slow.TreeWindow(*tree, m.options.hops, m.options.direction, heads=m.heads)
 
 
+def relations_of(parents):
+    """Return the relations that the sample batch gives the words of a tree, counted from 0."""
+    own = [parent - 1 if parent else word for word, parent in enumerate(parents)]
+    return (some_labels(torch.tensor([own], dtype=torch.long))[0, 0] - UNKNOWN_LABEL).tolist()
+
+
+def tree_labels(m, parents, pieces):
+    m.options = SimpleNamespace(shared_heads=m.options.shared_heads, max=m.names)
+    return slow.TreeLabels(*tables(m), parents, pieces, relations_of(parents), heads=m.heads)
+
+
 def disentangled(m, *_):
     tables = {
         name: of_all_heads(m, m.shared.vectors @ getattr(m, name)) if hasattr(m, name) else None
@@ -118,6 +138,7 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "tree_depth_relative": lambda m, *tree: slow.TreeDepthRelative(
         *tables(m), *tree, heads=m.heads
     ),
+    "tree_labels": tree_labels,
 }
 
 
@@ -196,6 +217,8 @@ SPECIFICATIONS = [
     "disentangled(max=2)",
     "disentangled(max=3, position_to_content=false, heads=1|2)",
     "disentangled(max=1, content_to_position=false)",
+    "tree_labels",
+    "tree_labels(shared_heads=false, heads=1|2)",
     "tree_window(hops=0)",
     "tree_window(hops=1)",
     "tree_window(hops=2, heads=1|2)",
@@ -315,6 +338,28 @@ def test_cnn_equals_the_loops(options, pieces):
             layer["plain"] = (convolution.weight, convolution.bias)
         layers.append(layer)
     torch.testing.assert_close(module.before(x, ctx)[:, 0], slow.cnn(x[:, 0], layers))
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 7])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_tree_gcn_equals_the_loops(layers, pieces):
+    module = attention(f"tree_gcn(layers={layers})")
+    tree = random_tree(pieces, 5)
+    ctx = context([tree])
+    x = inputs([tree], ctx)
+    names = ("loop", "from_parent", "from_children")
+    slow_layers = [
+        {name: edge_parameters(getattr(convolution, name)) for name in names}
+        for convolution in module.mechanisms["tree_gcn"].convolutions
+    ]
+    parents, counts = one_based(tree)
+    labels = [label + UNKNOWN_LABEL for label in relations_of(parents)]
+    expected = slow.tree_gcn(x[:, 0], parents, counts, labels, slow_layers)
+    torch.testing.assert_close(module.before(x, ctx)[:, 0], expected)
+
+
+def edge_parameters(edges):
+    return edges.map.weight, edges.label_bias, edges.gate.weight[0], edges.gate_bias
 
 
 # parameters

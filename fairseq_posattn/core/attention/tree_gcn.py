@@ -1,0 +1,108 @@
+"""A graph convolution over the tree stands before the attention (Bastings et al. 2017).
+
+x_v + ReLU( sum over u of g_uv (W_d h_u + b_l) ),  g_uv = sigmoid(w_d . h_u + c_l)
+
+u runs over the parent of word v, its children, and v itself; d is the direction of the edge (from
+the parent, from a child, or the loop) and l its direction and the name of its relation. Where a
+word has several pieces, h_u is the mean of the pieces of word u, and each piece of v gets what v
+gets, but has a loop of its own. The end of sentence has its loop only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.source_tree import SourceTree
+
+
+@dataclass(frozen=True)
+class TreeGcnOptions:
+    """These are the options that `tree_gcn` takes."""
+
+    layers: int = option(1, "this many convolutions follow each other")
+
+    def __post_init__(self) -> None:
+        if self.layers < 1:
+            raise ValueError(f"layers={self.layers}: must be at least 1")
+
+
+class TreeGcn(PreAttention):
+    """The input of the layer is changed by convolutions over the labelled edges of the tree."""
+
+    name = "tree_gcn"
+    paper = "Bastings et al. 2017, Eq. 5 to 8"
+    Options = TreeGcnOptions
+    options: TreeGcnOptions
+    needs_tree = True
+    needs_labels = ("relations",)
+    examples = ("", "layers=2")
+    neutral = ""
+    equation = "x_v + ReLU(Σ_u g_uv (W_d h_u + b_l)), before the attention; u: parent, children, v"
+
+    def __init__(self, options: TreeGcnOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        self.convolutions = nn.ModuleList(
+            TreeConvolution(shape.width, shape.relations) for _ in range(options.layers)
+        )
+
+    def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        assert ctx.tree is not None  # needs_tree
+        x = x.transpose(0, 1)  # B T C
+        for convolution in self.convolutions:
+            change: Tensor = convolution(x, ctx.tree)
+            x = x + torch.relu(change)
+        return x.transpose(0, 1)
+
+
+class TreeConvolution(nn.Module):
+    """This is one convolution over the parent and the children of each word, and each piece
+    itself."""
+
+    def __init__(self, width: int, relations: int):
+        super().__init__()
+        self.loop = GatedEdges(width, 1)
+        self.from_parent = GatedEdges(width, max(relations, 1))
+        self.from_children = GatedEdges(width, max(relations, 1))
+
+    def forward(self, x: Tensor, tree: SourceTree) -> Tensor:
+        """Return the sum over the edges of each piece, B T C, before the ReLU."""
+        labels = tree.labels
+        assert labels is not None  # needs_labels
+        relations = labels[0]
+        means, has_pieces = tree.means_of_words(x)  # B W C, B W
+        parents = tree.parents[..., None].expand_as(means)  # B W C
+        own = torch.arange(tree.parents.size(1), device=x.device)
+        has_parent = (tree.parents != own)[..., None]
+        down = self.from_parent(means.gather(1, parents), relations)
+        down = down * (has_parent & has_pieces.gather(1, tree.parents)[..., None])
+        up = self.from_children(means, relations) * (has_parent & has_pieces[..., None])
+        of_words = down.scatter_add(1, parents, up.type_as(down))
+        inside = tree.words.clamp(0, means.size(1) - 1)[..., None].expand_as(x)
+        of_pieces = of_words.gather(1, inside) * tree.is_word[..., None]
+        summed: Tensor = of_pieces + self.loop(x, torch.zeros_like(tree.words))
+        return summed
+
+
+class GatedEdges(nn.Module):
+    """What edges of one direction bring: g (W h + b_l), with the gate g = sigmoid(w . h + c_l)."""
+
+    def __init__(self, width: int, labels: int):
+        super().__init__()
+        self.map = nn.Linear(width, width, bias=False)
+        self.gate = nn.Linear(width, 1, bias=False)
+        self.label_bias = nn.Parameter(torch.zeros(labels, width))
+        self.gate_bias = nn.Parameter(torch.zeros(labels))
+        nn.init.xavier_uniform_(self.map.weight)
+        nn.init.xavier_uniform_(self.gate.weight)
+
+    def forward(self, h: Tensor, label: Tensor) -> Tensor:
+        """Return what edges that begin at states h, B W C, with these labels, B W, bring."""
+        gate = torch.sigmoid(self.gate(h).squeeze(-1) + self.gate_bias[label])
+        mapped: Tensor = self.map(h)
+        return gate[..., None] * (mapped + self.label_bias[label])

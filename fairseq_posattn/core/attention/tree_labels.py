@@ -1,0 +1,73 @@
+"""Relation-aware attention knows the labelled edge between two words (Wang et al. 2020, RAT-SQL).
+
+The equations are those of `relative` (Shaw et al. 2018), where c(i,j) says what holds between the
+words of query i and key j: the name of the relation and its direction along an edge of the tree,
+"same word", or "none". The end of sentence has no relation to any piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads
+from fairseq_posattn.core.attention.relative import ByTables
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.source_tree import UNKNOWN_LABEL, SourceTree
+
+NONE, SAME_WORD, FIRST_EDGE = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class TreeLabelsOptions:
+    """These are the options that `tree_labels` takes."""
+
+    shared_heads: bool = option(
+        True, "all heads share one pair of tables; with false each head has its own"
+    )
+
+
+class TreeLabels(ByTables):
+    """A learnt vector of the labelled edge between their words is added to each key and value."""
+
+    name = "tree_labels"
+    paper = "Wang et al. 2020, RAT-SQL, Eq. 2"
+    Options = TreeLabelsOptions
+    options: TreeLabelsOptions
+    needs_tree = True
+    needs_labels = ("relations",)
+    examples = ("", "shared_heads=false")
+    equation = "as relative, c(i,j) = relation and direction of the edge, same word, or none"
+
+    def __init__(self, options: TreeLabelsOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        self.names = max(shape.relations - UNKNOWN_LABEL, 1)  # without those of no word
+        self.make_tables(FIRST_EDGE + 2 * self.names, options.shared_heads)
+
+    def rows(self, ctx: AttentionContext) -> Tensor:
+        """Return what holds between the words of query and key, as a row: B 1 Q K."""
+        assert ctx.tree is not None  # needs_tree
+        tree = ctx.tree
+        return ctx.cached((type(self), self.names), lambda: self.between(tree)[:, None])
+
+    def between(self, tree: SourceTree) -> Tensor:
+        """Return the row of what holds between two words, B Q K.
+
+        After "none" and "same word" come the relations of the query to its parent, the key, and
+        then those of the key to its parent, the query.
+        """
+        label = (tree.relation_labels - UNKNOWN_LABEL).clamp(min=0)
+        key_word = tree.words[:, None, :]
+        to_parent = (tree.parent_words[:, :, None] == key_word) & tree.is_word[:, None, :]  # B Q K
+        same = (tree.words[:, :, None] == key_word) & tree.is_word[:, :, None]
+        rows = same.long() * SAME_WORD
+        rows = torch.where(to_parent, FIRST_EDGE + label[:, :, None], rows)
+        to_child = to_parent.transpose(1, 2)
+        return torch.where(to_child, FIRST_EDGE + self.names + label[:, None, :], rows)
+
+    def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
+        return {"row c(i, j) of query and key": self.rows(ctx)}

@@ -1,0 +1,92 @@
+"""Labels of words are further factors of the input (Sennrich and Haddow 2016).
+
+Each piece gets the vector of the relation, or of the part of speech, of its word. The vector is
+added to the embedding x and its positions, or joined with them and projected: W [x ; e].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.positions.position import Position, PositionShape
+from fairseq_posattn.core.source_tree import END_LABEL, PADDING_LABEL, SourceTree
+
+FUSE = ("add", "concat")
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """These are the options that `relation_embedding` and `tag_embedding` take."""
+
+    fuse: str = option(
+        "add", "the vector is added (add), or joined with the input and projected (concat)"
+    )
+    width: int = option(32, "with fuse=concat: the width of the vectors")
+
+    def __post_init__(self) -> None:
+        if self.fuse not in FUSE:
+            raise ValueError(f"fuse={self.fuse}: expected one of {', '.join(FUSE)}")
+        if self.width < 1:
+            raise ValueError(f"width={self.width}: must be at least 1")
+
+
+class LabelEmbedding(Position):
+    """This base class has a learnt vector for each label of one kind."""
+
+    Options = LabelOptions
+    options: LabelOptions
+    needs_tree = True
+    kind: ClassVar[str]  # which labels: "relations" or "tags"
+
+    def __init__(self, options: LabelOptions, shape: PositionShape):
+        super().__init__(options, shape)
+        width = shape.width if options.fuse == "add" else options.width
+        labels = max(getattr(shape, self.kind), END_LABEL + 1)
+        self.embedding = nn.Embedding(labels, width, padding_idx=PADDING_LABEL)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)
+        nn.init.zeros_(self.embedding.weight[PADDING_LABEL])
+        if self.changes_input:
+            self.projection = nn.Linear(shape.width + width, shape.width, bias=False)
+            with torch.no_grad():  # the input itself is kept at first
+                self.projection.weight[:, : shape.width] = torch.eye(shape.width)
+
+    @property
+    def changes_input(self) -> bool:
+        return self.options.fuse == "concat"
+
+    def labels(self, tree: SourceTree) -> Tensor:
+        """Return the label of each piece, B T."""
+        return tree.relation_labels if self.kind == "relations" else tree.tag_labels
+
+    def forward(self, ctx: AttentionContext) -> Tensor:
+        assert ctx.tree is not None  # a model refuses a batch without trees
+        vectors: Tensor = self.embedding(self.labels(ctx.tree))
+        return vectors
+
+    def change(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+        changed: Tensor = self.projection(torch.cat([x, self(ctx).type_as(x)], dim=-1))
+        return changed
+
+
+class RelationEmbedding(LabelEmbedding):
+    """The relation of a word to its parent has a learnt vector, added or joined to the input."""
+
+    name = "relation_embedding"
+    paper = "Sennrich and Haddow 2016"
+    kind = "relations"
+    needs_labels = ("relations",)
+
+
+class TagEmbedding(LabelEmbedding):
+    """The part of speech of a word has a learnt vector, added or joined to the input."""
+
+    name = "tag_embedding"
+    paper = "Sennrich and Haddow 2016"
+    kind = "tags"
+    needs_labels = ("tags",)

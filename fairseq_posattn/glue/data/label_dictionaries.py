@@ -1,0 +1,114 @@
+"""Number the labels of words: dict.en.relations.txt and dict.en.tags.txt in a folder of data.
+
+They are dictionaries as fairseq's, with the same special symbols. A relation whose subtype is not
+in the dictionary counts as the relation without it, and an unknown label as <unk>.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairseq.data import Dictionary
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.trees.labels import KINDS, UNKNOWN, Labels, without_subtype
+
+LARGEST = 256  # a label is stored in one byte
+REMEDY = (
+    "make the data with posattn-prepare, or project the trees with posattn-project --labels and "
+    "binarise them with posattn-binarize, for other sets with the --srcdict of the training data"
+)
+
+
+class LabelDictionaries:
+    """These dictionaries number the relations and the parts of speech of words."""
+
+    def __init__(self, relations: Dictionary, tags: Dictionary):
+        self.relations = relations
+        self.tags = tags
+
+    @classmethod
+    def of(cls, labels: Iterable[Labels], subtypes: bool) -> LabelDictionaries:
+        """Count the labels of sentences; `subtypes` says whether relations keep their subtypes.
+
+        Where there are more labels than fit into a byte, the most frequent are kept.
+        """
+        made = cls(Dictionary(), Dictionary())
+        for relations, tags in labels:
+            for relation in relations:
+                add(made.relations, relation if subtypes else without_subtype(relation))
+            for tag in tags:
+                add(made.tags, tag)
+        for dictionary in (made.relations, made.tags):
+            dictionary.finalize(nwords=LARGEST, padding_factor=1)
+        return made
+
+    @classmethod
+    def load(cls, folder: Path, language: str) -> LabelDictionaries | None:
+        """Read the dictionaries of a folder of data; None: it has none."""
+        relations, tags = paths(folder, language)
+        if not (relations.exists() and tags.exists()):
+            return None
+        return cls(Dictionary.load(str(relations)), Dictionary.load(str(tags)))
+
+    def save(self, folder: Path, language: str) -> None:
+        """Write the dictionaries into a folder of data."""
+        relations, tags = paths(folder, language)
+        self.relations.save(str(relations))
+        self.tags.save(str(tags))
+
+    def numbers(self, labels: Labels) -> tuple[list[int], list[int]]:
+        """Return the numbers of the relations and of the parts of speech of a sentence."""
+        return (
+            [number(self.relations, relation) for relation in labels.relations],
+            [self.tags.index(tag) for tag in labels.tags],
+        )
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Return how many numbers there are of each kind of labels."""
+        return {"relations": len(self.relations), "tags": len(self.tags)}
+
+    def lacks(self, kind: str) -> bool:
+        """Return whether no word of the data has a label of this kind."""
+        dictionary: Dictionary = getattr(self, kind)
+        return len(dictionary) == dictionary.nspecial
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Return a digest of what the numbers mean."""
+        symbols = [*self.relations.symbols, "", *self.tags.symbols]
+        return hashlib.blake2b("\n".join(symbols).encode(), digest_size=16).hexdigest().encode()
+
+
+def sizes_for(
+    kinds: Iterable[str], dictionaries: LabelDictionaries | None, folder: str, language: str
+) -> dict[str, int]:
+    """Return how many labels of each kind there are, or refuse data without those of some kind."""
+    names = {"relations": "names of relations", "tags": "parts of speech"}
+    for kind in kinds:
+        if dictionaries is None or dictionaries.lacks(kind):
+            raise InputError(
+                f"{folder}: the data have no {names[kind]} (dict.{language}.{kind}.txt), which "
+                f"this model reads; {REMEDY}"
+            )
+    return {} if dictionaries is None else dictionaries.sizes
+
+
+def paths(folder: Path, language: str) -> list[Path]:
+    """Return the paths of the two dictionaries in a folder of data."""
+    return [Path(folder) / f"dict.{language}.{kind}.txt" for kind in KINDS]
+
+
+def add(dictionary: Dictionary, label: str) -> None:
+    """Count a label, unless it is unknown."""
+    if label != UNKNOWN:
+        dictionary.add_symbol(label)
+
+
+def number(relations: Dictionary, relation: str) -> int:
+    """Return the number of a relation, or of what it is without its subtype."""
+    found: int = relations.index(relation)
+    return relations.index(without_subtype(relation)) if found == relations.unk() else found

@@ -1,0 +1,58 @@
+"""Make the records of a batch from lines and the trees that were found for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from numpy.typing import NDArray
+
+from fairseq_posattn.live.segmented import SegmentedLine
+from fairseq_posattn.trees import Sentence, TreeError, batch
+from fairseq_posattn.trees.labels import Labels, Tree
+
+
+class Numbering(Protocol):
+    """A numbering gives each label its number; the dictionaries of the data do."""
+
+    def numbers(self, labels: Labels) -> batch.Numbers:
+        """Return the numbers of the relations and of the parts of speech of a sentence."""
+
+
+class WantedLabels(NamedTuple):
+    """These labels are wanted by the models: how they are numbered, and which kinds are read."""
+
+    numbering: Numbering
+    kinds: Collection[str]
+
+
+def records_of(
+    lines: Sequence[SegmentedLine], trees: Sequence[Sentence], wanted: WantedLabels | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return records of the words of the lines, and the number of words of each line."""
+    projected = []
+    numbers = []
+    for line, sentence in zip(lines, trees, strict=True):
+        tree = line.project(sentence)
+        projected.append(tree)
+        if wanted is not None:
+            refuse_unlabelled(line, sentence, wanted.kinds)
+            numbers.append(wanted.numbering.numbers(labels_in(tree)))
+    return batch.pack(projected, None if wanted is None else numbers)
+
+
+def labels_in(tree: Tree) -> Labels:
+    """Return the labels of a projected line, which always has them."""
+    assert tree.labels is not None
+    return tree.labels
+
+
+def refuse_unlabelled(line: SegmentedLine, sentence: Sentence, kinds: Collection[str]) -> None:
+    """Refuse a tree that lacks the labels which the model reads."""
+    for kind, name in (("relations", "relations"), ("tags", "parts of speech")):
+        if kind in kinds and sentence.words and getattr(sentence, kind) is None:
+            raise TreeError(
+                f"the tree of '{line.text}' has no {name}, which the model reads; give them, as in "
+                f"Parsed(tokens, parents, {kind}=[...]), or parse the line with a provider that "
+                "finds them"
+            )
