@@ -148,6 +148,12 @@ def add_limits(group) -> None:
         help="drop pairs with a side of more pieces (default: %(default)s)",
     )
     add(
+        "--max-source-length",
+        type=positive,
+        help="keep only training pairs whose source has at most this many pieces (default: as "
+        "--max-length)",
+    )
+    add(
         "--max-ratio",
         type=float,
         default=3.0,
@@ -211,7 +217,9 @@ def main() -> None:
         options.work or Path(f"{options.out}.work"),
         config,
         learning,
-        Limits(options.min_length, options.max_length, options.max_ratio),
+        Limits(
+            options.min_length, options.max_length, options.max_ratio, options.max_source_length
+        ),
         cluster_of(options),
         options.shard_lines,
         options.binarize_workers,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.parsing.cluster import Cluster
@@ -25,15 +25,26 @@ class Learning:
 
 @dataclass(frozen=True)
 class Limits:
-    """These limits say how many pieces the sides of a training pair may have."""
+    """These limits say how many pieces the sides of a training pair may have.
+
+    longest_source: a limit for the source alone, where there is one.
+    """
 
     shortest: int = 1
     longest: int = 250
     ratio: float = 3.0
+    longest_source: int | None = None
+
+    @property
+    def chosen(self) -> dict[str, float]:
+        """Return all limits that there are, by their names."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def admit(self, source: int, target: int) -> bool:
         """Return whether a pair with these numbers of pieces is kept."""
         inside = self.shortest <= min(source, target) and max(source, target) <= self.longest
+        if self.longest_source is not None:
+            inside = inside and source <= self.longest_source
         return inside and max(source, target) <= self.ratio * max(min(source, target), 1)
 
 

@@ -33,7 +33,7 @@ def filter_lines(
         if not kept:
             raise InputError(
                 f"{files[0]}: no pair is within the limits {limits}; change --min-length, "
-                "--max-length or --max-ratio"
+                "--max-length, --max-source-length or --max-ratio"
             )
     say(f"{split}: {kept:,} of {lines:,} pairs were kept")
 

@@ -214,7 +214,7 @@ class PreparationRun:
         limits = self.job.limits if split == "train" else None
         self.steps.do(
             self.job.step(f"filter.{split}"),
-            limits and asdict(limits),
+            limits and limits.chosen,
             files,
             outputs,
             lambda: filter_lines(files, outputs, limits, split),

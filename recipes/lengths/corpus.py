@@ -1,0 +1,28 @@
+"""Collect Multi30k, and join each two captions of the test set to one line."""
+
+from pathlib import Path
+
+from fairseq_posattn.experiments.corpora import Collector
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import read_lines
+
+TEST, JOINED = "test_2016_flickr", "joined"
+
+
+def collect(collector: Collector) -> None:
+    """Write both sides of each text, and of the joined captions."""
+    for name in ("train", "val", TEST):
+        collector.take_pair(name)
+    for language in collector.languages:
+        out = collector.raw / f"{JOINED}.{language}"
+        if collector.shell.does(f"join each two lines of {TEST}.{language} to {out}"):
+            join(collector.raw / f"{TEST}.{language}", out)
+        collector.expect(out.name)
+
+
+def join(captions: Path, out: Path) -> None:
+    """Write the first and the second line as one, the third and the fourth, and so on."""
+    lines = iter(read_lines(captions))
+    with written_whole(out) as file:
+        for first, second in zip(lines, lines, strict=True):
+            file.write(f"{first} {second}\n")

@@ -1,0 +1,84 @@
+"""Print BLEU by the length of the source, from the translations of a work folder.
+
+    python recipes/lengths/lengths.py recipes/lengths/work
+
+A length is a number of pieces, without the end of sentence. The models have seen sources of at most
+12 of them. The interval is that of a bootstrap over sentences (sacrebleu, 1,000 samples).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU
+
+from fairseq_posattn.experiments.recipe import read_recipe
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.files import read_lines
+
+HERE = Path(__file__).parent
+BINS = ((1, 12), (13, 16), (17, 22), (23, 1000))
+TESTS = {"test_2016_flickr": "test", "joined": "test1"}  # what the steps call them
+SAMPLES = 1000
+
+
+def rows(work: Path) -> list[list[str]]:
+    """Return a row for each model whose translations are there."""
+    recipe = read_recipe(str(HERE))
+    found = []
+    for row in recipe.content.models:
+        runs = sorted((work / "runs").glob(f"{row.title}.{row.size}.seed*"))
+        for run in runs:
+            if all((run / f"{test}.hyp").exists() for test in TESTS):
+                found.append([f"`{row.title}`", *cells(work, run)])
+    return found
+
+
+def cells(work: Path, run: Path) -> list[str]:
+    """Return BLEU of each range of lengths, and of the joined captions with their length."""
+    test = "test_2016_flickr"
+    hypotheses, references, lengths = texts(work, run, test)
+    written = []
+    for first, last in BINS:
+        inside = [k for k, length in enumerate(lengths) if first <= length <= last]
+        written.append(bleu([hypotheses[k] for k in inside], [references[k] for k in inside]))
+    hypotheses, references, _ = texts(work, run, "joined")
+    words = [sum(len(line.split()) for line in side) for side in (hypotheses, references)]
+    return [*written, bleu(hypotheses, references), f"{words[0] / words[1]:.2f}"]
+
+
+def texts(work: Path, run: Path, test: str) -> tuple[list[str], list[str], list[int]]:
+    """Return translations, references and the numbers of pieces of the sources of a test set."""
+    pieces = work / f"data.work/{TESTS[test]}.pieces.en"
+    lengths = [len(line.split()) for line in read_lines(pieces)]
+    return list(read_lines(run / f"{test}.hyp")), list(read_lines(work / f"raw/{test}.de")), lengths
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> str:
+    """Return BLEU with half of its 95 % interval."""
+    if not hypotheses:
+        return ""
+    score = BLEU().corpus_score(list(hypotheses), [list(references)], n_bootstrap=SAMPLES)
+    return f"{score.score:.1f} ± {score._ci:.1f}"
+
+
+def main() -> None:
+    """Print the table as Markdown."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("work", type=Path, help="read the runs of this work folder")
+    args = parser.parse_args()
+    names = [f"{a} to {b}" if b < 1000 else f"{a} and more" for a, b in BINS]
+    print(
+        "| Positions | " + " | ".join(names) + " | two captions | their length to the reference |"
+    )
+    print("|---" * (len(BINS) + 3) + "|")
+    for row in rows(args.work):
+        print("| " + " | ".join(row) + " |")
+
+
+if __name__ == "__main__":
+    command_line.run(main)
