@@ -61,6 +61,51 @@ def test_three_bytes_a_word_unless_a_word_has_very_many_pieces(tmp_path):
     assert trees.read(np.array([1, 0]))[0]["parent"].tolist() == [0, 2, 0]
 
 
+LABELS = [([5, 4, 3], [7, 8, 9]), ([], []), ([255], [4]), ([4, 6], [3, 3])]
+
+
+def write_labelled(folder, fingerprint=b"of dictionaries".ljust(32, b".")):
+    prefix, source, source_file = write_trees(folder)
+    with TreeWriter(prefix, fingerprint) as writer:
+        for (parents, pieces), tokens, labels in zip(TREES, source, LABELS, strict=True):
+            writer.add(parents, pieces, tokens, labels)
+        writer.finish([source_file])
+    return prefix, source, source_file
+
+
+def test_labels_are_read_where_they_are_asked_for(tmp_path):
+    prefix, source, source_file = write_labelled(tmp_path)
+    bare, full = TreeFile(prefix), TreeFile(prefix, with_labels=True)
+    order = np.array([3, 1, 0])
+    assert bare.read(order)[0].dtype.names == ("parent", "pieces")
+    records, lengths = full.read(order)
+    assert lengths.tolist() == [2, 0, 3]
+    assert records["relation"].tolist() == [4, 6, 5, 4, 3]
+    assert records["tag"].tolist() == [3, 3, 7, 8, 9]
+    assert records["parent"].tolist() == bare.read(order)[0]["parent"].tolist()
+    assert full.labels == bare.labels == b"of dictionaries".ljust(32, b".")
+    full.check([source_file], source)
+    copy = pickle.loads(pickle.dumps(full))
+    assert copy.read(order)[0]["tag"].tolist() == [3, 3, 7, 8, 9]
+
+
+def test_labels_that_were_cut_off(tmp_path):
+    prefix, _, _ = write_labelled(tmp_path)
+    file = bin_path(prefix)
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(TreeError, match="the file has 35 bytes instead of 36"):
+        TreeFile(prefix)
+
+
+def test_trees_without_labels_are_of_version_2(tmp_path):
+    """Programs of before read them, and they are no larger than before."""
+    prefix, _, _ = write_trees(tmp_path)
+    assert idx_path(prefix).read_bytes().startswith(b"POSATTN TREES 2\n")
+    assert TreeFile(prefix).labels is None
+    write_labelled(tmp_path)
+    assert idx_path(prefix).read_bytes().startswith(b"POSATTN TREES 3\n")
+
+
 def test_a_long_file(tmp_path):
     """Longer than the blocks that it is read and written in."""
     count = BLOCK + 1000
