@@ -9,7 +9,7 @@ import numpy as np
 
 from fairseq_posattn.trees import store
 
-from .corpora import copy_binarised
+from .corpora import copy_binarised, copy_labelled
 from .mutations import COLUMNS, OFFSETS
 from .registry import add
 from .runner import Command, InputClass
@@ -24,7 +24,7 @@ def configuration():
     return configured(Path("unused"), "-s", "de", "-t", "en", "--num-workers", "0").task
 
 
-def read_all(folder: Path) -> None:
+def read_all(folder: Path, labels: bool = False) -> None:
     """What a training reads: every batch of a set, with its trees."""
     from copy import deepcopy
 
@@ -34,6 +34,9 @@ def read_all(folder: Path) -> None:
     cfg.data = str(folder / "data")
     task = tasks.setup_task(cfg)
     task.needs_trees = True
+    if labels:
+        task.needs_labels = {"relations", "tags"}
+        task.label_sizes(task.needs_labels)
     task.load_dataset("train")
     dataset = task.dataset("train")
     found = []
@@ -72,6 +75,18 @@ add_binarised(
     damaged=[f"{PREFIX}.de.tree.idx"],
     result=result,
     also_named=["train.de-en.de.tree.bin"],
+)
+add(
+    InputClass(
+        "trees with labels, and their dictionaries",
+        copy_labelled,
+        lambda folder: Command(lambda: read_all(folder, labels=True)),
+        damaged=[f"{PREFIX}.de.tree.{kind}" for kind in ("idx", "bin")] + ["data/dict.de.*s.txt"],
+        mutations=OFFSETS,
+        outputs=["out"],
+        result=result,
+        also_named=["train.de-en.de.tree.idx", "dict.de.relations.txt", "dict.de.tags.txt"],
+    )
 )
 add_binarised("tree.bin", damaged=[f"{PREFIX}.de.tree.bin"], result=result, share=0.5)
 add_binarised(

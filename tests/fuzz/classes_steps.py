@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from .corpora import binarizing, write_pieces, write_text
@@ -25,7 +26,8 @@ def projecting(folder: Path) -> Command:
     text = folder / "text"
     options = ["--words", text / "train.words", "--parents", text / "train.parents"]
     pieces = ["--pieces", folder / "pieces.de", "--out", folder / "out.trees"]
-    return Command(program("project"), [*options, *pieces])
+    labels = ["--labels", text / "train.labels"]
+    return Command(program("project"), [*options, *pieces, *labels])
 
 
 add(
@@ -52,19 +54,19 @@ add(
 )
 add(
     InputClass(
-        "words, parents and pieces",
+        "words, parents, labels and pieces",
         write_pieces,
         projecting,
-        damaged=["text/train.words", "text/train.parents", "pieces.de"],
+        damaged=["text/train.words", "text/train.parents", "text/train.labels", "pieces.de"],
         mutations=COLUMNS,
         outputs=["out.trees"],
-        also_named=["train.words", "train.parents", "pieces.de"],  # they disagree
+        also_named=["train.words", "train.parents", "train.labels", "pieces.de"],  # they disagree
     )
 )
 add(
     InputClass(
         "pieces and trees to binarise",
-        write_pieces,
+        partial(write_pieces, labels=True),
         lambda folder: binarizing(folder, folder / "data"),
         damaged=["pieces.de", "pieces.en", "pieces.de.trees"],
         mutations=COLUMNS,

@@ -52,14 +52,21 @@ def conllu(words: list[str], tags: bool = True) -> str:
     return "\n".join(rows) + "\n\n"
 
 
+def labels_line(words: list[str]) -> str:
+    """The relations and the parts of speech that `conllu` gives the words."""
+    rows = [line.split("\t") for line in conllu(words).splitlines() if line and line[0] != "#"]
+    return " ".join(row[7] for row in rows) + "\t" + " ".join(row[3] for row in rows)
+
+
 def write_text(folder: Path, prefix: str = "train") -> None:
-    """Write PREFIX.de, PREFIX.en, PREFIX.conllu, PREFIX.words and PREFIX.parents."""
+    """Write PREFIX.de, PREFIX.en, PREFIX.conllu, PREFIX.words, PREFIX.parents and PREFIX.labels."""
     sentences = [line.split() for line in WORDS]
     write(folder / f"{prefix}.de", WORDS)
     write(folder / f"{prefix}.en", TARGET)
     write(folder / f"{prefix}.words", WORDS)
     parents = [" ".join(map(str, parents_of(words))) for words in sentences]
     write(folder / f"{prefix}.parents", parents)
+    write(folder / f"{prefix}.labels", map(labels_line, sentences))
     text = "".join(conllu(words) for words in sentences)
     (folder / f"{prefix}.conllu").write_text(text, encoding="utf-8")
 
@@ -82,8 +89,8 @@ def segmented(folder: Path, text: Path, out: Path) -> None:
     must_pass(Command(program("segment"), options))
 
 
-def write_pieces(folder: Path) -> None:
-    """text/, and pieces.de, pieces.en, pieces.de.trees made of it."""
+def write_pieces(folder: Path, labels: bool = False) -> None:
+    """text/, and pieces.de, pieces.en, pieces.de.trees made of it; the trees may have labels."""
     text = folder / "text"
     text.mkdir()
     write_text(text)
@@ -92,6 +99,7 @@ def write_pieces(folder: Path) -> None:
         segmented(text, text / f"train.{language}", folder / f"pieces.{language}")
     files = ["--words", text / "train.words", "--parents", text / "train.parents"]
     options = [*files, "--pieces", folder / "pieces.de"]
+    options += ["--labels", text / "train.labels"] if labels else []
     must_pass(Command(program("project"), options))
 
 
@@ -103,16 +111,21 @@ def binarizing(pieces: Path, destination: Path) -> Command:
 
 
 @cache
-def _binarised() -> TemporaryDirectory:
+def _binarised(labels: bool) -> TemporaryDirectory:
     folder = TemporaryDirectory(prefix="fuzz-data-")
     pieces = Path(folder.name) / "pieces"
     pieces.mkdir()
     with contextlib.redirect_stdout(io.StringIO()):
-        write_pieces(pieces)
+        write_pieces(pieces, labels)
         must_pass(binarizing(pieces, Path(folder.name) / "data"))
     return folder
 
 
 def copy_binarised(folder: Path) -> None:
     """data/ with trees: the sets train and valid, made once."""
-    shutil.copytree(Path(_binarised().name) / "data", folder / "data")
+    shutil.copytree(Path(_binarised(False).name) / "data", folder / "data")
+
+
+def copy_labelled(folder: Path) -> None:
+    """The same with labels of words."""
+    shutil.copytree(Path(_binarised(True).name) / "data", folder / "data")

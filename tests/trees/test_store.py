@@ -64,9 +64,12 @@ def test_three_bytes_a_word_unless_a_word_has_very_many_pieces(tmp_path):
 LABELS = [([5, 4, 3], [7, 8, 9]), ([], []), ([255], [4]), ([4, 6], [3, 3])]
 
 
-def write_labelled(folder, fingerprint=b"of dictionaries".ljust(32, b".")):
+DICTIONARIES = b"of dictionaries".ljust(32, b".")
+
+
+def write_labelled(folder):
     prefix, source, source_file = write_trees(folder)
-    with TreeWriter(prefix, fingerprint) as writer:
+    with TreeWriter(prefix, DICTIONARIES) as writer:
         for (parents, pieces), tokens, labels in zip(TREES, source, LABELS, strict=True):
             writer.add(parents, pieces, tokens, labels)
         writer.finish([source_file])
@@ -83,7 +86,7 @@ def test_labels_are_read_where_they_are_asked_for(tmp_path):
     assert records["relation"].tolist() == [4, 6, 5, 4, 3]
     assert records["tag"].tolist() == [3, 3, 7, 8, 9]
     assert records["parent"].tolist() == bare.read(order)[0]["parent"].tolist()
-    assert full.labels == bare.labels == b"of dictionaries".ljust(32, b".")
+    assert full.labels == bare.labels == DICTIONARIES
     full.check([source_file], source)
     copy = pickle.loads(pickle.dumps(full))
     assert copy.read(order)[0]["tag"].tolist() == [3, 3, 7, 8, 9]
