@@ -86,7 +86,7 @@ class Translator:
         tree = sample["net_input"].get("source_tree")
         if tree is None:
             return Sentence(join_pieces(" ".join(pieces[:-1]), self.separator).split())
-        parents, counts = (rows[0].tolist() for rows in tree)
+        parents, counts = (rows[0].tolist() for rows in tree[:2])
         length = number_of_words(parents, counts)
         return Sentence(words_by_counts(pieces, counts[:length], self.separator), parents[:length])
 
@@ -95,7 +95,7 @@ class Translator:
         tree = sample["net_input"].get("source_tree")
         if tree is None:
             return pieces_of_words(pieces[:-1], self.separator)
-        parents, counts = (rows[0].tolist() for rows in tree)
+        parents, counts = (rows[0].tolist() for rows in tree[:2])
         return counts[: number_of_words(parents, counts)]
 
     def check(self, given: Sentence, own: Sentence, pieces: Sequence[str], number: int) -> None:

@@ -1,5 +1,6 @@
 """Labels of words on every way into a model: binarised, live, given by a program, of controls."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -173,6 +174,27 @@ def test_binarised_live_and_given_trees_are_the_same(labelled, trained):
     ]
     found = hub.translate(text.splitlines(), trees=trees, beam=2, max_len_b=20)
     assert found == [expected[k][0] for k in range(len(sentences))]
+
+
+def test_other_commands_read_models_with_labels(labelled, trained, toy_data, tmp_path):
+    """Pictures of attention, heads, probes and printed trees take the parents alone."""
+    data, test, codes = labelled / "data", labelled / "test.conllu", toy_data.parent / "codes"
+    model = ("--path", trained, "--cpu")
+    out = tmp_path / "examples.json"
+    end_of("examples", data, *model, "--sentences", 0, 3, "--trees", test, "--out", out)
+    shown = json.loads(out.read_text())
+    sentences = list(read_conllu(test))
+    assert [example["parents"] for example in shown] == [sentences[k].parents for k in (0, 3)]
+    end_of("heads", data, *model, "--trees", test, "--out", tmp_path / "heads.json")
+    assert (tmp_path / "heads.json").exists()
+    end_of(
+        *("probe", data, "--path", trained, "--heads", *([test] * 3), "--gold"),
+        *("--work", tmp_path / "work", "--json", tmp_path / "probe.json", "--bpe", codes),
+    )
+    assert (tmp_path / "probe.json").exists()
+    printed = generate(data, trained, "--print-tree").output
+    depths = [line.split("\t")[1] for line in printed.splitlines() if line.startswith("TREE-0\t")]
+    assert len(depths) == len(sentences[0].words)
 
 
 def hub_of(checkpoint: Path, data: Path):

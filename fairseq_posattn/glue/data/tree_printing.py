@@ -27,7 +27,7 @@ def print_read_trees(sample: dict, dictionary: Any, separator: str) -> None:
 
     These data store pieces only, so the words are rebuilt from them.
     """
-    parents, counts = sample["net_input"]["source_tree"].tolist()
+    parents, counts = sample["net_input"]["source_tree"][:2].tolist()
     for k, number in enumerate(sample["id"].tolist()):
         tokens = sample["net_input"]["src_tokens"][k]
         pieces = dictionary.string(tokens[tokens != dictionary.pad()]).split()
