@@ -77,6 +77,20 @@ def name_of(cls: type[Any], kind: str, reserved: Container[str]) -> str:
     return name
 
 
+def check_labels(cls: type[Any]) -> None:
+    """Refuse a class that reads labels of words which do not exist, or that reads no trees."""
+    kinds = cls.needs_labels
+    if not isinstance(kinds, tuple) or not set(kinds) <= {"relations", "tags"}:
+        raise RegistrationError(
+            f"{place_of(cls)}: needs_labels = {kinds!r} is no tuple of kinds of labels; write "
+            '("relations",), ("tags",) or ("relations", "tags")'
+        )
+    if kinds and not cls.needs_tree:
+        raise RegistrationError(
+            f"{place_of(cls)}: labels come with trees; write needs_tree = True beside needs_labels"
+        )
+
+
 def check_options(cls: type[Any]) -> None:
     """Refuse a class with options that a specification could not write, or not read back."""
     options = cls.Options

@@ -41,6 +41,7 @@ from fairseq_posattn.core.registration import (
     TAKEN_BY_TORCH,
     RegistrationError,
     add,
+    check_labels,
     place_of,
 )
 from fairseq_posattn.core.specification import (
@@ -74,7 +75,7 @@ def register(mechanism: type[MechanismClass]) -> type[MechanismClass]:
 
 
 def check_texts(mechanism: type[Mechanism]) -> None:
-    """Refuse `examples` and `unseen` that are no tuples of texts, as ("w") without its comma."""
+    """Refuse attributes that are no tuples of texts, as ("w") without its comma."""
     for name in ("examples", "unseen"):
         texts = getattr(mechanism, name)
         if not isinstance(texts, tuple) or not all(isinstance(text, str) for text in texts):
@@ -82,6 +83,7 @@ def check_texts(mechanism: type[Mechanism]) -> None:
                 f"{place_of(mechanism)}: {name} = {texts!r} is no tuple of texts; write it in "
                 "brackets, with a comma after each"
             )
+    check_labels(mechanism)
     if not mechanism.examples:
         raise RegistrationError(
             f"{place_of(mechanism)}: examples = () leaves nothing to check; "

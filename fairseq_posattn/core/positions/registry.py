@@ -15,7 +15,7 @@ from fairseq_posattn.core.positions.fusers import FUSERS
 from fairseq_posattn.core.positions.label_embeddings import RelationEmbedding, TagEmbedding
 from fairseq_posattn.core.positions.position import Position, PositionShape
 from fairseq_posattn.core.positions.sinusoid import sinusoid
-from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add
+from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_labels
 from fairseq_posattn.core.specification import (
     SpecificationError,
     Term,
@@ -47,7 +47,7 @@ def register(position: type[PositionClass]) -> type[PositionClass]:
 
     Raise a RegistrationError, which names the class and its line, if the class cannot work.
     """
-    add(POSITIONS, position, Position, "position", TAKEN_BY_TORCH)
+    add(POSITIONS, position, Position, "position", TAKEN_BY_TORCH, check_labels)
     return position
 
 

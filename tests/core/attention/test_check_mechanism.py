@@ -312,6 +312,8 @@ INPUTS = {  # what stands on the command line, and what the error says
     "lacking.mine": "lacking/__init__.py:1: cannot be imported: ModuleNotFoundError: No module",
     "faulty.mine": "faulty/__init__.py:1: cannot be imported: NameError: ",
     "letters.py": "/letters.py:6): unseen = 'w' is no tuple of texts; write it in brackets",
+    "kinds.py": "/kinds.py:6): needs_labels = ('names',) is no tuple of kinds of labels; write",
+    "treeless.py": "/treeless.py:6): labels come with trees; write needs_tree = True",
     "untried.py": "/untried.py:6): examples = () leaves nothing to check",
 }
 FILES = {
@@ -326,6 +328,9 @@ FILES = {
     "lacking/__init__.py": "import nosuch_module\n",
     "faulty/__init__.py": "nosuch\n",
     "letters.py": HEAD + 'class Mine(ScoreBias):\n    name = "mine"\n    unseen = ("w")\n',
+    "kinds.py": HEAD + 'class Mine(ScoreBias):\n    name = "mine"\n    needs_labels = ("names",)\n',
+    "treeless.py": HEAD
+    + 'class Mine(ScoreBias):\n    name = "mine"\n    needs_labels = ("tags",)\n',
     "untried.py": HEAD + 'class Mine(ScoreBias):\n    name = "mine"\n    examples = ()\n',
 }
 
