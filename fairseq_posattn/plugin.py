@@ -3,7 +3,10 @@
 It also installs the patches of fairseq, which `glue.patches.table` lists.
 """
 
-from fairseq_posattn.glue.criterions import summed_cross_entropy  # noqa: F401
+from fairseq_posattn.glue.criterions import (
+    summed_cross_entropy,  # noqa: F401
+    tree_supervised,  # noqa: F401
+)
 from fairseq_posattn.glue.criterions import tagging as _tagging_criterion  # noqa: F401
 from fairseq_posattn.glue.models import (  # noqa: F401
     attention_s2s,

@@ -74,7 +74,7 @@ def project(folder: Path, split: str, *options, out: str = "") -> None:
 def trained(labelled, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     train(labelled / "data", folder, *ALL_LABELS, "--max-update", "12")
-    return folder / "checkpoint_best.pt"
+    return folder / "checkpoint_last.pt"
 
 
 def test_two_more_bytes_a_word(labelled, toy_data):

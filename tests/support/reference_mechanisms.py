@@ -780,6 +780,45 @@ class TreeLabels(Relative):
         return 0
 
 
+class Biaffine(Part):
+    """The score becomes q_i (I + U) k_j / sqrt(d) (Strubell et al. 2018).  between: U, H x d x d"""
+
+    between: torch.Tensor
+    all_keys: dict = None  # those of each head, which the pipeline hands over
+
+    def transform(self, h, i, q, k, v):
+        self.all_keys = self.all_keys or {}
+        self.all_keys[h, i] = k
+        return q, k, v
+
+    def added(self, q, h, i):
+        root = math.sqrt(len(q[h][i]))
+        columns = [_vector(column) for column in self.between[h].T]
+        turned = [_dot(q[h][i], column) for column in columns]
+        return [_dot(turned, self.all_keys[h, j]) / root for j in range(len(q[h]))]
+
+
+def parent_targets(parents, pieces, every):
+    """Return for each piece the pieces that it should look at (Deguchi et al. 2019).
+
+    A piece that does not end its word: the next one. The last one: the first piece of the word's
+    parent, or itself at the root. With `every`: all pieces of the parent, or of the root itself.
+    The end of sentence has none. parents: from 1, 0 = root.
+    """
+    words = word_of_pieces(pieces)
+    targets = []
+    for i, word in enumerate(words):
+        parent = parents[word] - 1 if parents[word] else word
+        of_parent = [j for j, other in enumerate(words) if other == parent]
+        if every:
+            targets.append(of_parent)
+        elif i + 1 < len(words) and words[i + 1] == word:
+            targets.append([i + 1])
+        else:
+            targets.append([i] if parent == word else of_parent[:1])
+    return [*targets, []]
+
+
 class DepsSan(OfWords):
     """The score becomes s_ij (2 pi sigma²)^(-1/2) exp(-t_ij² / (2 sigma²)) (Peng et al. 2021).
 

@@ -630,6 +630,21 @@ def test_tree_labels():
     assert [part.row(5, j) for j in range(6)] == [0] * 6
 
 
+def test_biaffine():
+    """Of q = 3 and k = 1, 2 with U = 1 the scores are 6 and 12."""
+    _, found = attend(
+        [[3.0]] * 2, [[1.0], [2.0]], [[1.0]] * 2, [slow.Biaffine(torch.ones(1, 1, 1))]
+    )
+    near(found[0][0], [1 / (1 + math.exp(6)), 1 / (1 + math.exp(-6))])
+
+
+def test_parent_targets():
+    """Word 1, of pieces 1 and 2, is the root; words 0 and 2 (pieces 3 and 4) hang below it."""
+    tree = [2, 0, 2], [1, 2, 2]
+    assert slow.parent_targets(*tree, False) == [[1], [2], [2], [4], [1], []]
+    assert slow.parent_targets(*tree, True) == [[1, 2]] * 5 + [[]]
+
+
 def test_tree_gcn():
     """Of x = 1, 2, 4 with open gates (1/2) each word gets half of what its neighbours say."""
     x = torch.tensor([[1.0], [2.0], [4.0]])  # a word, its parent in two pieces without an end
@@ -672,6 +687,7 @@ ALL = {
     slow.Convolved2d: [table.abs() for table in parameters([H, 3, 3], [H])],
     slow.Relative: [*parameters([H, 5, D], [H, 5, D]), 2],
     slow.TreeRelative: [*parameters([H, 5, D], [H, 5, D]), 2, *TREE],
+    slow.Biaffine: parameters([H, D, D]),
     slow.TreeLabels: [*parameters([H, 8, D], [H, 8, D]), 3, *TREE, [2, 0, 1]],
     slow.ParentScaled: [*TREE],
 }

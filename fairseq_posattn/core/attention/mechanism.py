@@ -67,6 +67,7 @@ class Mechanism(nn.Module):
     equation: ClassVar[str] = ""  # what posattn-show writes above its pictures
     accepts_heads: ClassVar[bool] = False  # whether heads=0|3 may limit it to some heads
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
+    learns_from_trees: ClassVar[bool] = False  # reads ctx.tree if it is there, as in training
     needs_labels: ClassVar[tuple[str, ...]] = ()  # of "relations", "tags": what of ctx.tree.labels
     causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
     usual_layers: ClassVar[tuple[int, ...] | None] = None  # where it acts without '@'; None: all

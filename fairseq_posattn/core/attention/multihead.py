@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention
 from fairseq_posattn.core.attention.pipeline import attend, of_stage
+from fairseq_posattn.core.attention.tree_supervised import TreeSupervised
 from fairseq_posattn.errors import InputError
 
 
@@ -90,6 +92,18 @@ class MultiheadSelfAttention(nn.Module):
         for mechanism in of_stage(mechanisms, PostAttention):
             out = mechanism.replace(x, out, ctx)
         return out, weights
+
+    def take_supervision(self) -> Tensor | None:
+        """Return the sums of `supervision` over the mechanisms that learn from trees; None: none.
+
+        Call it once after each `forward`.
+        """
+        taken = [
+            mechanism.take_supervision()
+            for mechanism in of_stage(self.mechanisms.values(), TreeSupervised)
+        ]
+        found = [sums for sums in taken if sums is not None]
+        return torch.stack(found).sum(dim=0) if found else None
 
     def split(self, x: Tensor) -> Tensor:
         """Return x, T B C, as B H T D, by torch's own steps, which give the stock gradients."""

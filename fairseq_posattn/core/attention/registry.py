@@ -35,6 +35,7 @@ from fairseq_posattn.core.attention.tree_distance import TreeDistance
 from fairseq_posattn.core.attention.tree_gcn import TreeGcn
 from fairseq_posattn.core.attention.tree_labels import TreeLabels
 from fairseq_posattn.core.attention.tree_relative import TreeRelative
+from fairseq_posattn.core.attention.tree_supervised import TreeSupervised
 from fairseq_posattn.core.attention.tree_window import TreeWindow
 from fairseq_posattn.core.attention.window import Window
 from fairseq_posattn.core.registration import (
@@ -95,7 +96,7 @@ for _mechanism in (
     *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
     *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
     *(Alibi, T5Bias, Rope, Disentangled, TreeWindow, TreeDistance, TreeDepthRelative, DepsSan),
-    *(TreeLabels, TreeGcn),
+    *(TreeLabels, TreeGcn, TreeSupervised),
 ):
     register(_mechanism)
 
@@ -129,6 +130,11 @@ class AttentionSpecification:
     def needs_tree(self) -> bool:
         """Tell whether some mechanism reads the trees of the sentences."""
         return any(use.mechanism.needs_tree for use in self.uses)
+
+    @property
+    def learns_from_trees(self) -> bool:
+        """Tell whether some mechanism reads trees in training, and can do without them later."""
+        return any(use.mechanism.learns_from_trees for use in self.uses)
 
     @property
     def needs_labels(self) -> set[str]:

@@ -7,6 +7,8 @@ are made in fairseq's order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from fairseq import utils
 from fairseq.distributed import fsdp_wrap
@@ -55,17 +57,19 @@ class PosattnEncoderLayer(nn.Module):
 
     def forward(
         self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return the output, T B C, and, if asked for, the weights of each head, B H T T."""
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return the output, T B C; if asked for, the weights of each head, B H T T; and what heads
+        learn of trees, as `take_supervision` returns it."""
         x = self.self_attn.before(x, ctx)
         residual = x
         x, weights = self.self_attn(
             self.norm_before(x, self.self_attn_layer_norm), ctx, need_weights
         )
+        supervision = self.self_attn.take_supervision()
         x = self.join(residual, x, self.self_attn_layer_norm)
         residual = x
         x = self.feed_forward(self.norm_before(x, self.final_layer_norm))
-        return self.join(residual, x, self.final_layer_norm), weights
+        return self.join(residual, x, self.final_layer_norm), weights, supervision
 
     def norm_before(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Normalise the input of a part of the layer if --encoder-normalize-before asks for it."""
@@ -111,6 +115,11 @@ class PosattnEncoder(TransformerEncoderBase):
         return self.attention.needs_tree or self.positions.needs_tree
 
     @property
+    def learns_from_trees(self) -> bool:
+        """Return whether some attention reads trees in training, and can do without them later."""
+        return self.attention.learns_from_trees
+
+    @property
     def needs_labels(self) -> set[str]:
         """Return the kinds of labels of words that positions or attention read."""
         return self.attention.needs_labels | self.positions.needs_labels
@@ -137,23 +146,27 @@ class PosattnEncoder(TransformerEncoderBase):
     ):
         """Return what fairseq's encoder returns. `source_tree` is the tensor that
         `SourceTree.of_batch` reads. `need_weights` adds `attention_weights`, which holds for each
-        layer the weights of each head, B H T T."""
+        layer the weights of each head, B H T T. Where heads learn from trees, `tree_supervision`
+        has four sums: see `supervision` in tree_supervised.py."""
         padding = src_tokens.eq(self.padding_idx)  # B T
         ctx = AttentionContext.from_padding(padding, self.tree_of(source_tree, ~padding))
         x, embedding = self.embed(src_tokens, token_embeddings, ctx)  # B T C
         if ctx.real is not None:
             x = x * ctx.real.unsqueeze(-1).type_as(x)
         x = x.transpose(0, 1)  # T B C
-        states, weights = [x] if return_all_hiddens else [], []
+        states, weights, learnt = [x] if return_all_hiddens else [], [], []
         for layer in self.layers:
-            x, of_heads = layer(x, ctx, need_weights)
+            x, of_heads, supervision = layer(x, ctx, need_weights)
             weights.append(of_heads)
+            learnt += [] if supervision is None else [supervision]
             if return_all_hiddens:
                 states.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         lengths = (~padding).sum(dim=1, dtype=torch.int32)
-        asked_for = {"attention_weights": weights} if need_weights else {}
+        asked_for: dict[str, Any] = {"attention_weights": weights} if need_weights else {}
+        if learnt:
+            asked_for["tree_supervision"] = torch.stack(learnt).sum(dim=0)
         return {
             **asked_for,
             "encoder_out": [x],  # T B C
@@ -167,7 +180,7 @@ class PosattnEncoder(TransformerEncoderBase):
 
     def tree_of(self, source_tree: Tensor | None, real: Tensor) -> SourceTree | None:
         """Return the trees of a batch if the encoder reads trees, and refuse a batch without."""
-        if not self.needs_tree:
+        if not self.needs_tree and (source_tree is None or not self.learns_from_trees):
             return None
         if source_tree is None:
             raise InputError(

@@ -86,13 +86,16 @@ class PosattnTransformerModel(TransformerModelBase):
         encoder_out = self.encoder(
             src_tokens, src_lengths, return_all_hiddens, source_tree=source_tree
         )
-        return self.decoder(
+        x, extra = self.decoder(
             prev_output_tokens,
             encoder_out=encoder_out,
             src_lengths=src_lengths,
             return_all_hiddens=return_all_hiddens,
             **decoder_options,
         )
+        if "tree_supervision" in encoder_out:
+            extra["tree_supervision"] = encoder_out["tree_supervision"]
+        return x, extra
 
     @classmethod
     def from_pretrained(

@@ -18,6 +18,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.core.positions.registry import PositionSpecification
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, sizes_for
 from fairseq_posattn.glue.data.prefixes import source_prefixes
 from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Trees
@@ -40,6 +41,7 @@ from fairseq_posattn.trees.store import exists
 logger = logging.getLogger(__name__)
 
 BATCHES_AHEAD = 4
+CRITERION = "tree_supervised_cross_entropy"
 
 
 @dataclass
@@ -130,6 +132,7 @@ class StructuredTranslationTask(TranslationTask):
         TreeControl.from_tag(cfg.tree_control or "own")  # and this an unknown control
         self.needs_trees: Optional[bool] = None  # a model must be built before this is known
         self.needs_labels: set[str] = set()
+        self.learns_from_trees = False
         self.own_bpe = False
         self.pending = PendingTrees()
 
@@ -140,7 +143,19 @@ class StructuredTranslationTask(TranslationTask):
         encoder = getattr(model, "encoder", None)
         self.needs_trees = bool(self.needs_trees) or getattr(encoder, "needs_tree", False)
         self.needs_labels |= getattr(encoder, "needs_labels", set())
+        self.learns_from_trees |= getattr(encoder, "learns_from_trees", False)
         return model
+
+    def build_criterion(self, cfg, from_checkpoint=False):
+        """Build the criterion, and refuse one that does not train what heads learn of trees."""
+        supervises = getattr(cfg, "_name", None) == CRITERION
+        if supervises != self.learns_from_trees:
+            raise InputError(
+                f"the mechanism tree_supervised and --criterion {CRITERION} need each other; "
+                f"{'name a head with --encoder-attention' if supervises else 'name the criterion'},"
+                " or leave both out"
+            )
+        return super().build_criterion(cfg, from_checkpoint)
 
     @cached_property
     def label_dictionaries(self) -> Optional[LabelDictionaries]:
@@ -167,7 +182,8 @@ class StructuredTranslationTask(TranslationTask):
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
         if self.needs_trees is None and not all(map(exists, prefixes)):
             return
-        if self.needs_trees is not False:
+        learns = self.learns_from_trees and all(map(exists, prefixes))
+        if self.needs_trees is not False or learns:
             dataset = self.datasets[split]
             trees = self.load_trees(prefixes, dataset.src)
             self.datasets[split] = TreeDataset(dataset, trees)

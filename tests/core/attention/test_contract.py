@@ -107,7 +107,7 @@ def test_what_the_classes_say_about_themselves():
     in_steps = {name for name, mechanism in MECHANISMS.items() if not mechanism.fused}
     assert in_steps == {
         *("relative", "tree_relative", "tree_depth_relative", "tree_labels"),
-        *("parent_scaled", "deps_san"),
+        *("parent_scaled", "deps_san", "tree_supervised"),
         *("local_hard", "convolved_1d", "convolved_2d"),
     }
     whole = {name for name, mechanism in MECHANISMS.items() if not mechanism.accepts_heads}

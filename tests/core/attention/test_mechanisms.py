@@ -102,6 +102,13 @@ def tree_labels(m, parents, pieces):
     return slow.TreeLabels(*tables(m), parents, pieces, relations_of(parents), heads=m.heads)
 
 
+def tree_supervised(m, *_):
+    between = torch.zeros(HEADS, D, D, dtype=torch.float64)
+    if m.between is not None:
+        between = of_all_heads(m, m.between)
+    return slow.Biaffine(between, heads=m.heads)
+
+
 def disentangled(m, *_):
     tables = {
         name: of_all_heads(m, m.shared.vectors @ getattr(m, name)) if hasattr(m, name) else None
@@ -139,6 +146,7 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
         *tables(m), *tree, heads=m.heads
     ),
     "tree_labels": tree_labels,
+    "tree_supervised": tree_supervised,
 }
 
 
@@ -217,6 +225,9 @@ SPECIFICATIONS = [
     "disentangled(max=2)",
     "disentangled(max=3, position_to_content=false, heads=1|2)",
     "disentangled(max=1, content_to_position=false)",
+    "tree_supervised",
+    "tree_supervised(scores=biaffine)@0",
+    "tree_supervised(scores=biaffine, heads=1|3)@0",
     "tree_labels",
     "tree_labels(shared_heads=false, heads=1|2)",
     "tree_window(hops=0)",

@@ -1,0 +1,160 @@
+"""A head learns to look at the parent in the dependency tree (Deguchi et al. 2019).
+
+The weights a_ij of the head are trained with the cross-entropy -log a_i,t(i), beside the loss of
+the translation. With pieces=first the target t(i) of a piece that does not end its word is the next
+piece. For one that does, it is the first piece of the parent's word, or the piece itself at the
+root. With pieces=all every piece of the parent's word is a target (at the root those of the word
+itself), and the loss is -log of the sum of their weights. The end of sentence has no target, and
+neither has a word whose parent was cut off with the end of its sentence.
+
+With scores=biaffine the scores of the head are q_i (I + U) k_j / sqrt(d), and in training each
+piece gets the value of its target, not of its own weights (Strubell et al. 2018, LISA). In
+translation it gets what its own weights say. Trees are read in training only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import (
+    AttentionShape,
+    Heads,
+    KeyBias,
+    KeyExpansion,
+    ScoreMask,
+    Use,
+    WeightChange,
+    at_least_float32,
+)
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.parent_targets import ParentTargets
+from fairseq_posattn.core.source_tree import SourceTree
+
+SCORES = ("dot", "biaffine")
+PIECES = ("first", "all")
+
+
+@dataclass(frozen=True)
+class TreeSupervisedOptions:
+    """These are the options that `tree_supervised` takes."""
+
+    scores: str = option(
+        "dot",
+        "the head scores as any other (dot), or by a learnt matrix between queries and keys "
+        "(biaffine), and training goes on with the parents of the tree",
+    )
+    pieces: str = option(
+        "first",
+        "the last piece of a word looks at the first piece of its parent, and the others at the "
+        "next piece (first), or all pieces look at all pieces of the parent (all)",
+    )
+
+    def __post_init__(self) -> None:
+        for name, chosen, known in (
+            ("scores", self.scores, SCORES),
+            ("pieces", self.pieces, PIECES),
+        ):
+            if chosen not in known:
+                raise ValueError(f"{name}={chosen}: expected {' or '.join(known)}")
+
+
+class TreeSupervised(KeyBias, WeightChange):
+    """A head learns in training to look at the parent of each word; translation needs no trees."""
+
+    name = "tree_supervised"
+    paper = "Deguchi et al. 2019; scores=biaffine: Strubell et al. 2018"
+    Options = TreeSupervisedOptions
+    options: TreeSupervisedOptions
+    accepts_heads = True
+    learns_from_trees = True
+    usual_layers = (0,)
+    usual_heads = (0,)
+    examples = ("scores=biaffine", "scores=biaffine, pieces=all")
+    neutral = ""
+    equation = "training adds −log a_i,t(i), where t(i) is the parent of i"
+
+    def __init__(self, options: TreeSupervisedOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        self.found: Tensor | None = None
+        self.between = None
+        if options.scores == "biaffine":  # U
+            self.between = nn.Parameter(
+                torch.zeros(self.head_count, shape.head_width, shape.head_width)
+            )
+
+    @classmethod
+    def check(
+        cls, options: TreeSupervisedOptions, shape: AttentionShape, others: Sequence[Use]
+    ) -> None:
+        for other in others:
+            name, whole = other.mechanism.name, getattr(other, "heads", None) is None
+            if (
+                issubclass(other.mechanism, KeyExpansion)
+                and other.mechanism(other.options, shape).copies > 1
+            ):
+                raise ValueError(f"a head cannot look at parents beside '{name}'; leave one out")
+            if issubclass(other.mechanism, ScoreMask) and whole:
+                raise ValueError(
+                    f"'{name}' keeps the head from words that may be parents; limit it to other "
+                    "heads with heads=..."
+                )
+
+    def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
+        if self.between is None:
+            return q.new_zeros(1, 1, 1, 1)
+        biased: Tensor = (q * q.size(-1) ** -0.5) @ self.between @ k.transpose(-1, -2)
+        return biased
+
+    def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
+        if ctx.tree is None:
+            return weights
+        tree = ctx.tree
+        targets = ctx.cached((type(self), self.options.pieces), lambda: self.targets(tree))
+        self.found = supervision(weights, targets)
+        if self.training and self.between is not None:
+            gold = targets.weights.to(weights.dtype)[:, None]
+            return torch.where(targets.known[:, None, :, None], gold, weights)
+        return weights
+
+    def targets(self, tree: SourceTree) -> ParentTargets:
+        """Return what each piece of the batch should look at."""
+        return (
+            ParentTargets.first(tree) if self.options.pieces == "first" else ParentTargets.all(tree)
+        )
+
+    def take_supervision(self) -> Tensor | None:
+        """Return what `supervision` found in the last batch, once; None: it had no trees.
+
+        The layer returns it with its output, so that it has a gradient under activation
+        checkpointing, too.
+        """
+        found, self.found = self.found, None
+        return found
+
+
+def supervision(weights: Tensor, targets: ParentTargets) -> Tensor:
+    """Return four sums over pieces and heads: loss, pieces with a target, words right, words.
+
+    weights: B H Q K. A word is right if its last piece gives most weight to its target's word.
+    """
+    weights = at_least_float32(weights)
+    on_target = (weights * targets.allowed[:, None]).sum(dim=-1)  # B H Q
+    smallest = torch.finfo(weights.dtype).tiny
+    losses = -on_target.clamp(min=smallest).log() * targets.known[:, None]
+    chosen = weights.argmax(dim=-1)  # B H Q
+    words = targets.words[:, None].expand(-1, chosen.size(1), -1)
+    right = (words.gather(2, chosen) == targets.parents[:, None]) & targets.ends[:, None]
+    heads = weights.size(1)
+    return torch.stack(
+        [
+            losses.sum(),
+            targets.known.sum() * heads,
+            right.sum(),
+            targets.ends.sum() * heads,
+        ]
+    )
