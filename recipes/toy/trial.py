@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 
 AGAIN = "delete the work folder of the recipe and start recipes/toy/run.sh again"
+UNAMBIGUOUS = "test1"  # of the data: the unambiguous sentences of the test set
 SPLITS = ("train", "dev", "test")
 KINDS = {  # column -> the kinds of test sentences that count in it
     "ambiguous": ("ambiguous", "tie"),
@@ -48,7 +50,8 @@ class Recipe(Trial):
     def make_data(self, corpus: str, seed: int) -> None:
         """Make the treebank, and data from it."""
         data, inputs = self.data(corpus, seed), [self.folder / "treebank.py"]
-        outputs = [data / f"{split}.src-tgt.src.bin" for split in ("train", "valid", "test")]
+        names = ("train", "valid", "test", UNAMBIGUOUS)
+        outputs = [data / f"{split}.src-tgt.src.bin" for split in names]
         self.once("treebank", self.content.data, inputs, outputs, self.prepare_all)
 
     def prepare_all(self) -> None:
@@ -69,11 +72,13 @@ class Recipe(Trial):
                 self.make(segment, "apply", text, "--codes", codes, "--out", out)
             trees = ("--words", words, "--parents", parents, "--pieces", work / f"{split}.src")
             self.make(f"{PACKAGE}project", *trees)
+        self.make(self.folder / "unambiguous.py", work / "test", raw / "test.kinds")
         prefixes = ("--trainpref", work / "train", "--validpref", work / "dev")
         self.make(
             f"{PACKAGE}binarize",
             *("--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary", *prefixes),
-            *("--testpref", work / "test", "--destdir", work / "data", "--overwrite"),
+            *("--testpref", f"{work / 'test'},{work / 'unambiguous'}"),
+            *("--destdir", work / "data", "--overwrite"),
         )
 
     def test(self, run: Run, corpus: str, machine: Machine, share: Share) -> dict[str, Any]:
@@ -85,7 +90,25 @@ class Recipe(Trial):
             "remove-bpe": True,
         }
         self.program("generate", options, run, machine, share, run.folder / "generate.log")
-        return {} if self.place.shell.dry_run else measured(run.folder, self.raw)
+        found = {} if self.place.shell.dry_run else measured(run.folder, self.raw)
+        if self.learns_parents(run):
+            found |= self.attachment(run, machine, share)
+        return found
+
+    def learns_parents(self, run: Run) -> bool:
+        """Return whether a head of the model learns to look at parents."""
+        [row] = [row for row in self.content.models if row.name == run.record.name]
+        return row.training.get("criterion") == "tree_supervised_cross_entropy"
+
+    def attachment(self, run: Run, machine: Machine, share: Share) -> dict[str, Any]:
+        """Return how many parents the head finds in unambiguous sentences.
+
+        fairseq-validate compares the head with the trees; the model does not read them.
+        """
+        log = run.folder / "validate.log"
+        options = {"path": run.folder / "checkpoint_last.pt", "valid-subset": UNAMBIGUOUS}
+        self.program("validate", {**options, "max-tokens": 2000}, run, machine, share, log)
+        return {} if self.place.shell.dry_run else {"attachment": attachment_in(log)}
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return a table of all scores, sizes and speeds."""
@@ -95,13 +118,31 @@ class Recipe(Trial):
             signature = runs[0]["signature"]
             cells: list[str | Figures] = [row.shown, Figures([run["bleu"] for run in runs], 1)]
             cells += [Figures([100 * run["exact"][kind] for run in runs], 1) for kind in KINDS]
+            found = [run["attachment"] for run in runs if "attachment" in run]
+            cells.append(Figures(found, 1) if found else "")
             cells.append(Figures([runs[0]["parameters"]], 0))
             cells += [Figures([run[name] for run in runs], 0) for name in SPEEDS]
             lines.append(cells)
-        head = ["model", "BLEU", *KINDS, "parameters", "training words/s", "decoded sentences/s"]
+        head = [
+            "model",
+            "BLEU",
+            *KINDS,
+            "parents found",
+            "parameters",
+            "training words/s",
+            "decoded sentences/s",
+        ]
         return [
             Table("Exact match in % of the test sentences", head, lines, [f"BLEU: {signature}"])
         ]
+
+
+def attachment_in(log: Path) -> float:
+    """Return the share of parents, in %, that a log of fairseq-validate tells."""
+    found = re.findall(r"\btree_attachment ([\d.]+)", log.read_text(encoding="utf-8"))
+    if not found:
+        raise InputError(f"{log}: the log tells no tree_attachment; {AGAIN}")
+    return float(found[-1])
 
 
 def measured(folder: Path, raw: Path) -> dict[str, Any]:

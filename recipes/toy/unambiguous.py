@@ -1,0 +1,41 @@
+"""Write the unambiguous sentences of a test set: PREFIX.src, .src.trees and .tgt to unambiguous.*.
+
+python recipes/toy/unambiguous.py work/test raw/test.kinds
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_together
+from fairseq_posattn.io.files import read_lines, same_number_of_lines
+
+ENDS = ("src", "src.trees", "tgt")
+
+
+def choose(prefix: Path, kinds: Path) -> None:
+    """Write the lines whose kind is unambiguous, beside the prefix."""
+    files = [f"{prefix}.{end}" for end in ENDS]
+    same_number_of_lines([*files, str(kinds)])
+    with written_together([str(prefix.with_name(f"unambiguous.{end}")) for end in ENDS]) as out:
+        for kind, *lines in zip(*map(read_lines, [kinds, *files]), strict=True):
+            if kind == "unambiguous":
+                for file, line in zip(out, lines, strict=True):
+                    file.write(line + "\n")
+
+
+def main() -> None:
+    """Choose among the sentences that the command line names."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("prefix", type=Path, help="read the files of this prefix")
+    parser.add_argument("kinds", type=Path, help="read the kind of each sentence from this file")
+    args = parser.parse_args()
+    choose(args.prefix, args.kinds)
+
+
+if __name__ == "__main__":
+    command_line.run(main)
