@@ -18,6 +18,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn
+from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import write_tree_file
 from fairseq_posattn.io.files import write_json
@@ -53,7 +54,10 @@ class Model:
 
     def options(self) -> list[str]:
         """Return the options of fairseq-train for this model."""
-        return ["--encoder-positions", self.positions, "--encoder-attention", self.attention]
+        learns = AttentionSpecification(self.attention).learns_from_trees
+        criterion = ["--criterion", "tree_supervised_cross_entropy"] if learns else []
+        positions, attention = self.positions, self.attention
+        return ["--encoder-positions", positions, "--encoder-attention", attention, *criterion]
 
 
 def make_corpus(folder: Path, sentences: int, vocabulary: int, length: int, seed: int = 1) -> None:

@@ -62,6 +62,8 @@ DEFAULT = [
     "deps_san@0-2",
     "tree_labels",
     "tree_gcn@0",
+    "tree_supervised@3",
+    "tree_supervised(scores=biaffine)@3",
     "sequence + relation_embedding + tag_embedding /",
 ]
 WARM_UP = 2

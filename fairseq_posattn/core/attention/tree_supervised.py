@@ -14,7 +14,7 @@ translation it gets what its own weights say. Trees are read in training only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -120,6 +120,12 @@ class TreeSupervised(KeyBias, WeightChange):
             gold = targets.weights.to(weights.dtype)[:, None]
             return torch.where(targets.known[:, None, :, None], gold, weights)
         return weights
+
+    def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
+        if ctx.tree is None:
+            return {}
+        title = "what each word learns to look at (1), beside the translation"
+        return {title: self.targets(ctx.tree).allowed[:, None].long()}
 
     def targets(self, tree: SourceTree) -> ParentTargets:
         """Return what each piece of the batch should look at."""

@@ -75,7 +75,7 @@ def make_picture(
         mechanisms=tuple(about(m) for m in mechanisms),
         notes=(f"Layer {number}, {shape.heads} heads.", *notes(mechanisms, moved, seed), READING),
         pieces=pieces,
-        tree=sentence if any(m.needs_tree for m in mechanisms) else None,
+        tree=sentence if any(m.needs_tree or m.learns_from_trees for m in mechanisms) else None,
         rows=tuple(Trace(attention, x, ctx).run()),
     )
 
