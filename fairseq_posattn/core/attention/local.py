@@ -1,6 +1,7 @@
 """Local attention sees keys around a predicted centre (Luong et al. 2015, Yang et al. 2018).
 
-I is the length of the sentence, j is the position of the key, d is the width of a head.
+I is the length of the sentence, j is the position of the key, d is the width of a head. In
+cross-attention I and j are those of the source.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class LocalHard(ScoreMask, WeightChange):
     Options = LocalHardOptions
     options: LocalHardOptions
     accepts_heads = True
+    cross_safe = True
     local = True
     keeps_self = False
     examples = ("reach=2",)
@@ -88,6 +90,7 @@ class LocalSoft(ScoreBias):
 
     name = "local_soft"
     paper = "Yang et al. 2018; Yang et al. 2019, Table 1"
+    cross_safe = True
     SMALLEST = 0.01  # the least D_i, in pieces (ours), so that it is above 0 in every precision
     equation = "b_ij = −(j − P_i)² / (2σ_i²), P_i and σ_i predicted from the queries"
 
@@ -120,15 +123,15 @@ def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
 
 def from_query(centre: Tensor, ctx: AttentionContext) -> Tensor:
     """Return how far the centre, B H Q, lies from its query on average: H."""
-    return mean_of_real(centre - ctx.positions[:, None, ctx.length - ctx.queries :], ctx)
+    return mean_of_real(centre - ctx.query_positions[:, None], ctx)
 
 
 def mean_of_real(x: Tensor, ctx: AttentionContext) -> Tensor:
     """Return the mean of x, B H Q, over all queries that are no padding: H."""
     x = x.detach().transpose(0, 1)  # H B Q
-    if ctx.real is None:
+    if ctx.real_queries is None:
         return x.mean((-1, -2))
-    real = ctx.real[:, ctx.length - ctx.queries :].type_as(x)
+    real = ctx.real_queries.type_as(x)
     return (x * real).sum((-1, -2)) / real.sum()
 
 

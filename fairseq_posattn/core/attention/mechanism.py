@@ -66,6 +66,8 @@ class Mechanism(nn.Module):
     accepts_heads: ClassVar[bool] = False  # whether heads=0|3 may limit it to some heads
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
     causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
+    cross_safe: ClassVar[bool] = False  # may stand in cross-attention: see CrossContext
+    CrossOptions: ClassVar[type[DataclassInstance] | None] = None  # Options there; None: the same
     usual_layers: ClassVar[tuple[int, ...] | None] = None  # where it acts without '@'; None: all
     usual_heads: ClassVar[Heads] = None  # on which it acts without 'heads='; None: all
 

@@ -22,6 +22,7 @@ class Temperature(QKVTransform):
     paper = "Dufter et al. 2020, Section 2.4"
     accepts_heads = True
     causal_safe = True
+    cross_safe = True
     neutral = ""
     equation = "γ_q W_q x, γ_k W_k x and γ_v W_v x, three numbers γ for each head"
 
