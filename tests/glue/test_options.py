@@ -28,6 +28,7 @@ from support.in_process import (
 )
 
 OWN = {f"--{side}-{part}" for side in ("encoder", "decoder") for part in ("positions", "attention")}
+OWN.add("--cross-attention")
 # in fairseq read as a list and then split as a string; read as a string and taken as a number
 OWN_TYPES = ("--encoder-layers-to-keep", "--decoder-layers-to-keep", "--decoder-output-dim")
 STOCK = ("--arch", "transformer")
