@@ -64,11 +64,19 @@ class LocalHard(ScoreMask, WeightChange):
 
     def offsets(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return how far each key lies from the centre of each query, j - p_i: B H Q K."""
-        hidden = torch.tanh(q @ self.hidden.transpose(-1, -2))  # B H Q D
+        hidden = torch.tanh(self.projected(q, ctx))  # B H Q D
         centre = part_of_length((hidden * self.centre[:, None]).sum(-1), ctx)  # B H Q
         if self.watching:
             self.watch(centre_minus_query=from_query(centre, ctx))
         return offsets(centre, ctx)
+
+    def projected(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return W q_i, B H Q D. Where a decoder has one query for each sentence, all sentences
+        are multiplied together, because W would be copied for each of them otherwise."""
+        if ctx.is_square:
+            return q @ self.hidden.transpose(-1, -2)
+        by_head = q.transpose(0, 1).flatten(1, 2) @ self.hidden.transpose(-1, -2)  # H BQ D
+        return by_head.view(q.size(1), q.size(0), q.size(2), -1).transpose(0, 1)
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         with torch.no_grad():

@@ -165,6 +165,11 @@ class QKVTransform(Mechanism):
         """Return new queries, keys and values, each B H Q D of the mechanism's heads."""
         raise NotImplementedError
 
+    def transform_queries(self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return new queries alone: in the steps of cross-attention, keys and values are those of
+        the first step, already transformed. Write it where that saves time."""
+        return self.transform(q, k, v, ctx)[0]
+
 
 class KeyExpansion(Mechanism):
     """This mechanism gives a head several keys and values for each position, in one softmax."""

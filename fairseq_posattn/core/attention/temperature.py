@@ -44,3 +44,6 @@ class Temperature(QKVTransform):
     ) -> tuple[Tensor, Tensor, Tensor]:
         gamma = self.gamma[..., None, None].type_as(q)  # 3 H 1 1
         return q * gamma[0], k * gamma[1], v * gamma[2]
+
+    def transform_queries(self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor:
+        return q * self.gamma[0, :, None, None].type_as(q)

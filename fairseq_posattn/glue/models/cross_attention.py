@@ -18,9 +18,14 @@ from fairseq_posattn.core.attention import (
     CrossContext,
     CrossSpecification,
     Mechanism,
-    attend,
+    QKVTransform,
 )
-from fairseq_posattn.core.attention.pipeline import of_stage
+from fairseq_posattn.core.attention.pipeline import (
+    attend_transformed,
+    of_stage,
+    transformed,
+    transformed_queries,
+)
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.core.specification import SpecificationError
 
@@ -56,26 +61,31 @@ class CrossAttention(MultiheadAttention):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from `query`, T B C, to the output of the encoder, S B E.
 
-        Step by step the keys and values of the first step are taken. Return T B C and, if they are
-        asked for, the mean weights B T S or those of each head H B T S.
+        Step by step the transformed keys and values of the first step are taken. Return T B C and,
+        if they are asked for, the mean weights B T S or those of each head H B T S.
         """
+        asked_for = need_weights or need_head_weights
+        mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
+        transforms, ctx = of_stage(mechanisms, QKVTransform), key_padding_mask
         memory = {} if incremental_state is None else self._get_input_buffer(incremental_state)
+        q = self.split(self.q_proj(query))
         if "prev_key" in memory:
             k, v = memory["prev_key"], memory["prev_value"]
+            for transform in transforms:
+                q = transformed_queries(transform, q, k, v, ctx)
         else:
             k, v = self.split(self.k_proj(key)), self.split(self.v_proj(value))
+            for transform in transforms:
+                q, k, v = transformed(transform, q, k, v, ctx)
             if incremental_state is not None:
                 self._set_input_buffer(incremental_state, {"prev_key": k, "prev_value": v})
-        out, weights = attend(
-            self.split(self.q_proj(query)),
-            k,
-            v,
-            key_padding_mask,
-            of_stage(self.mechanisms.values(), Mechanism),  # all of them
-            self.dropout_module,
-            need_weights or need_head_weights,
+        out, weights = attend_transformed(
+            *(q, k, v, ctx, mechanisms, self.dropout_module),
+            asked_for or is_slow_when_fused(query),
         )
         out = self.out_proj(out.permute(2, 0, 1, 3).reshape(query.shape))
+        if not asked_for:
+            return out, None
         if weights is not None:
             weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
         return out, weights
@@ -83,6 +93,11 @@ class CrossAttention(MultiheadAttention):
     def split(self, x: Tensor) -> Tensor:
         """Return x, T B C, as B H T D."""
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)
+
+
+def is_slow_when_fused(query: Tensor) -> bool:
+    """Tell whether single steps are faster than torch's kernel, as with one query on a CPU."""
+    return query.size(0) == 1 and query.device.type == "cpu"
 
 
 def cross_specification(cfg) -> CrossSpecification:
