@@ -97,6 +97,12 @@ def test_padding_before_the_target_is_not_counted(specification, model_of):
     tokens = targets(task, SHORT)
     tokens[0, :3] = tokens[3, :1] = task.target_dictionary.pad()
     assert_steps_equal_the_whole(task, model, tokens)
+    with torch.no_grad():
+        state = encoded(task, model, SENTENCES)
+        padded = model.decoder(tokens, encoder_out=state)[0][0, 3:]
+        first = model.encoder.reorder_encoder_out(state, torch.tensor([0]))
+        bare = model.decoder(tokens[:1, 3:], encoder_out=first)[0][0]
+    torch.testing.assert_close(padded, bare, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("left", [True, False])

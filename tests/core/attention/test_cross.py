@@ -161,6 +161,45 @@ def test_the_diagonal(ratio):
         assert offsets.tolist() == [[j - c for j in range(length)] for c in expected]
 
 
+@pytest.mark.parametrize("name", ["window(size=3", "gaussian("])
+def test_layers_with_other_ratios_share_a_context(name):
+    """What the context keeps for all layers must name the ratio."""
+    batch, _ = pair(9, 12)
+    ctx = CrossContext.between(~batch.real_source, ~batch.real_target)
+    alone, together = [], []
+    for ratio in (0.5, 1.0, 1.5):
+        options = ", ".join(filter(None, [name.partition("(")[2], f"ratio={ratio}"]))
+        module = attention(f"{name.partition('(')[0]}({options})", cross=True)
+        q, k, v = (
+            module.split(projection(z))
+            for projection, z in zip(
+                (module.q_proj, module.k_proj, module.v_proj),
+                (batch.y, batch.x, batch.x),
+                strict=True,
+            )
+        )
+        together.append(module.attend(batch.y, q, k, v, ctx)[0])
+        alone.append(batch.attend(module)[0])
+    torch.testing.assert_close(together, alone)
+    assert not torch.allclose(alone[0], alone[1])
+
+
+@pytest.mark.parametrize("name", ["local_hard", "local_soft"])
+@pytest.mark.parametrize("left", [False, True])
+def test_predicted_centres_count_real_pieces_only(name, left):
+    module, batch = attention(name, cross=True), across.pairs(left)
+    mechanism = module.mechanisms[name]
+    mechanism.watching = True
+    batch.attend(module)
+    seen = mechanism.diagnostics()["centre minus query"]
+    expected = torch.zeros_like(seen)
+    for row in range(len(batch.real_target)):
+        count = int(batch.real_target[row].sum())
+        batch.alone(row).attend(module)
+        expected += count * mechanism.diagnostics()["centre minus query"]
+    torch.testing.assert_close(seen, expected / batch.real_target.sum())
+
+
 def test_columns_have_no_distance():
     ctx = CrossContext.between(*torch.zeros(2, 1, 3, dtype=torch.bool))
     with pytest.raises(TypeError, match=r"take ctx\.from_diagonal"):
