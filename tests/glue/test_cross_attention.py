@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -12,6 +13,8 @@ from test_decoder_attention import scored_again, shaken, states
 
 from fairseq_posattn.core.attention.registry import safe_across
 from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.attention_maps import decoder_attention
 from fairseq_posattn.glue.models.config import plain_namespace
 from fairseq_posattn.glue.models.cross_attention import CrossAttention
 from support.commands import FULL_TREE
@@ -214,6 +217,29 @@ def test_weights_for_alignments(model_of):
             centre = min(i, length - 1)
             expected = range(max(0, centre - 1), min(length, centre + 2))
             assert seen[i].nonzero()[:, 0].tolist() == list(expected)
+
+
+def test_the_export_of_attention_shows_it(model_of):
+    """posattn-examples asks every layer for the weights of each head."""
+    task, model = model_of("window(size=3)@1 + tree_depth_bias")
+    sample = batch(task, "test", [0])
+    _, crossing = decoder_attention(model.eval(), sample, sample["target"][0])
+    layers, heads, queries, keys = crossing.shape
+    assert (layers, heads, keys) == (2, 4, sample["net_input"]["src_tokens"].size(1))
+    assert np.allclose(crossing.sum(-1), 1, atol=1e-5)
+    far = np.abs(np.arange(keys) - np.minimum(np.arange(queries), keys - 1)[:, None]) > 1
+    assert (crossing[1][:, far] == 0).all() and (crossing[0] > 0).all()
+
+
+def test_only_mechanisms_that_read_trees_ask_for_them(toy_data):
+    """New text is parsed for a model whose cross-attention alone reads trees."""
+    for specification, wanted in (("tree_depth_bias@1", True), ("window", False)):
+        task, model, _ = build(toy_data, *crossing(specification))
+        assert model.encoder.needs_tree == task.needs_trees == wanted
+        if wanted:
+            fields = batch(task)["net_input"]
+            with pytest.raises(InputError, match=r"cross-attention 'tree_depth_bias\(max=8\)@1'"):
+                model.encoder(fields["src_tokens"], fields["src_lengths"])
 
 
 # what cannot work
