@@ -8,7 +8,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from fairseq_posattn.core.attention import MECHANISMS, AttentionSpecification
+from fairseq_posattn.core.attention import MECHANISMS, AttentionSpecification, CrossSpecification
+from fairseq_posattn.core.attention.registry import safe_across
 from fairseq_posattn.core.positions.registry import POSITIONS, PositionSpecification
 from fairseq_posattn.core.specification import format_numbers, format_options
 from support.commands import PLUGIN, ROOT
@@ -56,8 +57,17 @@ def test_where_it_acts_is_what_the_code_says(name):
     layers = mechanism.usual_layers
     assert acts.startswith("all layers" if layers is None else f"layer {format_numbers(layers)}")
     assert ("also in the decoder" in acts) == mechanism.causal_safe
+    assert ("in cross-attention" in acts) == mechanism.cross_safe
     assert ("needs trees" in acts) == mechanism.needs_tree
     assert ("on all heads" in acts) == (not mechanism.accepts_heads)
+
+
+def test_the_table_of_cross_attention_lists_all_with_their_defaults():
+    table = SECTIONS["Attention to the source"]
+    written = re.findall(r"^\| `([a-z_0-9]+(?:\([^`]*\))?)` \| .+ \| .+ \|$", table, re.M)
+    assert [str(CrossSpecification(text)) for text in written] == written
+    names = [use.mechanism.name for text in written for use in CrossSpecification(text).uses]
+    assert sorted(names) == list(safe_across())
 
 
 @pytest.mark.parametrize("name", NAMES)

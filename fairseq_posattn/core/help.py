@@ -25,19 +25,28 @@ def help_text(
     classes: Mapping[str, type[Any]],
     remarks: Mapping[str, str],
     rows: Mapping[str, Sequence[Row]],
+    options: Mapping[str, type[DataclassInstance]] | None = None,
 ) -> str:
     """Return the whole text: an introduction, then what each class says about itself.
 
     remarks are sentences that stand below what a class does; rows are options that its dataclass
-    does not have, such as heads.
+    does not have, such as heads; options are dataclasses in the place of a class's own Options.
     """
+    own = options or {}
     parts = [
-        entry(name, cls, remarks.get(name, ""), rows.get(name, ())) for name, cls in classes.items()
+        entry(name, cls, remarks.get(name, ""), rows.get(name, ()), own.get(name, cls.Options))
+        for name, cls in classes.items()
     ]
     return "\n\n".join([introduction, *parts])
 
 
-def entry(name: str, cls: type[Any], remark: str, rows: Sequence[Row]) -> str:
+def entry(
+    name: str,
+    cls: type[Any],
+    remark: str,
+    rows: Sequence[Row],
+    options: type[DataclassInstance],
+) -> str:
     """Return the lines about one class."""
     about = [first_paragraph(cls) or NOTHING_SAID, cls.paper, remark]
     indent = 4 * " "
@@ -46,8 +55,8 @@ def entry(name: str, cls: type[Any], remark: str, rows: Sequence[Row]) -> str:
         for line in about
         if line
     ]
-    options = [line for row in [*rows_of(cls.Options), *rows] for line in lines_of(*row)]
-    return "\n".join([name, *lines, *options])
+    table = [line for row in [*rows_of(options), *rows] for line in lines_of(*row)]
+    return "\n".join([name, *lines, *table])
 
 
 def first_paragraph(cls: type[Any]) -> str:

@@ -93,7 +93,13 @@ def check_labels(cls: type[Any]) -> None:
 
 def check_options(cls: type[Any]) -> None:
     """Refuse a class with options that a specification could not write, or not read back."""
-    options = cls.Options
+    check_dataclass(cls, cls.Options)
+    if getattr(cls, "CrossOptions", None) is not None:
+        check_dataclass(cls, cls.CrossOptions)
+
+
+def check_dataclass(cls: type[Any], options: Any) -> None:
+    """Refuse options of a class that are no dataclass, or that a specification cannot write."""
     if not (inspect.isclass(options) and dataclasses.is_dataclass(options)):
         raise RegistrationError(
             f"{place_of(cls)}: its Options are no dataclass; write @dataclass(frozen=True) above "

@@ -11,7 +11,7 @@ from fairseq_posattn.core.attention import (
     Mechanism,
     register,
 )
-from fairseq_posattn.testing import batches, paths, settings
+from fairseq_posattn.testing import across, batches, paths, settings
 from fairseq_posattn.testing.beside import it_works_beside_others
 from fairseq_posattn.testing.broken import ContractError
 from fairseq_posattn.testing.layer import written
@@ -32,6 +32,8 @@ CONTRACT: tuple[Check, ...] = (
     paths.autocast_is_close,
     paths.half_precision_is_close,
     paths.steps_are_the_whole,
+    across.crossing_is_the_same_in_a_batch_and_in_steps,
+    across.crossing_takes_either_way,
     settings.it_changes_the_output,
     settings.only_its_heads_change,
     settings.layers_do_not_mix_their_options,

@@ -16,6 +16,7 @@ from fairseq_posattn.core.attention import (
     AttentionContext,
     AttentionShape,
     AttentionSpecification,
+    CrossSpecification,
     Mechanism,
     MultiheadSelfAttention,
     PostAttention,
@@ -48,18 +49,22 @@ class Attention(MultiheadSelfAttention):
         return out
 
 
-def attention(specification: str, seed: int = 0) -> Attention:
+def attention(specification: str, seed: int = 0, cross: bool = False) -> Attention:
     """Return a layer in double precision whose mechanisms have random parameters."""
-    module = fresh(specification, seed)
+    module = fresh(specification, seed, cross)
     for parameter in module.mechanisms.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return module.double().eval()
 
 
-def fresh(specification: str, seed: int = 0) -> Attention:
-    """Return a layer whose mechanisms have the parameters that they start with."""
+def fresh(specification: str, seed: int = 0, cross: bool = False) -> Attention:
+    """Return a layer whose mechanisms have the parameters that they start with.
+
+    cross: whether the specification is one of cross-attention.
+    """
     torch.manual_seed(seed)
-    return Attention(WIDTH, HEADS, AttentionSpecification(specification).build(0, SHAPE))
+    kind = CrossSpecification if cross else AttentionSpecification
+    return Attention(WIDTH, HEADS, kind(specification).build(0, SHAPE))
 
 
 def written(name: str, options: str) -> str:

@@ -67,7 +67,7 @@ def main() -> None:
     parser = models_parser(
         __doc__.splitlines()[0],
         DEFAULT,
-        "measure the models of these specifications, 'POSITIONS / ATTENTION'",
+        "measure the models of these specifications, 'POSITIONS / ATTENTION / CROSS-ATTENTION'",
     )
     parser.add_argument(
         "--batch-size", type=int, default=16, help="put so many sentences into a batch"

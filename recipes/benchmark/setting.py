@@ -42,22 +42,24 @@ class Model:
 
     positions: str
     attention: str
+    cross: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Model | None:
-        """Return the model of 'POSITIONS / ATTENTION', of which either may be missing, or None for
-        'stock'."""
+        """Return the model of 'ATTENTION', 'POSITIONS / ATTENTION' or 'POSITIONS / ATTENTION /
+        CROSS-ATTENTION', of which each may be empty, or None for 'stock'."""
         if text == STOCK:
             return None
-        positions, slash, attention = (part.strip() for part in text.partition("/"))
-        return cls(positions or "sequence", attention) if slash else cls("sequence", text.strip())
+        parts = [part.strip() for part in text.split("/")]
+        positions, *others = ["sequence", *parts] if len(parts) == 1 else parts
+        return cls(positions or "sequence", *others)
 
     def options(self) -> list[str]:
         """Return the options of fairseq-train for this model."""
         learns = AttentionSpecification(self.attention).learns_from_trees
         criterion = ["--criterion", "tree_supervised_cross_entropy"] if learns else []
-        positions, attention = self.positions, self.attention
-        return ["--encoder-positions", positions, "--encoder-attention", attention, *criterion]
+        encoder = ["--encoder-positions", self.positions, "--encoder-attention", self.attention]
+        return [*encoder, "--cross-attention", self.cross, *criterion]
 
 
 def make_corpus(folder: Path, sentences: int, vocabulary: int, length: int, seed: int = 1) -> None:

@@ -3,7 +3,8 @@ r"""Measure training speed and memory of specifications as ratios to fairseq's s
     python recipes/benchmark/train_speed.py --json speed.json \
         'relative' 'tree_relative' 'sequence + tree_depth / relative + tree_relative'
 
-A specification is ATTENTION or 'POSITIONS / ATTENTION'. Without any, every mechanism is measured in
+A specification is ATTENTION, 'POSITIONS / ATTENTION' or 'POSITIONS / ATTENTION / CROSS-ATTENTION'.
+Without any, every mechanism is measured in
 its published layers, which takes 1.2 GB of memory and 2 minutes for each (name some of them if that
 is too much). All models train in turn in one process on the same batches. A ratio is taken within
 each round, and the interval is a 95 % bootstrap interval of the median. Peak memory is measured in
@@ -65,6 +66,13 @@ DEFAULT = [
     "tree_supervised@3",
     "tree_supervised(scores=biaffine)@3",
     "sequence + relation_embedding + tag_embedding /",
+    "tree_depth_bias",
+    "/ / window(size=21)",
+    "/ / gaussian",
+    "/ / local_hard",
+    "/ / local_soft",
+    "/ / temperature",
+    "/ / tree_depth_bias",
 ]
 WARM_UP = 2
 

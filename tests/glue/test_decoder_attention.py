@@ -13,6 +13,7 @@ from fairseq_posattn.core.attention import MECHANISMS, window
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.glue.models.config import plain_namespace
 from fairseq_posattn.glue.models.decoder import CausalSelfAttention
+from fairseq_posattn.glue.models.stock_models import ignore_trees
 from support.decoding import encoded, steps, targets
 from support.in_process import batch, build, generate, hypotheses_and_scores, train
 
@@ -219,7 +220,7 @@ def test_what_looks_ahead_is_refused(name, model_of):
     with pytest.raises(SpecificationError) as refusal:
         model_of(f"relative + {name}")
     reason = "reads trees" if MECHANISMS[name].needs_tree else "would look at words"
-    if name in ("block", "cnn"):
+    if name in ("block", "cnn", "tree_gcn"):
         reason = "acts before or after the attention"
     assert f"'{name}' {reason}" in str(refusal.value)
     assert ", ".join(sorted(SAFE)) in str(refusal.value)
@@ -366,6 +367,9 @@ def scored_again(paths, task, sample, hypotheses):
     before[:, 0] = end
     fields = {**sample["net_input"], "prev_output_tokens": before}
     models, _ = checkpoint_utils.load_model_ensemble(paths, task=task)
+    for model in models:
+        if not hasattr(model.encoder, "needs_tree"):
+            ignore_trees(model)
     with torch.no_grad():
         each = [torch.log_softmax(model.eval()(**fields)[0], -1) for model in models]
     scores = torch.logsumexp(torch.stack(each), 0) - math.log(len(each))

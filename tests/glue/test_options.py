@@ -28,6 +28,7 @@ from support.in_process import (
 )
 
 OWN = {f"--{side}-{part}" for side in ("encoder", "decoder") for part in ("positions", "attention")}
+OWN.add("--cross-attention")
 # in fairseq read as a list and then split as a string; read as a string and taken as a number
 OWN_TYPES = ("--encoder-layers-to-keep", "--decoder-layers-to-keep", "--decoder-output-dim")
 STOCK = ("--arch", "transformer")
@@ -133,7 +134,10 @@ MISTAKES = [
         ["--decoder-attention", "tree_relative"],
         ["'tree_relative' reads trees", "a target has none"],
     ),
-    (["--encoder-positions", "sequenc"], ["'sequenc'", "there are: none, sequence, tree_depth"]),
+    (
+        ["--encoder-positions", "sequenc"],
+        ["'sequenc'", "there are: none, relation_embedding, sequence"],
+    ),
     (["--encoder-positions", ""], ["expected none, sequence, tree_depth"]),
     (["--encoder-positions", "none + sequence"], ["expected none, sequence, tree_depth"]),
     (["--encoder-positions", "tree_depth(fuse=add)"], ["nothing to fuse without 'sequence'"]),

@@ -838,3 +838,18 @@ class DepsSan(OfWords):
             t = most
         bell = math.exp(-(t**2) / (2 * self.sigma**2))
         return score * bell / math.sqrt(2 * math.pi * self.sigma**2)
+
+
+class TreeDepthBias(OfWords):
+    """The score becomes s_ij + w_h[min(depth(j), r)], the last number is that of the end of
+    sentence.  table: H x (r + 2)
+    """
+
+    table: torch.Tensor
+
+    def added(self, q, h, i):
+        words = self.words()
+        depths = [len(path_up(self.parents, word)) - 1 for word in words]
+        last = len(self.table[h]) - 1
+        rows = [*(min(depth, last - 1) for depth in depths), last]
+        return [_scalar(self.table[h][row]) for row in rows]

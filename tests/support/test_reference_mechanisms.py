@@ -663,6 +663,12 @@ def test_tree_gcn():
     near(slow.tree_gcn(x, *tree, [down])[0], [1 + (2 * 3 + 1) * 3 / 4])
 
 
+def test_tree_depth_bias():
+    """Depths are 1, 0, 1, 2 (which counts as 1) and the end of sentence."""
+    part = slow.TreeDepthBias(*SENTENCE, torch.tensor([[0.0, LOG2, LOG3]]))
+    near(weights([part], 5)[0][2], [2 / 10, 1 / 10, 2 / 10, 2 / 10, 3 / 10])
+
+
 ALL = {
     slow.Window: [3, 3],
     slow.Directional: [True],
@@ -682,6 +688,7 @@ ALL = {
     slow.DepsSan: [*TREE, 1.5],
     slow.TreeDistanceBias: [*TREE, *parameters([H, 5])],
     slow.TreeDistanceGaussian: [*TREE, *parameters([H])],
+    slow.TreeDepthBias: [*TREE, *parameters([H, 3])],
     slow.TreeDepthRelative: [*parameters([H, 5, D], [H, 5, D]), 2, *TREE],
     slow.Convolved1d: [table.abs() for table in parameters([H, 5, 5, 3], [H, 5])],
     slow.Convolved2d: [table.abs() for table in parameters([H, 3, 3], [H])],

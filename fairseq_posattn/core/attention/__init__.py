@@ -2,6 +2,7 @@
 
 from fairseq_posattn.core.attention.build import build_self_attention
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.cross_context import CrossContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
     FastPath,
@@ -25,6 +26,7 @@ from fairseq_posattn.core.attention.pipeline import attend
 from fairseq_posattn.core.attention.registry import (
     MECHANISMS,
     AttentionSpecification,
+    CrossSpecification,
     describe,
     register,
 )
@@ -37,6 +39,8 @@ __all__ = [
     "AttentionContext",
     "AttentionShape",
     "AttentionSpecification",
+    "CrossContext",
+    "CrossSpecification",
     "FastPath",
     "Heads",
     "KeyBias",

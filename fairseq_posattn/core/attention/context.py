@@ -81,6 +81,29 @@ class AttentionContext:
             return torch.tensor([self.length], device=self.device)
         return self.real.sum(dim=1)
 
+    @property
+    def query_positions(self) -> Tensor:
+        """Return the positions of the queries: B Q, or 1 Q if nothing is padded."""
+        return self.positions[:, self.length - self.queries :]
+
+    @property
+    def real_queries(self) -> Tensor | None:
+        """Return which queries are no padding, B Q; None if none is padded."""
+        return None if self.real is None else self.real[:, self.length - self.queries :]
+
+    @property
+    def is_square(self) -> bool:
+        """Tell whether the queries are the keys, so that a matrix of pairs is a square."""
+        return self.queries == self.length
+
+    def from_diagonal(self, ratio: float = 1.0) -> Tensor:
+        """Return how far each key lies from the diagonal of each query, broadcastable to B H Q K.
+
+        In self-attention the diagonal is the query itself, and `ratio` has no meaning. In
+        cross-attention `CrossContext` says where it is.
+        """
+        return self.distances[None, None]
+
     @cached_property
     def front(self) -> Tensor | None:
         """Return the column of each position, B K, with padding after the last position.

@@ -1,4 +1,4 @@
-"""This text is what '--encoder-attention help' and '--decoder-attention help' print."""
+"""This text is what `help` prints for --encoder-attention and its kin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairseq_posattn.core.specification import format_numbers
 INTRODUCTION = """\
 Mechanisms for --{side}-attention. Several are joined by '+', each with its options and layers:
 
-    window(size=11, heads=0-3)@0-2 + relative
+    window(size=11, heads=0-3)@0-2 + {second}
 
 Layers and heads are counted from 0 and written 3, 0-2, 0|3, 0-2|5 or, for heads, all. An option
 that is left out has the value that is shown here. Without '@' a mechanism acts in all layers,
@@ -19,11 +19,14 @@ unless its text says otherwise."""
 
 
 def description(mechanisms: Mapping[str, type[Mechanism]], side: str) -> str:
-    """Return what is printed about the mechanisms of a side, encoder or decoder."""
+    """Return what is printed about the mechanisms of a side: encoder, decoder or cross."""
+    cross = side == "cross"
     ordered = dict(sorted(mechanisms.items()))
     remarks = {name: remark(mechanism) for name, mechanism in ordered.items()}
     rows = {name: [heads_row(m)] for name, m in ordered.items() if m.accepts_heads}
-    return help_text(INTRODUCTION.format(side=side), ordered, remarks, rows)
+    introduction = INTRODUCTION.format(side=side, second="gaussian" if cross else "relative")
+    others = {n: m.CrossOptions for n, m in ordered.items() if cross and m.CrossOptions}
+    return help_text(introduction, ordered, remarks, rows, others)
 
 
 def remark(mechanism: type[Mechanism]) -> str:

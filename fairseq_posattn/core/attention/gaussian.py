@@ -2,6 +2,7 @@
 al. 2019).
 
 s_ij - (i - j)^2 / (2 sigma_h^2); sigma_h is learnt for each head and starts with sigma^2 = 100.
+In cross-attention i is the diagonal c_i.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.diagonal import DiagonalOptions, ratio_of
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
     Heads,
@@ -29,10 +31,14 @@ class Gaussian(ScoreBias):
     paper = "Sperber et al. 2018; Yang et al. 2019, Table 1"
     accepts_heads = True
     causal_safe = True
+    cross_safe = True
+    CrossOptions = DiagonalOptions
     neutral = ""
     equation = "b_ij = −(i − j)² / (2σ_h²)"
 
-    def __init__(self, options: NoOptions, shape: AttentionShape, heads: Heads = None):
+    def __init__(
+        self, options: NoOptions | DiagonalOptions, shape: AttentionShape, heads: Heads = None
+    ):
         super().__init__(options, shape, heads)
         # The logarithm keeps sigma positive.
         self.log_sigma = nn.Parameter(torch.full((self.head_count,), math.log(10)))
@@ -47,4 +53,5 @@ class Gaussian(ScoreBias):
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         rate = 0.5 * torch.exp(-2 * at_least_float32(self.log_sigma))  # 1 / (2 sigma^2)
-        return (-rate[:, None, None] * ctx.distances.square())[None]  # 1 H Q K
+        offsets = ctx.from_diagonal(ratio_of(self.options))
+        return -rate[:, None, None] * offsets.square()  # 1 H Q K, or B H Q K

@@ -1,6 +1,7 @@
 """Local attention sees keys around a predicted centre (Luong et al. 2015, Yang et al. 2018).
 
-I is the length of the sentence, j is the position of the key, d is the width of a head.
+I is the length of the sentence, j is the position of the key, d is the width of a head. In
+cross-attention I and j are those of the source.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class LocalHard(ScoreMask, WeightChange):
     Options = LocalHardOptions
     options: LocalHardOptions
     accepts_heads = True
+    cross_safe = True
     local = True
     keeps_self = False
     examples = ("reach=2",)
@@ -62,11 +64,19 @@ class LocalHard(ScoreMask, WeightChange):
 
     def offsets(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return how far each key lies from the centre of each query, j - p_i: B H Q K."""
-        hidden = torch.tanh(q @ self.hidden.transpose(-1, -2))  # B H Q D
+        hidden = torch.tanh(self.projected(q, ctx))  # B H Q D
         centre = part_of_length((hidden * self.centre[:, None]).sum(-1), ctx)  # B H Q
         if self.watching:
             self.watch(centre_minus_query=from_query(centre, ctx))
         return offsets(centre, ctx)
+
+    def projected(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return W q_i, B H Q D. Where a decoder has one query for each sentence, all sentences
+        are multiplied together, because W would be copied for each of them otherwise."""
+        if ctx.is_square:
+            return q @ self.hidden.transpose(-1, -2)
+        by_head = q.transpose(0, 1).flatten(1, 2) @ self.hidden.transpose(-1, -2)  # H BQ D
+        return by_head.view(q.size(1), q.size(0), q.size(2), -1).transpose(0, 1)
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         with torch.no_grad():
@@ -88,6 +98,7 @@ class LocalSoft(ScoreBias):
 
     name = "local_soft"
     paper = "Yang et al. 2018; Yang et al. 2019, Table 1"
+    cross_safe = True
     SMALLEST = 0.01  # the least D_i, in pieces (ours), so that it is above 0 in every precision
     equation = "b_ij = −(j − P_i)² / (2σ_i²), P_i and σ_i predicted from the queries"
 
@@ -120,15 +131,15 @@ def part_of_length(x: Tensor, ctx: AttentionContext) -> Tensor:
 
 def from_query(centre: Tensor, ctx: AttentionContext) -> Tensor:
     """Return how far the centre, B H Q, lies from its query on average: H."""
-    return mean_of_real(centre - ctx.positions[:, None, ctx.length - ctx.queries :], ctx)
+    return mean_of_real(centre - ctx.query_positions[:, None], ctx)
 
 
 def mean_of_real(x: Tensor, ctx: AttentionContext) -> Tensor:
     """Return the mean of x, B H Q, over all queries that are no padding: H."""
     x = x.detach().transpose(0, 1)  # H B Q
-    if ctx.real is None:
+    if ctx.real_queries is None:
         return x.mean((-1, -2))
-    real = ctx.real[:, ctx.length - ctx.queries :].type_as(x)
+    real = ctx.real_queries.type_as(x)
     return (x * real).sum((-1, -2)) / real.sum()
 
 

@@ -70,6 +70,8 @@ class Mechanism(nn.Module):
     learns_from_trees: ClassVar[bool] = False  # reads ctx.tree if it is there, as in training
     needs_labels: ClassVar[tuple[str, ...]] = ()  # of "relations", "tags": what of ctx.tree.labels
     causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
+    cross_safe: ClassVar[bool] = False  # may stand in cross-attention: see CrossContext
+    CrossOptions: ClassVar[type[DataclassInstance] | None] = None  # Options there; None: the same
     usual_layers: ClassVar[tuple[int, ...] | None] = None  # where it acts without '@'; None: all
     usual_heads: ClassVar[Heads] = None  # on which it acts without 'heads='; None: all
 
@@ -166,6 +168,11 @@ class QKVTransform(Mechanism):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return new queries, keys and values, each B H Q D of the mechanism's heads."""
         raise NotImplementedError
+
+    def transform_queries(self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return new queries alone: in the steps of cross-attention, keys and values are those of
+        the first step, already transformed. Write it where that saves time."""
+        return self.transform(q, k, v, ctx)[0]
 
 
 class KeyExpansion(Mechanism):

@@ -52,6 +52,19 @@ def attend(
     """
     for transform in of_stage(mechanisms, QKVTransform):
         q, k, v = transformed(transform, q, k, v, ctx)
+    return attend_transformed(q, k, v, ctx, mechanisms, dropout, need_weights)
+
+
+def attend_transformed(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    ctx: AttentionContext,
+    mechanisms: Sequence[Mechanism] = (),
+    dropout: nn.Module | None = None,
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Return what `attend` returns, of queries, keys and values that are transformed already."""
     out = None if need_weights else fast_path(q, k, v, ctx, mechanisms, dropout)
     if out is not None:
         return out, None
@@ -84,6 +97,14 @@ def transformed(
     part = mechanism.on_heads
     parts = mechanism.transform(part(q), part(k), part(v), ctx)
     return [put_back(w, p, mechanism.heads) for w, p in zip(wholes, parts, strict=True)]
+
+
+def transformed_queries(
+    mechanism: QKVTransform, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
+) -> Tensor:
+    """Return queries after a transform, beside keys and values that it has transformed before."""
+    part = mechanism.on_heads
+    return put_back(q, mechanism.transform_queries(part(q), part(k), part(v), ctx), mechanism.heads)
 
 
 def expansions(mechanisms: Iterable[nn.Module]) -> list[KeyExpansion]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from torch import nn
 
@@ -30,6 +30,7 @@ from fairseq_posattn.core.attention.relative import Relative
 from fairseq_posattn.core.attention.rope import Rope
 from fairseq_posattn.core.attention.t5_bias import T5Bias
 from fairseq_posattn.core.attention.temperature import Temperature
+from fairseq_posattn.core.attention.tree_depth_bias import TreeDepthBias
 from fairseq_posattn.core.attention.tree_depth_relative import TreeDepthRelative
 from fairseq_posattn.core.attention.tree_distance import TreeDistance
 from fairseq_posattn.core.attention.tree_gcn import TreeGcn
@@ -96,7 +97,7 @@ for _mechanism in (
     *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
     *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
     *(Alibi, T5Bias, Rope, Disentangled, TreeWindow, TreeDistance, TreeDepthRelative, DepsSan),
-    *(TreeLabels, TreeGcn, TreeSupervised),
+    *(TreeLabels, TreeGcn, TreeSupervised, TreeDepthBias),
 ):
     register(_mechanism)
 
@@ -120,8 +121,10 @@ class MechanismUse:
 class AttentionSpecification:
     """A specification says which mechanisms act in which layer. str() gives its canonical form."""
 
+    cross: ClassVar[bool] = False  # whether it is one of cross-attention
+
     def __init__(self, text: str = ""):
-        self.uses = [use_of(term) for term in parse(text)]
+        self.uses = [use_of(term, self.cross) for term in parse(text)]
 
     def __str__(self) -> str:
         return " + ".join(map(str, self.uses))
@@ -177,6 +180,17 @@ class AttentionSpecification:
         return [built(use, shape, shared) for use in self.in_layer(layer)]
 
 
+class CrossSpecification(AttentionSpecification):
+    """A specification of cross-attention, where mechanisms may have other options."""
+
+    cross = True
+
+    def __init__(self, text: str = ""):
+        super().__init__(text)
+        chosen = [use.mechanism for use in self.uses]
+        refuse_in_decoders(chosen, reason_against_crossing, "--cross-attention", safe_across())
+
+
 def built(
     use: MechanismUse, shape: AttentionShape, shared: dict[str, nn.Module] | None
 ) -> Mechanism:
@@ -193,17 +207,22 @@ def built(
     return mechanism
 
 
-def use_of(term: Term) -> MechanismUse:
+def use_of(term: Term, cross: bool = False) -> MechanismUse:
     """Return the mechanism that a term names, with its options, layers and heads read."""
     mechanism = registered(term.name, MECHANISMS, "attention mechanism")
     options = dict(term.options)
     written = options.pop("heads", None)
     if written is not None and not mechanism.accepts_heads:
         raise SpecificationError(f"'{term.name}' cannot be limited to some heads")
-    read = make_options(Term(term.name, options), mechanism.Options)
+    read = make_options(Term(term.name, options), options_of(mechanism, cross))
     heads = heads_of(written) if written else mechanism.usual_heads
     layers = mechanism.usual_layers if term.layers is None else term.layers
     return MechanismUse(mechanism, read, layers, heads)
+
+
+def options_of(mechanism: type[Mechanism], cross: bool) -> type[DataclassInstance]:
+    """Return the dataclass of a mechanism's options, in self-attention or in cross-attention."""
+    return (mechanism.CrossOptions if cross else None) or mechanism.Options
 
 
 def heads_of(text: str) -> tuple[int, ...] | None:
@@ -248,6 +267,24 @@ def safe_in_decoders() -> dict[str, type[Mechanism]]:
     return {name: m for name, m in MECHANISMS.items() if reason_against(m) is None}
 
 
+def reason_against_crossing(mechanism: type[Mechanism]) -> str | None:
+    """Return why a mechanism cannot stand in cross-attention; None: it can."""
+    if issubclass(mechanism, (PreAttention, PostAttention)):
+        return "acts before or after the attention, which it does in encoders only"
+    if not mechanism.cross_safe:
+        return "is made for pieces of one sentence, and queries and keys are of two"
+    return None
+
+
+def safe_across() -> dict[str, type[Mechanism]]:
+    """Return the mechanisms that can stand in cross-attention, by name."""
+    return {n: m for n, m in sorted(MECHANISMS.items()) if reason_against_crossing(m) is None}
+
+
 def describe(side: str = "encoder") -> str:
-    """Return what '--encoder-attention help' prints about the mechanisms of a side."""
-    return description(MECHANISMS if side == "encoder" else safe_in_decoders(), side)
+    """Return what '--encoder-attention help' prints about the mechanisms of a side.
+
+    side: encoder, decoder or cross.
+    """
+    tables = {"decoder": safe_in_decoders, "cross": safe_across}
+    return description(tables[side]() if side in tables else MECHANISMS, side)

@@ -22,6 +22,7 @@ class Temperature(QKVTransform):
     paper = "Dufter et al. 2020, Section 2.4"
     accepts_heads = True
     causal_safe = True
+    cross_safe = True
     neutral = ""
     equation = "γ_q W_q x, γ_k W_k x and γ_v W_v x, three numbers γ for each head"
 
@@ -43,3 +44,6 @@ class Temperature(QKVTransform):
     ) -> tuple[Tensor, Tensor, Tensor]:
         gamma = self.gamma[..., None, None].type_as(q)  # 3 H 1 1
         return q * gamma[0], k * gamma[1], v * gamma[2]
+
+    def transform_queries(self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor:
+        return q * self.gamma[0, :, None, None].type_as(q)

@@ -3,6 +3,8 @@
 1D (Eq. 4 to 6): a query sees the keys with |i - j| <= M/2, where size = M + 1.
 2D (Eq. 7 to 9): the query of head h sees, in one softmax, the windowed keys and values of the heads
 h - N/2 ... h + N/2, where across = N + 1; heads beyond the edge do not exist. It has no parameters.
+
+In cross-attention i is the diagonal c_i, and 1D is local-m of Luong et al. 2015 (Section 3.2).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention.blockwise import windowed_attention
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.diagonal import check_ratio, ratio_of, ratio_option
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
     FastPath,
@@ -50,6 +53,17 @@ class WindowOptions:
                 )
 
 
+@dataclass(frozen=True)
+class CrossWindowOptions(WindowOptions):
+    """These are the options that `window` takes in cross-attention."""
+
+    ratio: float = ratio_option()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ratio(self.ratio)
+
+
 class Window(ScoreMask, KeyExpansion, FastPath):
     """A query sees near keys only, those of its own head or of several neighbouring heads."""
 
@@ -59,6 +73,8 @@ class Window(ScoreMask, KeyExpansion, FastPath):
     options: WindowOptions
     accepts_heads = True
     causal_safe = True
+    cross_safe = True
+    CrossOptions = CrossWindowOptions
     local = True
     examples = ("size=3", "size=1, across=3", "size=5, across=3")
     neutral = "size=1001"
@@ -78,8 +94,8 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         return self.options.across
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        reach = self.options.size // 2
-        return ctx.cached((Window, reach), lambda: ctx.distances[None, None].abs() <= reach)
+        reach, ratio = self.options.size // 2, ratio_of(self.options)
+        return ctx.cached((Window, reach, ratio), lambda: ctx.from_diagonal(ratio).abs() <= reach)
 
     def expand(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         neighbours = self.neighbours(k.device)  # N H
@@ -105,7 +121,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
     def fast_path(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float
     ) -> Tensor | None:
-        if self.is_short(ctx) or ctx.queries != ctx.length or self.heads is not None:
+        if self.is_short(ctx) or not ctx.is_square or self.heads is not None:
             return None
         reach, exists = self.options.size // 2, self.neighbours(k.device)
         out = windowed_attention(q, k, v, exists, reach, ctx.real, ctx.causal, dropout)

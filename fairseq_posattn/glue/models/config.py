@@ -66,6 +66,18 @@ OWN = [
             },
         ),
     ),
+    (
+        "cross_attention",
+        str,
+        field(
+            default="",
+            metadata={
+                "help": "choose the attention mechanisms of the decoder's attention to the source, "
+                "for example 'window(size=21)@0-2'; only mechanisms that fit two sentences are "
+                "possible; an empty text gives the stock Transformer; 'help' lists the mechanisms"
+            },
+        ),
+    ),
 ]
 
 

@@ -1,7 +1,8 @@
-"""Put mechanisms of the attention core into the self-attention of fairseq's Transformer decoder.
+"""Put mechanisms of the attention core into the attention of fairseq's Transformer decoder.
 
-A layer without mechanisms is fairseq's own. In translation each step has one query, and fairseq's
-incremental state holds the keys and values of the steps before it.
+`cross_attention` has what attends to the source. A layer without mechanisms is fairseq's own. In
+translation each step has one query, and fairseq's incremental state holds the keys and values of
+the steps before it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.positions import PositionShape
 from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.glue.models.cross_attention import (
+    CrossAttention,
+    check_cross,
+    cross_shape,
+    cross_specification,
+    with_context,
+)
 from fairseq_posattn.glue.models.encoder import layer_numbers
 from fairseq_posattn.glue.models.positions import (
     TargetPositions,
@@ -113,34 +121,49 @@ def joined_padding(before: Tensor | None, now: Tensor | None, keys: Tensor) -> T
 
 
 class PosattnDecoderLayer(TransformerDecoderLayerBase):
-    """This class runs fairseq's decoder layer with a `CausalSelfAttention` inside."""
+    """This class runs fairseq's decoder layer with attention of our own inside.
 
-    def __init__(self, cfg, no_encoder_attn, mechanisms):
-        self.mechanisms = mechanisms
+    mechanisms: those of the self-attention; without any it is fairseq's own. crossing: those of the
+    cross-attention; None leaves it fairseq's own.
+    """
+
+    def __init__(self, cfg, no_encoder_attn, mechanisms, crossing=None):
+        self.mechanisms, self.crossing = mechanisms, crossing
         super().__init__(cfg, no_encoder_attn)
-        del self.mechanisms  # only the attention owns them
+        del self.mechanisms, self.crossing  # only the attention owns them
         for dropout in (self.dropout_module, self.activation_dropout_module):
             dropout.module_name = "TransformerDecoderLayerBase"  # for --retain-dropout-modules
 
     def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
+        if not self.mechanisms:
+            return super().build_self_attention(embed_dim, cfg, add_bias_kv, add_zero_attn)
         return CausalSelfAttention(cfg, self.mechanisms)
+
+    def build_encoder_attention(self, embed_dim, cfg):
+        if self.crossing is None:
+            return super().build_encoder_attention(embed_dim, cfg)
+        return CrossAttention(cfg, self.crossing)
 
 
 class PosattnDecoder(TransformerDecoderBase):
     """This class runs the stock decoder with chosen positions, and mechanisms in its
-    self-attention."""
+    attention."""
 
     def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False, **kwargs):
         self.attention = AttentionSpecification(getattr(cfg, "decoder_attention", None) or "")
+        self.cross = cross_specification(cfg)
         self.positions = positions_in_use(cfg, "decoder")
         self.check(cfg)
+        check_cross(self.cross, cfg, no_encoder_attn)
         self.numbers = layer_numbers(cfg.decoder)
         self.of_all_layers: dict[str, nn.Module] = {}  # each layer adds to it
+        self.across_all_layers: dict[str, nn.Module] = {}
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, **kwargs)
         self.dropout_module.module_name = "TransformerDecoder"  # for --retain-dropout-modules
         self.embed_positions = self.target_positions(position_shape(cfg))
         self.shared_mechanisms = nn.ModuleDict(self.of_all_layers)
-        del self.of_all_layers
+        self.shared_cross_mechanisms = nn.ModuleDict(self.across_all_layers)
+        del self.of_all_layers, self.across_all_layers
 
     def target_positions(self, shape: PositionShape) -> nn.Module | None:
         """Return what fairseq's decoder asks for positions; by default its own table."""
@@ -172,13 +195,30 @@ class PosattnDecoder(TransformerDecoderBase):
         """Return the next layer, which is fairseq's own if it has no mechanisms."""
         number, shape = self.numbers.pop(0), attention_shape(cfg)
         mechanisms = self.attention.build(number, shape, self.of_all_layers)
-        if not mechanisms:
+        crossing = None
+        if self.cross.uses:  # every layer can then read the context, also one without mechanisms
+            crossing = self.cross.build(number, cross_shape(cfg), self.across_all_layers)
+        if not mechanisms and crossing is None:
             return super().build_decoder_layer(cfg, no_encoder_attn)
-        layer = PosattnDecoderLayer(cfg, no_encoder_attn, mechanisms)
+        layer = PosattnDecoderLayer(cfg, no_encoder_attn, mechanisms, crossing)
         if cfg.checkpoint_activations:
             layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
         smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
         return fsdp_wrap(layer, min_num_params=smallest)
+
+    def extract_features(
+        self, prev_output_tokens, encoder_out=None, incremental_state=None, *args, **options
+    ):
+        """Return what fairseq's decoder returns; mechanisms of the cross-attention get a context.
+
+        As its positions do, it needs all words that have been written, also step by step."""
+        if self.cross.uses and encoder_out is not None:
+            padding = prev_output_tokens.eq(self.padding_idx)
+            queries = None if incremental_state is None else 1
+            encoder_out = with_context(encoder_out, padding, queries)
+        return super().extract_features(
+            prev_output_tokens, encoder_out, incremental_state, *args, **options
+        )
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Start mechanisms that a stock checkpoint lacks anew, as the encoder does."""

@@ -27,6 +27,7 @@ from fairseq_posattn.core.attention import (
 from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
 from fairseq_posattn.core.positions.fusers import FUSERS
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.cross_attention import TREE, cross_specification, reordered
 from fairseq_posattn.glue.models.positions import by_name, positions_in_use
 from fairseq_posattn.glue.models.stock_checkpoints import fill_in, forget_pruned, is_superfluous
 
@@ -90,6 +91,7 @@ class PosattnEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
         self.attention = AttentionSpecification(cfg.encoder_attention)
+        self.cross = cross_specification(cfg)  # the decoder's, which may read the trees, too
         self.positions = positions_in_use(cfg, "encoder")
         labels = number_of_labels(cfg)
         shape = PositionShape(embed_tokens.embedding_dim, cfg.max_source_positions, **labels)
@@ -111,8 +113,9 @@ class PosattnEncoder(TransformerEncoderBase):
 
     @property
     def needs_tree(self) -> bool:
-        """Return whether positions or attention read trees."""
-        return self.attention.needs_tree or self.positions.needs_tree
+        """Return whether positions or attention read trees, or the attention of the decoder."""
+        specifications = (self.attention, self.positions, self.cross)
+        return any(specification.needs_tree for specification in specifications)
 
     @property
     def learns_from_trees(self) -> bool:
@@ -167,6 +170,8 @@ class PosattnEncoder(TransformerEncoderBase):
         asked_for: dict[str, Any] = {"attention_weights": weights} if need_weights else {}
         if learnt:
             asked_for["tree_supervision"] = torch.stack(learnt).sum(dim=0)
+        if self.cross.needs_tree:
+            asked_for[TREE] = [ctx.tree]
         return {
             **asked_for,
             "encoder_out": [x],  # T B C
@@ -185,7 +190,8 @@ class PosattnEncoder(TransformerEncoderBase):
         if source_tree is None:
             raise InputError(
                 f"this model reads trees (positions '{self.positions}', attention "
-                f"'{self.attention}') but the batch has none: use --task structured_translation"
+                f"'{self.attention}'{self.crossing()}) but the batch has none: "
+                "use --task structured_translation"
             )
         if self.needs_labels and len(source_tree) < 4:
             raise InputError(
@@ -194,6 +200,17 @@ class PosattnEncoder(TransformerEncoderBase):
                 "--task structured_translation"
             )
         return SourceTree.of_batch(source_tree, real)
+
+    def crossing(self) -> str:
+        """Return what messages about trees say of the decoder."""
+        return f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
+
+    def reorder_encoder_out(self, encoder_out, new_order):
+        """Return the output for the hypotheses with which beam search goes on."""
+        found = super().reorder_encoder_out(encoder_out, new_order)
+        if TREE in encoder_out:
+            found[TREE] = [reordered(tree, new_order) for tree in encoder_out[TREE]]
+        return found
 
     def embed(
         self, src_tokens: Tensor, token_embeddings: Tensor | None, ctx: AttentionContext

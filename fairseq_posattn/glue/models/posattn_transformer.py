@@ -11,7 +11,7 @@ from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from hydra.core.hydra_config import HydraConfig
 
-from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecification
 from fairseq_posattn.core.attention.registry import describe as describe_attention
 from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.core.positions.registry import describe as describe_positions
@@ -44,6 +44,8 @@ class PosattnTransformerModel(TransformerModelBase):
             options[f"--{side}-attention"].type = helpful(AttentionSpecification, help)
             help = partial(describe_positions, side)
             options[f"--{side}-positions"].type = helpful(PositionSpecification, help)
+        help = partial(describe_attention, "cross")
+        options["--cross-attention"].type = helpful(CrossSpecification, help)
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -59,9 +61,10 @@ class PosattnTransformerModel(TransformerModelBase):
         check_task(model.encoder, task)
         logger.info(
             "posattn_transformer: --encoder-positions '%s' --encoder-attention '%s' "
-            "--decoder-positions '%s' --decoder-attention '%s'",
+            "--decoder-positions '%s' --decoder-attention '%s'%s",
             *(model.encoder.positions, model.encoder.attention),
             *(model.decoder.positions, model.decoder.attention),
+            f" --cross-attention '{model.decoder.cross}'" if model.decoder.cross.uses else "",
         )
         return model
 
@@ -172,7 +175,7 @@ def check_task(encoder: PosattnEncoder, task) -> None:
     """Refuse a model that reads trees under a task that does not load them."""
     if encoder.needs_tree and not getattr(task, "provides_trees", False):
         raise InputError(
-            f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}' "
-            f"reads trees, which {type(task).__name__} does not load: "
+            f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}'"
+            f"{encoder.crossing()} reads trees, which {type(task).__name__} does not load: "
             "use --task structured_translation"
         )

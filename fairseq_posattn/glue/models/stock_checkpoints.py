@@ -14,15 +14,31 @@ DUPLICATES = {
     for kind in ("weight", "bias")
 }
 ADDED = ("fuser.", "added_positions.", "embed_positions.added.", "shared_mechanisms.")
+CROSS = "shared_cross_mechanisms."
 
 
 def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
-    """Add the parameters of mechanisms and positions to a checkpoint that has none of them."""
-    added = {
-        f"{name}.{key}": value
-        for key, value in module.state_dict().items()
-        if key.startswith(ADDED) or ".self_attn.mechanisms." in key
-    }
+    """Add the parameters of mechanisms and positions to a checkpoint that has none of them.
+
+    Those of cross-attention are added to one that has none of cross-attention.
+    """
+    for is_added in (is_own, is_crossing):
+        values = {k: value for k, value in module.state_dict().items() if is_added(k)}
+        add_missing(state_dict, {f"{name}.{key}": value for key, value in values.items()})
+
+
+def is_own(key: str) -> bool:
+    """Tell whether a parameter belongs to positions, or to a mechanism of self-attention."""
+    return key.startswith(ADDED) or ".self_attn.mechanisms." in key
+
+
+def is_crossing(key: str) -> bool:
+    """Tell whether a parameter belongs to a mechanism of cross-attention."""
+    return key.startswith(CROSS) or ".encoder_attn.mechanisms." in key
+
+
+def add_missing(state_dict: dict, added: dict) -> None:
+    """Add parameters to a checkpoint, unless it has some of them, and warn that they start anew."""
     if added and not added.keys() & state_dict.keys():
         logger.warning("the checkpoint lacks these, so they start anew: %s", sorted(added))
         state_dict.update(added)
@@ -31,7 +47,8 @@ def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
 def forget_pruned(state_dict: dict, module: nn.Module, name: str) -> None:
     """Remove what only those layers share that --encoder-layers-to-keep leaves out."""
     kept = {f"{name}.{key}" for key in module.state_dict()}
-    for key in [key for key in state_dict if key.startswith(f"{name}.shared_mechanisms.")]:
+    shared = (f"{name}.shared_mechanisms.", f"{name}.{CROSS}")
+    for key in [key for key in state_dict if key.startswith(shared)]:
         if key not in kept:
             del state_dict[key]
 

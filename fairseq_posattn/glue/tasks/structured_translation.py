@@ -16,7 +16,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecification
 from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, sizes_for
@@ -298,6 +298,7 @@ def store_canonical(cfg) -> None:
     for option, specification in (
         ("encoder_attention", AttentionSpecification),
         ("decoder_attention", AttentionSpecification),
+        ("cross_attention", CrossSpecification),
         ("encoder_positions", PositionSpecification),
         ("decoder_positions", PositionSpecification),
     ):

@@ -138,6 +138,9 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "rope": rope,
     "disentangled": disentangled,
     "tree_window": tree_window,
+    "tree_depth_bias": lambda m, *tree: slow.TreeDepthBias(
+        *tree, of_all_heads(m, m.scores), heads=m.heads
+    ),
     "tree_distance": tree_distance,
     "deps_san": lambda m, *tree: slow.DepsSan(
         *tree, m.options.sigma, m.options.furthest if m.training else 0, heads=m.heads
@@ -243,6 +246,8 @@ SPECIFICATIONS = [
     "deps_san(sigma=2.5, furthest=1, heads=1|2)",
     "tree_depth_relative",
     "tree_depth_relative(max=1, shared_heads=false)",
+    "tree_depth_bias",
+    "tree_depth_bias(max=1, heads=1|2)",
 ]
 TOGETHER = [
     "window(size=3, across=3) + relative(max=2) + tree_relative(max=2, shared_heads=false)",
@@ -256,6 +261,7 @@ TOGETHER = [
     "rope + t5_bias(buckets=4, max=3, scaled=false) + alibi(sides=one_sided) + relative(max=2)",
     "disentangled(max=2) + window(size=3, across=3) + relative(max=1)",
     "tree_window(hops=1) + tree_distance + tree_depth_relative(max=2) + alibi + rope",
+    "tree_depth_bias(max=2) + relative(max=2) + window(size=3, across=3)",
     "temperature + rope(heads=1) + alibi(offset=0.5) + window(size=3, across=3)",
 ]
 
@@ -424,6 +430,7 @@ def test_published_counts_of_convoluted_attention(specification, count):
         ("tree_distance", 3 * 8 * 10),
         ("tree_distance(kind=gaussian)", 3 * 8),
         ("tree_depth_relative", 3 * 2 * 33 * 64),
+        ("tree_depth_bias", 3 * 8 * 10),
         ("cnn(separable=false)", 3 * 2 * (7 * 512 * 512 + 3 * 512)),
     ],
 )
@@ -467,6 +474,7 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("tree_window(direction=left)", "expected one of both, up, down"),
         ("tree_distance(kind=step)", "expected bias or gaussian"),
         ("tree_distance(max=0)", "must be at least 1"),
+        ("tree_depth_bias(max=0)", "give 1 or more"),
         ("deps_san(sigma=0)", "must be more than 0"),
         ("deps_san(furthest=-1)", "give 0 or more"),
         ("deps_san(drop=1)", "give a share from 0 to below 1"),

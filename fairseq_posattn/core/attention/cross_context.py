@@ -1,0 +1,85 @@
+"""Cross-attention has a context of its own, whose queries are pieces of the target.
+
+The length of the target is known in training only, so nothing here depends on it: the diagonal of
+target piece i, counted from 0 without padding, is the source piece
+
+    c_i = min(floor(r i + 1/2), I - 1)
+
+where I is the length of the source and r is a fixed ratio. With r = 1 this is the monotonic
+alignment p_t = t of Luong et al. 2015 (Section 3.2, local-m); the minimum is ours, so that what
+comes after as many pieces as the source has sees its end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.source_tree import SourceTree
+
+
+@dataclass
+class CrossContext(AttentionContext):
+    """The keys are all pieces of the source, the queries are the last pieces of the target.
+
+    `real`, `tree`, `positions` and `lengths` are those of the source.
+    """
+
+    real_target: Tensor = None  # type: ignore[assignment]  # B T, True = real, see `between`
+
+    @classmethod
+    def between(
+        cls,
+        source_padding: Tensor,
+        target_padding: Tensor,
+        queries: int | None = None,
+        tree: SourceTree | None = None,
+    ) -> CrossContext:
+        """Return the context of a batch of pairs.
+
+        source_padding: bool, B S; target_padding: bool, B T; True = padding. Step by step the
+        target is what has been written until now, of which the last `queries` are the queries.
+        """
+        real = ~source_padding if bool(source_padding.any()) else None
+        length, device = source_padding.size(1), source_padding.device
+        queries = target_padding.size(1) if queries is None else queries
+        return cls(length, device, real, tree, queries, real_target=~target_padding)
+
+    @cached_property
+    def query_positions(self) -> Tensor:
+        """Return the positions of the queries in the target, B Q; 0 before its first piece."""
+        positions = (self.real_target.long().cumsum(dim=1) - 1).clamp(min=0)
+        return positions[:, positions.size(1) - self.queries :]
+
+    @property
+    def real_queries(self) -> Tensor:
+        """Return which queries are no padding, B Q."""
+        return self.real_target[:, self.real_target.size(1) - self.queries :]
+
+    @property
+    def is_square(self) -> bool:
+        """Tell that queries and keys are different pieces, even if there are as many of both."""
+        return False
+
+    @property
+    def distances(self) -> Tensor:
+        """Refuse to count columns, which say nothing about a source and a target together."""
+        raise TypeError("cross-attention has no ctx.distances; take ctx.from_diagonal()")
+
+    def diagonal(self, ratio: float = 1.0) -> Tensor:
+        """Return the source position on which the diagonal of each query lies, B Q."""
+        along = self.query_positions
+        if ratio != 1:
+            along = (along.double() * ratio + 0.5).floor().long()
+        return torch.minimum(along, self.lengths[:, None] - 1)
+
+    def from_diagonal(self, ratio: float = 1.0) -> Tensor:
+        """Return how far each key lies from the diagonal of each query, B 1 Q K."""
+        return self.cached(
+            ("from_diagonal", ratio),
+            lambda: self.positions[:, None, None, :] - self.diagonal(ratio)[:, None, :, None],
+        )

@@ -1,0 +1,66 @@
+"""A learnt bias tells how much each head attends to words of each depth in the dependency tree.
+
+s_ij + w_h,c(j), where c(j) = min(depth(j), max) is the clipped depth of the word of key j, as in
+Wang et al. 2019 (Eq. 5), and the end of sentence has a number of its own. The bias looks at the key
+alone, so it can also stand in cross-attention, where only the source has a tree. It is ours, as a
+small way to let a translation begin at the root of the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, ScoreBias
+from fairseq_posattn.core.options import option
+from fairseq_posattn.core.source_tree import SourceTree
+
+
+@dataclass(frozen=True)
+class TreeDepthBiasOptions:
+    """These are the options that `tree_depth_bias` takes."""
+
+    max: int = option(8, "words that lie deeper than this share one number")
+
+    def __post_init__(self) -> None:
+        if self.max < 1:
+            raise ValueError(f"max={self.max}: give 1 or more")
+
+
+class TreeDepthBias(ScoreBias):
+    """A learnt number for the depth of a key's word in the tree is added to its score."""
+
+    name = "tree_depth_bias"
+    paper = "ours; depths as in Wang et al. 2019, Eq. 5"
+    Options = TreeDepthBiasOptions
+    options: TreeDepthBiasOptions
+    accepts_heads = True
+    needs_tree = True
+    cross_safe = True
+    examples = ("", "max=1")
+    neutral = ""
+    equation = "b_ij = w_h,c(j), c(j) = min(depth(j), max)"
+
+    def __init__(self, options: TreeDepthBiasOptions, shape: AttentionShape, heads: Heads = None):
+        super().__init__(options, shape, heads)
+        # The last number is that of the end of sentence.
+        self.scores = nn.Parameter(torch.zeros(self.head_count, options.max + 2))
+
+    def diagnostics(self) -> Mapping[str, Tensor]:
+        names = [f"bias of depth {depth}" for depth in range(self.options.max + 1)]
+        return dict(zip([*names, "bias of the end of sentence"], self.scores.T, strict=True))
+
+    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        assert ctx.tree is not None  # needs_tree
+        tree = ctx.tree
+        rows = ctx.cached((TreeDepthBias, self.options.max), lambda: self.rows(tree))  # B K
+        return self.scores[:, rows].transpose(0, 1)[:, :, None]  # B H 1 K
+
+    def rows(self, tree: SourceTree) -> Tensor:
+        """Return the row of the table for each piece, B K."""
+        clipped = tree.depths.clamp(0, self.options.max)
+        return clipped.masked_fill(~tree.is_word, self.options.max + 1)

@@ -1,0 +1,114 @@
+"""These checks see that a mechanism keeps its promises in cross-attention, where it may stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.core.attention import CrossContext, SourceTree
+from fairseq_posattn.core.attention.registry import reason_against_crossing
+from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, real_pieces
+from fairseq_posattn.testing.broken import (
+    BrokenPromise,
+    NotApplicable,
+    is_close,
+    largest_difference,
+)
+from fairseq_posattn.testing.layer import Attention, attention, mechanisms_of
+
+TARGETS = TREES[::-1]  # the shortest target belongs to the longest source
+LOOK = "take positions from ctx.from_diagonal(), ctx.query_positions and ctx.positions"
+
+
+@dataclass
+class Pairs:
+    """This is a batch of pairs of a source x, S B C, and a target y, T B C."""
+
+    x: Tensor
+    y: Tensor
+    real_source: Tensor  # bool, B S
+    real_target: Tensor  # bool, B T
+    tree: SourceTree | None
+
+    def attend(
+        self,
+        module: Attention,
+        end: int | None = None,
+        queries: int | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return output, Q B C, and weights of targets that end at a column, or of the last
+        queries of them."""
+        ctx = CrossContext.between(
+            ~self.real_source, ~self.real_target[:, :end], queries, self.tree
+        )
+        y = self.y[:end][-ctx.queries :]
+        q = module.split(module.q_proj(y))
+        k, v = (module.split(projection(self.x)) for projection in (module.k_proj, module.v_proj))
+        return module.attend(y, q, k, v, ctx, need_weights)
+
+    def alone(self, row: int) -> Pairs:
+        """Return one of the pairs without padding."""
+        source, target, one = self.real_source[row], self.real_target[row], slice(row, row + 1)
+        tree = context([TREES[row]]).tree
+        return Pairs(
+            self.x[source, one],
+            self.y[target, one],
+            self.real_source[one, source],
+            self.real_target[one, target],
+            tree,
+        )
+
+
+def pairs(left: bool = False) -> Pairs:
+    """Return a batch in which every source and every target has padding on one side."""
+    both = [context(trees, length=13 + n, left=left) for n, trees in enumerate((TREES, TARGETS))]
+    x, y = (inputs(t, ctx, left) for t, ctx in zip((TREES, TARGETS), both, strict=True))
+    return Pairs(x, y, real_pieces(both[0]), real_pieces(both[1]), both[0].tree)
+
+
+def crossing_is_the_same_in_a_batch_and_in_steps(specification: str) -> None:
+    """Check that in cross-attention neither padding nor single steps change an output."""
+    require_crossing(specification)
+    module = attention(specification, cross=True)
+    for left in (False, True):
+        batch = pairs(left)
+        together = batch.attend(module)[0]
+        steps = [batch.attend(module, end, 1)[0] for end in range(1, len(batch.y) + 1)]
+        where = f"with padding {'before' if left else 'after'} it"
+        for row in range(len(TREES)):
+            real = batch.real_target[row]
+            expected = batch.alone(row).attend(module)[0][:, 0]
+            expect_same(together[real, row], expected, f"in a batch, {where}")
+            expect_same(torch.cat(steps)[real, row], expected, f"step by step, {where}")
+
+
+def crossing_takes_either_way(specification: str) -> None:
+    """Check that cross-attention is the same with weights and without, and leaves out padding."""
+    require_crossing(specification)
+    module, batch = attention(specification, cross=True), pairs()
+    out, weights = batch.attend(module, need_weights=True)
+    real = batch.real_target.T
+    expect_same(batch.attend(module)[0][real], out[real], "without weights")
+    assert weights is not None
+    if (weights.masked_fill(batch.real_source[:, None, None], 0) != 0).any():
+        raise BrokenPromise("a weight of 0 for each padding of the source", "others", LOOK)
+
+
+def expect_same(found: Tensor, expected: Tensor, where: str) -> None:
+    """Refuse an output that differs from what it should be."""
+    if not is_close(found, expected):
+        raise BrokenPromise(
+            f"the same output of cross-attention {where}",
+            f"a difference of {largest_difference(found, expected):.2g}",
+            LOOK,
+        )
+
+
+def require_crossing(specification: str) -> None:
+    """Raise NotApplicable unless all mechanisms may stand in cross-attention."""
+    for mechanism in mechanisms_of(specification):
+        if reason := reason_against_crossing(mechanism):
+            raise NotApplicable(f"{mechanism.name} {reason} (cross_safe = False)")
