@@ -113,25 +113,21 @@ class Recipe(Trial):
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return a table of all scores, sizes and speeds."""
         lines, signature = [], ""
+        learnt = any("attachment" in run for runs in results.values() for run in runs)
         for row in rows:
             [runs] = [found for (model, _), found in results.items() if model == row.name]
             signature = runs[0]["signature"]
             cells: list[str | Figures] = [row.shown, Figures([run["bleu"] for run in runs], 1)]
             cells += [Figures([100 * run["exact"][kind] for run in runs], 1) for kind in KINDS]
-            found = [run["attachment"] for run in runs if "attachment" in run]
-            cells.append(Figures(found, 1) if found else "")
+            if learnt:
+                found = [run["attachment"] for run in runs if "attachment" in run]
+                cells.append(Figures(found, 1) if found else "")
             cells.append(Figures([runs[0]["parameters"]], 0))
             cells += [Figures([run[name] for run in runs], 0) for name in SPEEDS]
             lines.append(cells)
-        head = [
-            "model",
-            "BLEU",
-            *KINDS,
-            "parents found",
-            "parameters",
-            "training words/s",
-            "decoded sentences/s",
-        ]
+        parents = ["parents found"] if learnt else []
+        speeds = ["training words/s", "decoded sentences/s"]
+        head = ["model", "BLEU", *KINDS, *parents, "parameters", *speeds]
         return [
             Table("Exact match in % of the test sentences", head, lines, [f"BLEU: {signature}"])
         ]
