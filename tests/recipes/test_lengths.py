@@ -1,0 +1,56 @@
+"""The recipe about lengths: joined captions, its models, and its table."""
+
+import pytest
+
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
+from fairseq_posattn.experiments.recipe import read_recipe
+from support.commands import ROOT, script
+from support.files import lines_of, write
+
+FOLDER = ROOT / "recipes/lengths"
+
+
+def test_two_captions_become_one(tmp_path):
+    write(tmp_path / "test.en", ["a dog .", "b", "c", "d ."])
+    script(FOLDER / "corpus.py").join(tmp_path / "test.en", tmp_path / "joined.en")
+    assert lines_of(tmp_path / "joined.en") == ["a dog . b", "c d ."]
+
+
+def test_an_odd_number_of_captions_is_no_test_set(tmp_path):
+    write(tmp_path / "test.en", ["a", "b", "c"])
+    with pytest.raises(ValueError):
+        script(FOLDER / "corpus.py").join(tmp_path / "test.en", tmp_path / "joined.en")
+    assert not (tmp_path / "joined.en").exists()
+
+
+def test_the_models_can_be_built():
+    recipe = read_recipe("lengths")
+    assert recipe.content.corpus.prepare["max-source-length"] == 12
+    shape = AttentionShape(4, 32)
+    for row in recipe.content.models:
+        for side, layers in (("encoder", 3), ("decoder", 2)):
+            specification = AttentionSpecification(row.training.get(f"{side}-attention", ""))
+            specification.check(layers, shape)
+            if side == "decoder":
+                specification.check_causal()
+
+
+def test_bleu_by_length(tmp_path):
+    """Sentences of 3, 13 and 30 pieces; the last one is translated wrongly."""
+    lengths = script(FOLDER / "lengths.py")
+    sources = [" ".join("x" * n) for n in (3, 13, 30)]
+    right = ["ein Hund läuft schnell .", "das Kind lacht sehr laut .", "der Ball ist rot ."]
+    wrong = [*right[:2], "Wasser"]
+    write(tmp_path / "data.work/test.pieces.en", sources)
+    write(tmp_path / "data.work/test1.pieces.en", sources[:1])
+    run = tmp_path / "runs/rope.demo.seed1.0123abcd"
+    for test, references, translations in (
+        ("test_2016_flickr", right, wrong),
+        ("joined", right[:1], [f"{right[0]} {right[0]}"]),
+    ):
+        write(tmp_path / f"raw/{test}.de", references)
+        write(run / f"{test}.hyp", translations)
+    [row] = lengths.rows(tmp_path)
+    assert row[0] == "`rope`"
+    assert [cell.split(" ")[0] for cell in row[1:5]] == ["100.0", "100.0", "", "0.0"]
+    assert row[6] == "2.00"  # twice as long as the reference
