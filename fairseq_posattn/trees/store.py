@@ -26,11 +26,11 @@ from fairseq_posattn.trees.store_format import (
     HEADER_3,
     HEADERS,
     LABELLED_WORD,
-    LABELS,
     LARGEST,
     MAGIC,
     MAGIC_1,
     MAGIC_3,
+    STORED_WORD,
     WORD,
     bin_path,
     block_starts,
@@ -129,7 +129,7 @@ class TreeWriter:
     def finish(self, source_files: Iterable[str | os.PathLike[str]]) -> None:
         """Write the trees that `add` has collected, and the fingerprint of the source files."""
         pieces_bytes = 1 if self.most_pieces <= np.iinfo(np.uint8).max else 2
-        separate(self.records, self.bin, self.kind, pieces_bytes)
+        separate(self.records, self.bin, WORD if self.labels is None else STORED_WORD, pieces_bytes)
         counts = len(self.checksums), pieces_bytes
         fingerprints = fingerprint([self.bin]), fingerprint(source_files)
         if self.labels is None:
@@ -195,25 +195,20 @@ class TreeFile:
         """Map the file of words into memory, and refuse one that the index was not made with."""
         path = bin_path(self.prefix)
         count = int(self.starts[-1])
-        ends = np.cumsum([2 * count, pieces_bytes * count, *([count] * self.kinds_of_labels)])
-        check_size(path, int(ends[-1]))
+        end = (2 + pieces_bytes) * count
+        check_size(path, end if self.labels is None else end + 2 * count)
         if fingerprint([path]) != expected:
             raise TreeError(
                 f"{path}: {idx_path(self.prefix)} was made with another file of this name; "
                 "make the trees again with posattn-binarize"
             )
         raw = np.memmap(path, np.uint8, "r") if count else np.empty(0, np.uint8)
-        self.parents = np.asarray(raw[: ends[0]].view("<u2"))
-        self.pieces = np.asarray(raw[ends[0] : ends[1]].view(f"<u{pieces_bytes}"))
-        self.relations, self.tags = np.asarray(raw[ends[1] :]).reshape(2, -1)
+        self.parents = np.asarray(raw[: 2 * count].view("<u2"))
+        self.pieces = np.asarray(raw[2 * count : end].view(f"<u{pieces_bytes}"))
+        self.labels_of_words = np.asarray(raw[end:].view("<u2"))
 
     def __len__(self) -> int:
         return len(self.checksums)
-
-    @property
-    def kinds_of_labels(self) -> int:
-        """Return how many labels each word has in the file."""
-        return 0 if self.labels is None else len(LABELS)
 
     def __getstate__(self) -> tuple[str, bool]:
         return self.prefix, self.with_labels
@@ -227,10 +222,11 @@ class TreeFile:
         starts, ends = self.starts[sentences], self.starts[sentences + 1]
         lengths = ends - starts
         words = ranges(starts, lengths)
-        records = np.empty(len(words), LABELLED_WORD if self.with_labels else WORD)
+        records = np.empty(len(words), STORED_WORD if self.with_labels else WORD)
         records["parent"], records["pieces"] = self.parents[words], self.pieces[words]
         if self.with_labels:
-            records["relation"], records["tag"] = self.relations[words], self.tags[words]
+            records["labels"] = self.labels_of_words[words]
+            records = records.view(LABELLED_WORD)
         return records, lengths
 
     def check(

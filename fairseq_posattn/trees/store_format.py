@@ -2,8 +2,8 @@
 
 .bin holds the parents of all words (1-based, 0 = root; uint16), then the numbers of their pieces
 (uint8, or uint16 where some word has more than 255), and then, in files of version 3, the numbers
-of their relations and of their parts of speech (uint8 each). These are plain arrays, from which
-numpy picks ten times as fast as from three-byte records.
+of their relation and of their part of speech (uint8 each, side by side). These are plain arrays,
+from which numpy picks ten times as fast as from three-byte records.
 .idx holds a header, then for each sentence the number of words before it (int64, one more at the
 end) and a checksum of its source pieces (uint32). The header holds fingerprints of .bin, of the
 source files that the trees were made for, and of the rest of .idx, and in version 3 that of the
@@ -29,8 +29,8 @@ MAGIC = b"POSATTN TREES 2\n"
 MAGIC_1 = b"POSATTN TREES 1\n"
 MAGIC_3 = b"POSATTN TREES 3\n"
 WORD = np.dtype([("parent", "<u2"), ("pieces", "<u2")])
-LABELS = [("relation", "u1"), ("tag", "u1")]
-LABELLED_WORD = np.dtype([*WORD.descr, *LABELS])
+LABELLED_WORD = np.dtype([*WORD.descr, ("relation", "u1"), ("tag", "u1")])
+STORED_WORD = np.dtype([*WORD.descr, ("labels", "<u2")])  # both labels are read at once
 LARGEST = np.iinfo(np.uint16).max
 HEADER_1 = np.dtype(
     [
