@@ -32,7 +32,7 @@ TREEBANK = """\
 2\tBaum\t_\tNOUN\tNN\t_\t_\t_\t_\t_
 
 """
-OUTPUTS = ["out.words", "out.parents"]
+OUTPUTS = ["out.words", "out.parents", "out.labels"]
 
 
 def build(folder: Path) -> None:

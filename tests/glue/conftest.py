@@ -32,6 +32,20 @@ def stock_model(models):
 
 
 @pytest.fixture(scope="session")
+def labelled_data(toy_data):
+    """Return the toy data with labels of words; shared by all workers."""
+    from filelock import FileLock
+
+    from support.commands import make_labelled_data
+
+    folder = toy_data.parent.parent / "toy_labelled"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            make_labelled_data(toy_data.parent, folder)
+    return folder / "data"
+
+
+@pytest.fixture(scope="session")
 def corpora(toy_data):
     """Return a folder with data for trainings of every kind."""
     from filelock import FileLock

@@ -24,11 +24,26 @@ FREE = [name for name in EVERY if not getattr(MECHANISMS.get(name), "needs_tree"
 NO_PARAMETERS = ["window", "window(across=3)", "directional"]
 
 
+@pytest.fixture
+def data_for(request, toy_data):
+    """Return a function that finds data which a mechanism can read."""
+
+    def find(attention):
+        if getattr(MECHANISMS.get(attention), "needs_labels", ()):
+            return request.getfixturevalue("labelled_data")
+        return toy_data
+
+    return find
+
+
 @pytest.mark.long(but=["gaussian", "parent_scaled", "window"])
 @pytest.mark.parametrize("attention", EVERY)
-def test_training_lowers_the_loss(attention, toy_data, tmp_path):
-    chosen = ("--encoder-attention", attention, *TABLES, "--max-update", "12", "--lr", "5e-3")
-    output = train(toy_data, tmp_path, *chosen, "--disable-validation", "--no-save").output
+def test_training_lowers_the_loss(attention, data_for, tmp_path):
+    chosen = ["--encoder-attention", attention, *TABLES, "--max-update", "12", "--lr", "5e-3"]
+    if attention == "tree_supervised":
+        chosen += ["--criterion", "tree_supervised_cross_entropy"]
+    data = data_for(attention)
+    output = train(data, tmp_path, *chosen, "--disable-validation", "--no-save").output
     losses = [float(loss) for loss, _ in losses_of_updates(output)]
     assert len(losses) == 12
     assert losses[-1] < losses[0] - 0.5
@@ -84,8 +99,8 @@ def test_fine_tuning_from_a_stock_checkpoint(attention, stock_model, toy_data, t
 
 @pytest.mark.long(but=["relative", "block", "window(across=3)"])
 @pytest.mark.parametrize("attention", [*EVERY, "relative + gaussian@0 + window(across=3)@1"])
-def test_the_weights_of_every_head_can_be_asked_for(attention, toy_data):
-    task, model, _ = build(toy_data, "--encoder-attention", attention, *TABLES)
+def test_the_weights_of_every_head_can_be_asked_for(attention, data_for):
+    task, model, _ = build(data_for(attention), "--encoder-attention", attention, *TABLES)
     fields = batch(task)["net_input"]
     fields.pop("prev_output_tokens")
     plain = model.eval().encoder(**fields)

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -132,12 +133,22 @@ def segment(folder: Path, text: Path, out: Path) -> None:
     step("segment", "apply", text, "--codes", folder / "codes", "--out", out)
 
 
-def project(start: Path) -> None:
+def project(start: Path, *options) -> None:
     step(
         "project",
         *("--words", f"{start}.words", "--parents", f"{start}.parents"),
-        *("--pieces", f"{start}.src"),
+        *("--pieces", f"{start}.src", *options),
     )
+
+
+def make_labelled_data(toy: Path, folder: Path) -> None:
+    """The data of `make_toy_data` once more, with labels of words."""
+    folder.mkdir()
+    for split in ("train", "dev", "test"):
+        for kind in ("words", "parents", "labels", "src", "tgt"):
+            shutil.copy(toy / f"{split}.{kind}", folder)
+        project(folder / split, "--labels", folder / f"{split}.labels")
+    binarize(folder, folder / "data")
 
 
 def binarize(folder: Path, destination: Path, *options) -> None:
