@@ -16,6 +16,10 @@ WIDTH = 100  # columns of a terminal
 KIND_WIDTH = 12  # columns for the type of an option
 KINDS = {int: "whole number", float: "number", bool: "true/false", str: "word"}
 NEEDS_TREES = "It needs the dependency trees of the sentences."
+NEEDS_LABELS = "It reads the relations of the words, which the data must have."
+LEARNS_FROM_TREES = (
+    "Training needs trees and --criterion tree_supervised_cross_entropy, translation neither."
+)
 NOTHING_SAID = "Its class has no docstring that says what it does."
 Row = tuple[str, str, str]  # an option as written with its default, its type, what it means
 

@@ -138,6 +138,13 @@ def test_the_tree_loss_reaches_the_layers_below_only(toy_data):
     assert not any("decoder.layers" in name or "layers.1.fc1" in name for name in touched)
 
 
+def test_a_layer_that_is_dropped_has_no_loss(toy_data):
+    """--encoder-layerdrop leaves layers out by chance, also the one with the head."""
+    task, model, criterion = supervised(toy_data, *SUPERVISED, "--encoder-layerdrop", "0.999")
+    _, _, of_batch = criterion(model.train(), batch(task))
+    assert of_batch["tree_loss"] == of_batch["tree_pieces"] == 0
+
+
 def test_what_workers_and_batches_log_is_summed():
     """The attachment is that of all words, not the mean of the batches."""
     from fairseq.logging import meters, metrics
@@ -164,6 +171,7 @@ def test_what_workers_and_batches_log_is_summed():
     [
         (["--encoder-attention", "tree_supervised@1"], "need each other; name the criterion"),
         (CRITERION, "need each other; name a head with --encoder-attention"),
+        ([*SUPERVISED, "--tree-loss", "-1"], "--tree-loss -1.0: give a number from 0 on"),
     ],
 )
 def test_mechanism_and_criterion_need_each_other(options, message, toy_data, tmp_path):

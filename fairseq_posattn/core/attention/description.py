@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairseq_posattn.core.attention.mechanism import Mechanism
-from fairseq_posattn.core.help import NEEDS_TREES, Row, help_text
+from fairseq_posattn.core.help import LEARNS_FROM_TREES, NEEDS_LABELS, NEEDS_TREES, Row, help_text
 from fairseq_posattn.core.specification import format_numbers
 
 INTRODUCTION = """\
@@ -34,6 +34,10 @@ def remark(mechanism: type[Mechanism]) -> str:
     said = []
     if mechanism.needs_tree:
         said.append(NEEDS_TREES)
+    if mechanism.learns_from_trees:
+        said.append(LEARNS_FROM_TREES)
+    if mechanism.needs_labels:
+        said.append(NEEDS_LABELS)
     if mechanism.usual_layers is not None:
         said.append(f"Without '@' it acts in layer {format_numbers(mechanism.usual_layers)} only.")
     return " ".join(said)

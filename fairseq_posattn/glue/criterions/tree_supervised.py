@@ -46,6 +46,8 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         report_accuracy=False,
     ):
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+        if not 0 <= tree_loss < math.inf:
+            raise InputError(f"--tree-loss {tree_loss}: give a number from 0 on")
         self.tree_loss = tree_loss
         self.sums = None  # of the batch that `forward` works on
 

@@ -168,8 +168,9 @@ class PosattnEncoder(TransformerEncoderBase):
             x = self.layer_norm(x)
         lengths = (~padding).sum(dim=1, dtype=torch.int32)
         asked_for: dict[str, Any] = {"attention_weights": weights} if need_weights else {}
-        if learnt:
-            asked_for["tree_supervision"] = torch.stack(learnt).sum(dim=0)
+        if self.learns_from_trees and ctx.tree is not None:  # --encoder-layerdrop may leave none
+            sums = [x.new_zeros(4, dtype=torch.float32), *learnt]
+            asked_for["tree_supervision"] = torch.stack(sums).sum(dim=0)
         if self.cross.needs_tree:
             asked_for[TREE] = [ctx.tree]
         return {

@@ -141,7 +141,7 @@ def shape_of(cfg, vocabulary) -> TaggerShape:
 
 def refuse_trees(attention: AttentionSpecification) -> None:
     """Refuse mechanisms that read trees, because the data of the tagger have none."""
-    if attention.needs_tree:
+    if attention.needs_tree or attention.learns_from_trees:
         raise SpecificationError(f"'{attention}' reads trees, which the tagging task does not load")
 
 
