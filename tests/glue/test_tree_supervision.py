@@ -183,4 +183,5 @@ def test_training_data_without_trees_are_refused(without_trees, tmp_path):
     result = train(without_trees, tmp_path, *SUPERVISED, check=False)
     assert isinstance(result.error, InputError)
     assert "the training data have no trees" in str(result.error)
-    assert not (tmp_path / "checkpoint_last.pt").exists()
+    assert str(without_trees) in str(result.error)
+    assert not list(tmp_path.glob("*.pt"))

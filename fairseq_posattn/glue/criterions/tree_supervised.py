@@ -21,6 +21,11 @@ from fairseq_posattn.errors import InputError
 
 SUMS = ("tree_loss", "tree_pieces", "tree_right", "tree_words")  # in the order of `supervision`
 
+NO_TREES_TO_LEARN = (
+    "the training data have no trees, which the mechanism tree_supervised learns from; make them "
+    "with posattn-prepare, and use --task structured_translation"
+)
+
 
 @dataclass
 class TreeSupervisedConfig(LabelSmoothedCrossEntropyCriterionConfig):
@@ -64,10 +69,7 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         loss, nll_loss = super().compute_loss(model, net_output, sample, reduce)
         self.sums = net_output[1].get("tree_supervision")
         if self.sums is None and model.training:
-            raise InputError(
-                "the training data have no trees, which the mechanism tree_supervised learns "
-                "from; make them with posattn-prepare, and use --task structured_translation"
-            )
+            raise InputError(NO_TREES_TO_LEARN)
         if self.sums is None or not reduce:
             return loss, nll_loss
         size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]

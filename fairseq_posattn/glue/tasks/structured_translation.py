@@ -19,6 +19,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecification
 from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.criterions.tree_supervised import NO_TREES_TO_LEARN
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, sizes_for
 from fairseq_posattn.glue.data.prefixes import source_prefixes
 from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Trees
@@ -133,6 +134,7 @@ class StructuredTranslationTask(TranslationTask):
         self.needs_trees: Optional[bool] = None  # a model must be built before this is known
         self.needs_labels: set[str] = set()
         self.learns_from_trees = False
+        self.supervises = False  # whether this is a training that needs trees
         self.own_bpe = False
         self.pending = PendingTrees()
 
@@ -155,6 +157,7 @@ class StructuredTranslationTask(TranslationTask):
                 f"{'name a head with --encoder-attention' if supervises else 'name the criterion'},"
                 " or leave both out"
             )
+        self.supervises = supervises
         return super().build_criterion(cfg, from_checkpoint)
 
     @cached_property
@@ -183,6 +186,8 @@ class StructuredTranslationTask(TranslationTask):
         if self.needs_trees is None and not all(map(exists, prefixes)):
             return
         learns = self.learns_from_trees and all(map(exists, prefixes))
+        if self.supervises and not learns and split == self.cfg.train_subset:
+            raise InputError(f"{prefixes[0]}: {NO_TREES_TO_LEARN}")
         if self.needs_trees is not False or learns:
             dataset = self.datasets[split]
             trees = self.load_trees(prefixes, dataset.src)
