@@ -185,3 +185,17 @@ def test_training_data_without_trees_are_refused(without_trees, tmp_path):
     assert "the training data have no trees" in str(result.error)
     assert str(without_trees) in str(result.error)
     assert not list(tmp_path.glob("*.pt"))
+
+
+def test_beside_a_stock_model_and_damaged_trees(toy_data, stock_model, tmp_path):
+    """Translation leaves the trees beside the data alone, so they stop no ensemble either."""
+    train(toy_data, tmp_path / "run", *SUPERVISED, "--max-update", "3")
+    last = tmp_path / "run/checkpoint_last.pt"
+    expected = hypotheses_and_scores(generate(toy_data, last).output)
+    damaged = tmp_path / "data"
+    shutil.copytree(toy_data, damaged)
+    for path in damaged.glob("test.*.tree.bin"):
+        path.write_bytes(path.read_bytes()[:-1])
+    same(hypotheses_and_scores(generate(damaged, last).output), expected)
+    both = generate(toy_data, f"{last}:{stock_model}").output
+    assert len(hypotheses_and_scores(both)) == len(expected)

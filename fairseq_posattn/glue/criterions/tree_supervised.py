@@ -59,16 +59,17 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def forward(self, model, sample, reduce=True):
         """Return loss, sample size and what is logged, with four sums about trees."""
         loss, sample_size, logged = super().forward(model, sample, reduce)
-        if self.sums is not None:
-            logged.update(zip(SUMS, self.sums.data, strict=True))
-            self.sums = None
+        sums = loss.new_zeros(len(SUMS)) if self.sums is None else self.sums.data
+        logged.update(zip(SUMS, sums, strict=True))  # all workers must log the same names
+        self.sums = None
         return loss, sample_size, logged
 
     def compute_loss(self, model, net_output, sample, reduce=True):
         """Return the loss with that of the heads, and the negative log likelihood of the target."""
         loss, nll_loss = super().compute_loss(model, net_output, sample, reduce)
         self.sums = net_output[1].get("tree_supervision")
-        if self.sums is None and model.training:
+        checked = getattr(self.task, "supervises", False)  # when it loaded the training data
+        if self.sums is None and model.training and not checked:
             raise InputError(NO_TREES_TO_LEARN)
         if self.sums is None or not reduce:
             return loss, nll_loss

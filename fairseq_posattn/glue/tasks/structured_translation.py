@@ -185,7 +185,7 @@ class StructuredTranslationTask(TranslationTask):
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
         if self.needs_trees is None and not all(map(exists, prefixes)):
             return
-        learns = self.learns_from_trees and all(map(exists, prefixes))
+        learns = self.supervises and all(map(exists, prefixes))
         if self.supervises and not learns and split == self.cfg.train_subset:
             raise InputError(f"{prefixes[0]}: {NO_TREES_TO_LEARN}")
         if self.needs_trees is not False or learns:
