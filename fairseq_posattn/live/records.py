@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairseq_posattn.live.segmented import SegmentedLine
 from fairseq_posattn.trees import Sentence, TreeError, batch
-from fairseq_posattn.trees.labels import Labels, Tree
+from fairseq_posattn.trees.labels import Labels, labels_of
 
 
 class Numbering(Protocol):
@@ -30,21 +30,14 @@ def records_of(
     lines: Sequence[SegmentedLine], trees: Sequence[Sentence], wanted: WantedLabels | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return records of the words of the lines, and the number of words of each line."""
-    projected = []
-    numbers = []
-    for line, sentence in zip(lines, trees, strict=True):
-        tree = line.project(sentence)
-        projected.append(tree)
-        if wanted is not None:
-            refuse_unlabelled(line, sentence, wanted.kinds)
-            numbers.append(wanted.numbering.numbers(labels_in(tree)))
-    return batch.pack(projected, None if wanted is None else numbers)
-
-
-def labels_in(tree: Tree) -> Labels:
-    """Return the labels of a projected line, which always has them."""
-    assert tree.labels is not None
-    return tree.labels
+    pairs = list(zip(lines, trees, strict=True))
+    projected = [line.project(sentence) for line, sentence in pairs]
+    if wanted is None:
+        return batch.pack(projected)
+    for line, sentence in pairs:
+        refuse_unlabelled(line, sentence, wanted.kinds)
+    numbers = [wanted.numbering.numbers(labels_of(sentence)) for sentence in trees]
+    return batch.pack(projected, numbers)
 
 
 def refuse_unlabelled(line: SegmentedLine, sentence: Sentence, kinds: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees import Sentence, escape_whitespace, words_of_pieces
 from fairseq_posattn.trees.alignment import Span, spans
-from fairseq_posattn.trees.labels import Tree, labels_of
+from fairseq_posattn.trees.labels import Tree
 from fairseq_posattn.trees.projection import checked_parents, project_line, without_separators
 
 Tokenize = Callable[[Sequence[str]], list[Sentence] | None]  # it returns the words of each text
@@ -34,10 +34,10 @@ class SegmentedLine(NamedTuple):
         return [escape_whitespace(token) for token in self.words.tokens]
 
     def project(self, sentence: Sentence) -> Tree:
-        """Return the tree of the pieces of the line, with the labels of the words."""
+        """Return the parents of the words of a tree, and the number of pieces of each word."""
         where = f"'{self.text}'"
         counts = project_line(sentence, self.text, self.spans, where)
-        return Tree(checked_parents(sentence, where), counts, labels_of(sentence))
+        return Tree(checked_parents(sentence, where), counts)
 
 
 def spelled(pieces: str, separator: str) -> SegmentedLine:

@@ -7,7 +7,7 @@ whose column HEAD has `_` for all words has no tree.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +61,30 @@ def read_blocks(path: str) -> Iterator[ConlluBlock]:
 
 def parse_block(block: ConlluBlock, several_roots: str = "error") -> Sentence:
     """Return the checked sentence of a block, without relations and tags, which few callers use."""
+    return parsed(block, several_roots, lambda columns: None)
+
+
+def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sentence:
+    """Return the checked sentence of a block, with its relations and tags as they are."""
+    tags: list[Tags] = []
+    relations: list[str] = []
+    parents: list[str] = []
+
+    def take(columns: list[str]) -> None:
+        tags.append(Tags(*columns[TAGS]))
+        relations.append(columns[DEPREL])
+        parents.append(columns[HEAD])
+
+    sentence = parsed(block, several_roots, take)
+    sentence.tags, sentence.relations = tags, relations
+    if sentence.parents is not None:
+        before = list(map(int, parents))
+        sentence.relations = mended(relations, before, sentence.parents)
+    return sentence
+
+
+def parsed(block: ConlluBlock, several_roots: str, take: Callable[[list[str]], None]) -> Sentence:
+    """Return the checked sentence of a block; `take` gets the columns of each word."""
     words: list[str] = []
     head_column: list[str] = []
     numbers: list[int] = []
@@ -74,6 +98,7 @@ def parse_block(block: ConlluBlock, several_roots: str = "error") -> Sentence:
             words.append(escape_whitespace(columns[FORM]))
             head_column.append(columns[HEAD])
             numbers.append(number)
+            take(columns)
         elif token := MULTIWORD.fullmatch(columns[0]):
             multiword.append(_multiword(token, columns[FORM], len(words), multiword, where))
     if multiword and sum(multiword[-1][:2]) > len(words):
@@ -83,19 +108,6 @@ def parse_block(block: ConlluBlock, several_roots: str = "error") -> Sentence:
         )
     parents = _parents(head_column, numbers, block.path, several_roots)
     return Sentence(words, parents, multiword, None, None, None, block.path, block.line)
-
-
-def parse_all_columns(block: ConlluBlock, several_roots: str = "error") -> Sentence:
-    """Return the checked sentence of a block, with its relations and tags as they are."""
-    sentence = parse_block(block, several_roots)
-    rows = [line.split("\t") for line in block.lines if line[0] != "#"]
-    words = [row for row in rows if row[0].isdigit()]
-    sentence.tags = [Tags(*row[TAGS]) for row in words]
-    sentence.relations = [row[DEPREL] for row in words]
-    if sentence.parents is not None:
-        before = [int(row[HEAD]) for row in words]
-        sentence.relations = mended(sentence.relations, before, sentence.parents)
-    return sentence
 
 
 def _multiword(

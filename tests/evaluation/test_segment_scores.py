@@ -104,6 +104,6 @@ def test_files_and_names_must_fit(scored, write):
 
 
 def test_small_numbers_have_four_digits():
-    """Those of COMET lie between 0 and 1; a BLEU of 0.84 stays one with two digits."""
+    """Scores of COMET, which lie between 0 and 1, have four digits; a BLEU of 0.84 has two."""
     assert digits_of(0.84, SEGMENTS) == 4 and digits_of(26.0, SEGMENTS) == 2
     assert digits_of(0.84, "nrefs:1|case:mixed") == 2

@@ -34,26 +34,25 @@ def stock_model(models):
 @pytest.fixture(scope="session")
 def labelled_data(toy_data):
     """Return the toy data with labels of words; shared by all workers."""
-    from filelock import FileLock
-
     from support.commands import make_labelled_data
 
-    folder = toy_data.parent.parent / "toy_labelled"
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            make_labelled_data(toy_data.parent, folder)
-    return folder / "data"
+    return made_once(toy_data, "toy_labelled", make_labelled_data) / "data"
 
 
 @pytest.fixture(scope="session")
 def corpora(toy_data):
     """Return a folder with data for trainings of every kind."""
-    from filelock import FileLock
-
     from support.trainings import make_corpora
 
-    folder = toy_data.parent.parent / "corpora"
+    return made_once(toy_data, "corpora", make_corpora)
+
+
+def made_once(toy_data, name, make):
+    """Return a folder that one of the workers makes from the toy corpus."""
+    from filelock import FileLock
+
+    folder = toy_data.parent.parent / name
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            make_corpora(toy_data.parent, folder)
+            make(toy_data.parent, folder)
     return folder

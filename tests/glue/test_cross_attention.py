@@ -9,7 +9,6 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.modules import MultiheadAttention
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
-from test_decoder_attention import scored_again, shaken, states
 
 from fairseq_posattn.core.attention.registry import safe_across
 from fairseq_posattn.core.specification import SpecificationError
@@ -18,8 +17,18 @@ from fairseq_posattn.evaluation.attention_maps import decoder_attention
 from fairseq_posattn.glue.models.config import plain_namespace
 from fairseq_posattn.glue.models.cross_attention import CrossAttention
 from support.commands import FULL_TREE
-from support.decoding import encoded, steps, targets
-from support.in_process import batch, build, generate, hypotheses_and_scores, train
+from support.decoding import (
+    check_kept_layers,
+    check_printed_scores,
+    check_resumed,
+    encoded,
+    move,
+    shaken,
+    states,
+    steps,
+    targets,
+)
+from support.in_process import batch, build, generate, train
 
 EACH = [
     "window(size=3)",
@@ -293,7 +302,8 @@ def test_a_stock_checkpoint_loads(specification, stock, model_of, caplog):
 
 
 def test_a_checkpoint_with_other_mechanisms_loads_too(model_of):
-    """Those of the decoder's self-attention are kept; others of cross-attention do not fit."""
+    """Parameters of the decoder's self-attention are kept; those of other cross-attention do not
+    fit."""
     before = model_of("", decoder_attention="gaussian")[1].state_dict()
     model = model_of("gaussian", decoder_attention="gaussian")[1]
     model.load_state_dict(dict(before), strict=True)
@@ -318,34 +328,15 @@ def test_a_stock_model_is_fine_tuned(toy_data, tmp_path):
 @pytest.mark.long
 def test_resuming_and_activation_checkpointing_change_nothing(toy_data, tmp_path):
     chosen = (*crossing(ALL), *FULL_TREE, "--dropout", "0.1", "--disable-validation")
-    train(toy_data, tmp_path / "whole", *chosen)
-    train(toy_data, tmp_path / "parts", *chosen, "--max-update", "2")
-    train(toy_data, tmp_path / "parts", *chosen)
-    train(toy_data, tmp_path / "again", *chosen, "--checkpoint-activations")
-    folders = (tmp_path / name for name in ("whole", "parts", "again"))
-    whole, parts, again = states(*(folder / "checkpoint_last.pt" for folder in folders))
-    torch.testing.assert_close(parts, whole, atol=0, rtol=0)
-    torch.testing.assert_close(again, whole, atol=1e-4, rtol=0)  # stock too sums in another order
+    check_resumed(toy_data, tmp_path, chosen)
 
 
 def test_layers_are_dropped_and_kept(toy_data, model_of, tmp_path):
     """Each layer keeps its own mechanism, in training and after it."""
     chosen = crossing("tree_depth_bias(max=1)@0 + gaussian@2", "--decoder-layers", "3")
     train(toy_data, tmp_path, *chosen, "--decoder-layerdrop", "0.5", "--disable-validation")
-    (saved,) = states(tmp_path / "checkpoint_last.pt")
     task, _ = model_of("")
-    for kept in ("0", "1,2", "2"):
-        (model,), _ = checkpoint_utils.load_model_ensemble(
-            [str(tmp_path / "checkpoint_last.pt")],
-            arg_overrides={"decoder_layers_to_keep": kept, "encoder_layers_to_keep": "0,1"},
-            task=task,
-        )
-        loaded = model.decoder.layers.state_dict()
-        for place, number in enumerate(kept.split(",")):
-            start, own = f"decoder.layers.{number}.", f"{place}."
-            expected = {own + k[len(start) :]: v for k, v in saved.items() if k.startswith(start)}
-            assert expected.keys() == {key for key in loaded if key.startswith(own)}
-            assert all(torch.equal(loaded[key], value) for key, value in expected.items())
+    check_kept_layers(tmp_path / "checkpoint_last.pt", task, ("0", "1,2", "2"))
 
 
 # through fairseq's programs
@@ -361,13 +352,7 @@ def runs(toy_data, tmp_path_factory):
     train(toy_data, folder / "hard", *crossing(HARD), *FULL_TREE, *updates, "40")
     train(toy_data, folder / "stock", *STOCK, *updates, "10")
     for name in ("all", "hard"):
-        last = folder / name / "checkpoint_last.pt"
-        saved = torch.load(last, weights_only=False)
-        torch.manual_seed(5)
-        for key, value in saved["model"].items():
-            if ".encoder_attn.mechanisms." in key:
-                value.add_(0.3 * torch.randn_like(value))
-        torch.save(saved, last)
+        move(folder / name / "checkpoint_last.pt", r"\.encoder_attn\.mechanisms\.")
     return folder
 
 
@@ -386,20 +371,9 @@ MODELS = {"hard": ["hard"], "ensemble": ["all", "stock", "hard"]}
 @pytest.mark.parametrize("kind", TRANSLATING)
 def test_printed_scores_are_those_of_the_whole(kind, runs, toy_data, model_of):
     paths = [f"{runs / name}/checkpoint_last.pt" for name in MODELS.get(kind, ["all"])]
-    chosen = (*TRANSLATING[kind], "--max-len-b", "12", "--batch-size", "30")
-    printed = hypotheses_and_scores(generate(toy_data, ":".join(paths), *chosen).output)
-    task, _ = model_of("tree_depth_bias")
-    sample = batch(task, "test", range(60))
-    texts, scores = zip(*(printed[k] for k in sample["id"].tolist()), strict=True)
-    words = task.target_dictionary
-    hypotheses = [words.encode_line(text, add_if_not_exist=False).long() for text in texts]
-    assert len(printed) == 60 and len(set(texts)) > 5
-    again = scored_again(paths, task, sample, hypotheses)
-    torch.testing.assert_close(again, torch.tensor(list(map(float, scores))), atol=1e-4, rtol=0)
     given = {"prefix": 3, "reference": 99}.get(kind, 0)
-    for hypothesis, target in zip(hypotheses, sample["target"], strict=True):
-        wanted = target[target != words.pad()][:given]
-        assert torch.equal(hypothesis[: len(wanted)], wanted)
+    task, _ = model_of("tree_depth_bias")
+    check_printed_scores(toy_data, paths, task, TRANSLATING[kind], given, different=5)
 
 
 def test_alignments_are_printed(runs, toy_data):

@@ -6,15 +6,22 @@ from unittest import mock
 
 import pytest
 import torch
-from fairseq import checkpoint_utils
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 
 from fairseq_posattn.core.attention import MECHANISMS, window
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.glue.models.config import plain_namespace
 from fairseq_posattn.glue.models.decoder import CausalSelfAttention
-from fairseq_posattn.glue.models.stock_models import ignore_trees
-from support.decoding import encoded, steps, targets
+from support.decoding import (
+    check_kept_layers,
+    check_printed_scores,
+    check_resumed,
+    encoded,
+    move,
+    shaken,
+    steps,
+    targets,
+)
 from support.in_process import batch, build, generate, hypotheses_and_scores, train
 
 EACH = [
@@ -51,15 +58,6 @@ TABLES = ("--max-target-positions", "48")
 
 def decoding(specification, *extra) -> tuple:
     return "--decoder-attention", specification, *SIZES, *extra
-
-
-def shaken(model):
-    """Move the mechanisms away from their start, where most of them do nothing."""
-    torch.manual_seed(5)
-    for name, parameter in model.named_parameters():
-        if ".mechanisms." in name:
-            torch.nn.init.normal_(parameter, std=0.5)
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -302,41 +300,18 @@ def test_a_stock_checkpoint_loads(specification, stock, model_of, caplog):
     assert bool(added) == (specification != "window") == ("decoder.layers.1.self" in caplog.text)
 
 
-def states(*paths) -> list[dict]:
-    return [checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"] for path in paths]
-
-
 @pytest.mark.long
 def test_resuming_and_activation_checkpointing_change_nothing(toy_data, tmp_path):
     chosen = (*decoding(ALL), *ENCODER, "--dropout", "0.1", "--disable-validation", *TABLES)
-    train(toy_data, tmp_path / "whole", *chosen)
-    train(toy_data, tmp_path / "parts", *chosen, "--max-update", "2")
-    train(toy_data, tmp_path / "parts", *chosen)
-    train(toy_data, tmp_path / "again", *chosen, "--checkpoint-activations")
-    folders = (tmp_path / name for name in ("whole", "parts", "again"))
-    whole, parts, again = states(*(folder / "checkpoint_last.pt" for folder in folders))
-    torch.testing.assert_close(parts, whole, atol=0, rtol=0)
-    torch.testing.assert_close(again, whole, atol=1e-4, rtol=0)  # stock too sums in another order
+    check_resumed(toy_data, tmp_path, chosen)
 
 
 def test_layers_are_dropped_and_kept(toy_data, model_of, tmp_path):
     """Each layer keeps its own mechanism, in training and after it."""
     chosen = decoding("relative(max=1)@0 + relative(max=2)@2", "--decoder-layers", "3")
     train(toy_data, tmp_path, *chosen, "--decoder-layerdrop", "0.5", "--disable-validation")
-    (saved,) = states(tmp_path / "checkpoint_last.pt")
     task, _ = model_of("")
-    for kept in ("0", "0,1", "1,2", "2"):
-        (model,), _ = checkpoint_utils.load_model_ensemble(
-            [str(tmp_path / "checkpoint_last.pt")],
-            arg_overrides={"decoder_layers_to_keep": kept, "encoder_layers_to_keep": "0,1"},
-            task=task,
-        )
-        loaded = model.decoder.layers.state_dict()
-        for place, number in enumerate(kept.split(",")):
-            start, own = f"decoder.layers.{number}.", f"{place}."
-            expected = {own + k[len(start) :]: v for k, v in saved.items() if k.startswith(start)}
-            assert expected.keys() == {key for key in loaded if key.startswith(own)}
-            assert all(torch.equal(loaded[key], value) for key, value in expected.items())
+    check_kept_layers(tmp_path / "checkpoint_last.pt", task, ("0", "0,1", "1,2", "2"))
 
 
 # through fairseq's programs
@@ -349,32 +324,8 @@ def runs(toy_data, tmp_path_factory):
     updates = ("--lr", "1e-2", "--disable-validation", *TABLES, "--max-update")
     train(toy_data, folder / "ours", *decoding(ALL), *ENCODER, *updates, "40")
     train(toy_data, folder / "stock", *STOCK, *updates, "10")
-    last = folder / "ours/checkpoint_last.pt"
-    saved = torch.load(last, weights_only=False)
-    torch.manual_seed(5)
-    for name, value in saved["model"].items():
-        if name.startswith("decoder.") and ".mechanisms." in name:
-            value.add_(0.3 * torch.randn_like(value))
-    torch.save(saved, last)
+    move(folder / "ours/checkpoint_last.pt", r"^decoder\..*\.mechanisms\.")
     return folder
-
-
-def scored_again(paths, task, sample, hypotheses):
-    """The mean log2 probability of each hypothesis, its words given: no steps, no beams."""
-    pad, end = task.target_dictionary.pad(), task.target_dictionary.eos()
-    goal = torch.nn.utils.rnn.pad_sequence(hypotheses, True, pad)
-    before = goal.roll(1, dims=1).masked_fill(goal == pad, pad)
-    before[:, 0] = end
-    fields = {**sample["net_input"], "prev_output_tokens": before}
-    models, _ = checkpoint_utils.load_model_ensemble(paths, task=task)
-    for model in models:
-        if not hasattr(model.encoder, "needs_tree"):
-            ignore_trees(model)
-    with torch.no_grad():
-        each = [torch.log_softmax(model.eval()(**fields)[0], -1) for model in models]
-    scores = torch.logsumexp(torch.stack(each), 0) - math.log(len(each))
-    scores = scores.gather(-1, goal[..., None])[..., 0].masked_fill(goal == pad, 0)
-    return scores.sum(1) / (goal != pad).sum(1) / math.log(2)
 
 
 TRANSLATING = {
@@ -391,20 +342,9 @@ TRANSLATING = {
 def test_printed_scores_are_those_of_the_whole(kind, runs, toy_data, model_of):
     names = ["ours", "stock"][: 1 + (kind == "ensemble")]
     paths = [f"{runs / name}/checkpoint_last.pt" for name in names]
-    chosen = (*TRANSLATING[kind], "--max-len-b", "12", "--batch-size", "30")
-    printed = hypotheses_and_scores(generate(toy_data, ":".join(paths), *chosen).output)
-    task, _ = model_of("")
-    sample = batch(task, "test", range(60))
-    texts, scores = zip(*(printed[k] for k in sample["id"].tolist()), strict=True)
-    words = task.target_dictionary
-    hypotheses = [words.encode_line(text, add_if_not_exist=False).long() for text in texts]
-    assert len(printed) == 60 and len(set(texts)) > 10
-    again = scored_again(paths, task, sample, hypotheses)
-    torch.testing.assert_close(again, torch.tensor(list(map(float, scores))), atol=1e-4, rtol=0)
     given = {"prefix": 3, "reference": 99}.get(kind, 0)
-    for hypothesis, target in zip(hypotheses, sample["target"], strict=True):
-        wanted = target[target != words.pad()][:given]
-        assert torch.equal(hypothesis[: len(wanted)], wanted)
+    task, _ = model_of("")
+    check_printed_scores(toy_data, paths, task, TRANSLATING[kind], given, different=10)
 
 
 def test_translations_may_be_as_long_as_the_tables(runs, toy_data):

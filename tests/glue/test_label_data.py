@@ -13,11 +13,13 @@ from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import load_tree_file
+from fairseq_posattn.preparation.project import ProjectionInputs, projected
 from fairseq_posattn.trees import Parsed, TreeError, read_conllu
 from fairseq_posattn.trees.conllu import read_labelled
+from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.labels import Labels
 from fairseq_posattn.trees.store import TreeFile, bin_path
-from support.commands import binarize, step
+from support.commands import binarize, project, step
 from support.in_process import (
     batch,
     build,
@@ -57,18 +59,9 @@ def labelled(toy_data, tmp_path_factory) -> Path:
         step("extract", folder / f"{split}.conllu", "--out", folder / split)
         for side in ("src", "tgt"):
             shutil.copy(toy / f"{split}.{side}", folder / f"{split}.{side}")
-        project(folder, split)
+        project(folder / split, "--labels", folder / f"{split}.labels")
     binarize(folder, folder / "data")
     return folder
-
-
-def project(folder: Path, split: str, *options, out: str = "") -> None:
-    start = folder / split
-    step(
-        *("project", "--words", f"{start}.words", "--parents", f"{start}.parents"),
-        *("--labels", f"{start}.labels", "--pieces", f"{start}.src"),
-        *("--out", out or f"{start}.src.trees", *options),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -227,23 +220,20 @@ def test_each_label_matters(labelled):
         assert difference[0] > 1e-4 and (difference[1:] == 0).all()
 
 
-def test_control_trees_move_labels_with_their_edges(labelled, tmp_path):
-    out = tmp_path / "shuffled.trees"
-    for split in SPLITS:
-        project(labelled, split, out=str(tmp_path / f"{split}.src.trees"))
-    command = [
-        *("trees", "--control", "shuffled"),
-        *(labelled / "test.conllu", "--out", tmp_path / "shuffled.conllu"),
-    ]
-    step(*command)
-    shuffled = list(read_labelled(tmp_path / "shuffled.conllu"))
-    own = list(read_labelled(labelled / "test.conllu"))
-    for one, other in zip(own, shuffled, strict=True):
-        assert sorted(one.relations) == sorted(other.relations)
-        assert [t.upos for t in one.tags] == [t.upos for t in other.tags]
-        assert one.relations[one.parents.index(0)] == other.relations[other.parents.index(0)]
-    assert [s.parents for s in own] != [s.parents for s in shuffled]
-    assert not out.exists()
+def test_control_trees_move_labels_with_their_edges(labelled):
+    """A shuffled tree has the same relations at other words, which keep their parts of speech."""
+    start = labelled / "test"
+    files = (f"{start}.words", f"{start}.parents", f"{start}.src")
+    control = TreeControl("shuffled")
+    inputs = ProjectionInputs(*files, control=control, labels=f"{start}.labels")
+    moved = 0
+    for tree, own in zip(projected(inputs), read_labelled(f"{start}.conllu"), strict=True):
+        edges = list(zip(tree.parents, tree.labels.relations, strict=True))
+        assert sorted(tree.labels.relations) == sorted(own.relations)
+        assert [relation for parent, relation in edges if parent == 0] == ["root"]
+        assert list(tree.labels.tags) == [tag.upos for tag in own.tags]
+        moved += list(tree.labels.relations) != own.relations
+    assert moved > 10
 
 
 # data without labels
@@ -275,7 +265,7 @@ def test_data_without_parts_of_speech_are_refused(labelled, tmp_path):
         rows = [line.split("\t") for line in lines]
         untagged = [f"{names}\t{' '.join('_' for _ in tags.split())}" for names, tags in rows]
         (folder / f"{split}.labels").write_text("\n".join(untagged) + "\n")
-        project(folder, split)
+        project(folder / split, "--labels", folder / f"{split}.labels")
     binarize(folder, folder / "data")
     with pytest.raises(InputError, match="the data have no parts of speech"):
         build(folder / "data", "--encoder-positions", "sequence + tag_embedding")

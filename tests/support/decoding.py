@@ -1,8 +1,13 @@
-"""Decode step by step, as a beam search does, and in one pass."""
+"""Decode step by step, as a beam search does, and in one pass; check what all decoders promise."""
+
+import math
+import re
 
 import torch
+from fairseq import checkpoint_utils
 
-from support.in_process import batch
+from fairseq_posattn.glue.models.stock_models import ignore_trees
+from support.in_process import batch, generate, hypotheses_and_scores, train
 
 
 def encoded(task, model, sentences):
@@ -37,3 +42,94 @@ def steps(model, tokens, state, order):
         now = tokens[:, : step + 1]
         logits.append(model.decoder(now, encoder_out=state, incremental_state=memory)[0][:, 0])
     return torch.stack(logits, dim=1), model.decoder(tokens, encoder_out=state)[0], tokens
+
+
+def shaken(model):
+    """Move the mechanisms away from their start, where most of them do nothing."""
+    torch.manual_seed(5)
+    for name, parameter in model.named_parameters():
+        if ".mechanisms." in name:
+            torch.nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def states(*paths) -> list[dict]:
+    """Return the parameters in each checkpoint."""
+    return [checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"] for path in paths]
+
+
+def scored_again(paths, task, sample, hypotheses):
+    """Return the mean log2 probability of each hypothesis, in one pass over its words."""
+    pad, end = task.target_dictionary.pad(), task.target_dictionary.eos()
+    goal = torch.nn.utils.rnn.pad_sequence(hypotheses, True, pad)
+    before = goal.roll(1, dims=1).masked_fill(goal == pad, pad)
+    before[:, 0] = end
+    fields = {**sample["net_input"], "prev_output_tokens": before}
+    models, _ = checkpoint_utils.load_model_ensemble(paths, task=task)
+    for model in models:
+        if not hasattr(model.encoder, "needs_tree"):
+            ignore_trees(model)
+    with torch.no_grad():
+        each = [torch.log_softmax(model.eval()(**fields)[0], -1) for model in models]
+    scores = torch.logsumexp(torch.stack(each), 0) - math.log(len(each))
+    scores = scores.gather(-1, goal[..., None])[..., 0].masked_fill(goal == pad, 0)
+    return scores.sum(1) / (goal != pad).sum(1) / math.log(2)
+
+
+def move(checkpoint, part: str) -> None:
+    """Add random numbers to the parameters in a checkpoint whose names match `part`."""
+    saved = torch.load(checkpoint, weights_only=False)
+    torch.manual_seed(5)
+    for name, value in saved["model"].items():
+        if re.search(part, name):
+            value.add_(0.3 * torch.randn_like(value))
+    torch.save(saved, checkpoint)
+
+
+def check_resumed(data, folder, options) -> None:
+    """A training in two parts ends as a whole one, and so does activation checkpointing."""
+    train(data, folder / "whole", *options)
+    train(data, folder / "parts", *options, "--max-update", "2")
+    train(data, folder / "parts", *options)
+    train(data, folder / "again", *options, "--checkpoint-activations")
+    folders = (folder / name for name in ("whole", "parts", "again"))
+    whole, parts, again = states(*(folder / "checkpoint_last.pt" for folder in folders))
+    torch.testing.assert_close(parts, whole, atol=0, rtol=0)
+    torch.testing.assert_close(again, whole, atol=1e-4, rtol=0)  # stock too sums in another order
+
+
+def check_kept_layers(checkpoint, task, choices) -> None:
+    """Each layer that is kept has its own parameters, under its new number."""
+    (saved,) = states(checkpoint)
+    for kept in choices:
+        (model,), _ = checkpoint_utils.load_model_ensemble(
+            [str(checkpoint)],
+            arg_overrides={"decoder_layers_to_keep": kept, "encoder_layers_to_keep": "0,1"},
+            task=task,
+        )
+        loaded = model.decoder.layers.state_dict()
+        for place, number in enumerate(kept.split(",")):
+            start, own = f"decoder.layers.{number}.", f"{place}."
+            expected = {own + k[len(start) :]: v for k, v in saved.items() if k.startswith(start)}
+            assert expected.keys() == {key for key in loaded if key.startswith(own)}
+            assert all(torch.equal(loaded[key], value) for key, value in expected.items())
+
+
+def check_printed_scores(data, paths, task, options, given: int, different: int) -> None:
+    """fairseq-generate prints the scores that one pass over each translation gives.
+
+    given: how many pieces of the target are prescribed. different: more translations than this
+    must differ from each other.
+    """
+    chosen = (*options, "--max-len-b", "12", "--batch-size", "30")
+    printed = hypotheses_and_scores(generate(data, ":".join(paths), *chosen).output)
+    sample = batch(task, "test", range(60))
+    texts, scores = zip(*(printed[k] for k in sample["id"].tolist()), strict=True)
+    words = task.target_dictionary
+    hypotheses = [words.encode_line(text, add_if_not_exist=False).long() for text in texts]
+    assert len(printed) == 60 and len(set(texts)) > different
+    again = scored_again(paths, task, sample, hypotheses)
+    torch.testing.assert_close(again, torch.tensor(list(map(float, scores))), atol=1e-4, rtol=0)
+    for hypothesis, target in zip(hypotheses, sample["target"], strict=True):
+        wanted = target[target != words.pad()][:given]
+        assert torch.equal(hypothesis[: len(wanted)], wanted)

@@ -631,7 +631,7 @@ def test_tree_labels():
 
 
 def test_biaffine():
-    """Of q = 3 and k = 1, 2 with U = 1 the scores are 6 and 12."""
+    """With q = 3, k = 1 or 2, and U = 1, the scores q (1 + U) k are 6 and 12."""
     _, found = attend(
         [[3.0]] * 2, [[1.0], [2.0]], [[1.0]] * 2, [slow.Biaffine(torch.ones(1, 1, 1))]
     )
@@ -646,7 +646,7 @@ def test_parent_targets():
 
 
 def test_tree_gcn():
-    """Of x = 1, 2, 4 with open gates (1/2) each word gets half of what its neighbours say."""
+    """All gates are 1/2, so each word gets half of what its neighbours, x = 1, 2 and 4, say."""
     x = torch.tensor([[1.0], [2.0], [4.0]])  # a word, its parent in two pieces without an end
     x = torch.cat([x, torch.tensor([[5.0]])])  # the end of sentence
     nothing = torch.zeros(1, 1), torch.zeros(2, 1), torch.zeros(1), torch.zeros(2)

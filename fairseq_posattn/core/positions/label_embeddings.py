@@ -7,7 +7,6 @@ added to the embedding x and its positions, or joined with them and projected: W
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -42,12 +41,11 @@ class LabelEmbedding(Position):
     Options = LabelOptions
     options: LabelOptions
     needs_tree = True
-    kind: ClassVar[str]  # which labels: "relations" or "tags"
 
     def __init__(self, options: LabelOptions, shape: PositionShape):
         super().__init__(options, shape)
         width = shape.width if options.fuse == "add" else options.width
-        labels = max(getattr(shape, self.kind), END_LABEL + 1)
+        labels = max(self.count(shape), END_LABEL + 1)
         self.embedding = nn.Embedding(labels, width, padding_idx=PADDING_LABEL)
         nn.init.normal_(self.embedding.weight, std=width**-0.5)
         nn.init.zeros_(self.embedding.weight[PADDING_LABEL])
@@ -60,9 +58,13 @@ class LabelEmbedding(Position):
     def changes_input(self) -> bool:
         return self.options.fuse == "concat"
 
+    def count(self, shape: PositionShape) -> int:
+        """Return how many labels there are."""
+        raise NotImplementedError
+
     def labels(self, tree: SourceTree) -> Tensor:
         """Return the label of each piece, B T."""
-        return tree.relation_labels if self.kind == "relations" else tree.tag_labels
+        raise NotImplementedError
 
     def forward(self, ctx: AttentionContext) -> Tensor:
         assert ctx.tree is not None  # a model refuses a batch without trees
@@ -79,8 +81,13 @@ class RelationEmbedding(LabelEmbedding):
 
     name = "relation_embedding"
     paper = "Sennrich and Haddow 2016"
-    kind = "relations"
     needs_labels = ("relations",)
+
+    def count(self, shape: PositionShape) -> int:
+        return shape.relations
+
+    def labels(self, tree: SourceTree) -> Tensor:
+        return tree.relation_labels
 
 
 class TagEmbedding(LabelEmbedding):
@@ -88,5 +95,10 @@ class TagEmbedding(LabelEmbedding):
 
     name = "tag_embedding"
     paper = "Sennrich and Haddow 2016"
-    kind = "tags"
     needs_labels = ("tags",)
+
+    def count(self, shape: PositionShape) -> int:
+        return shape.tags
+
+    def labels(self, tree: SourceTree) -> Tensor:
+        return tree.tag_labels

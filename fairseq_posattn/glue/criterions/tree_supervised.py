@@ -19,6 +19,7 @@ from fairseq.logging import metrics
 
 from fairseq_posattn.errors import InputError
 
+NAME = "tree_supervised_cross_entropy"
 SUMS = ("tree_loss", "tree_pieces", "tree_right", "tree_words")  # in the order of `supervision`
 
 NO_TREES_TO_LEARN = (
@@ -37,7 +38,7 @@ class TreeSupervisedConfig(LabelSmoothedCrossEntropyCriterionConfig):
     )
 
 
-@register_criterion("tree_supervised_cross_entropy", dataclass=TreeSupervisedConfig)
+@register_criterion(NAME, dataclass=TreeSupervisedConfig)
 class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     """Adds the loss of the heads that learn from trees, and logs how many parents they find."""
 

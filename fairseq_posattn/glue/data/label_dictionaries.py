@@ -7,7 +7,8 @@ in the dictionary counts as the relation without it, and an unknown label as <un
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -35,15 +36,14 @@ class LabelDictionaries:
 
         Where there are more labels than fit into a byte, the most frequent are kept.
         """
-        made = cls(Dictionary(), Dictionary())
-        for relations, tags in labels:
-            for relation in relations:
-                add(made.relations, relation if subtypes else without_subtype(relation))
-            for tag in tags:
-                add(made.tags, tag)
-        for dictionary in (made.relations, made.tags):
-            dictionary.finalize(nwords=LARGEST, padding_factor=1)
-        return made
+        relations: Counter[str] = Counter()
+        tags: Counter[str] = Counter()
+        for of_sentence in labels:
+            relations.update(of_sentence.relations)
+            tags.update(of_sentence.tags)
+        return cls(
+            dictionary_of(relations, None if subtypes else without_subtype), dictionary_of(tags)
+        )
 
     @classmethod
     def load(cls, folder: Path, language: str) -> LabelDictionaries | None:
@@ -102,10 +102,14 @@ def paths(folder: Path, language: str) -> list[Path]:
     return [Path(folder) / f"dict.{language}.{kind}.txt" for kind in KINDS]
 
 
-def add(dictionary: Dictionary, label: str) -> None:
-    """Count a label, unless it is unknown."""
-    if label != UNKNOWN:
-        dictionary.add_symbol(label)
+def dictionary_of(counts: Counter[str], shorten: Callable[[str], str] | None = None) -> Dictionary:
+    """Return the dictionary of counted labels, but for unknown ones; `shorten` merges some."""
+    dictionary = Dictionary()
+    for label, count in counts.items():
+        if label != UNKNOWN:
+            dictionary.add_symbol(shorten(label) if shorten else label, n=count)
+    dictionary.finalize(nwords=LARGEST, padding_factor=1)
+    return dictionary
 
 
 def number(relations: Dictionary, relation: str) -> int:

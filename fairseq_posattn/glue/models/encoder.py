@@ -30,6 +30,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.cross_attention import TREE, cross_specification, reordered
 from fairseq_posattn.glue.models.positions import by_name, positions_in_use
 from fairseq_posattn.glue.models.stock_checkpoints import fill_in, forget_pruned, is_superfluous
+from fairseq_posattn.trees.labels import KINDS
 
 
 class PosattnEncoderLayer(nn.Module):
@@ -256,8 +257,7 @@ def attention_shape(cfg) -> AttentionShape:
 
 def number_of_labels(cfg) -> dict[str, int]:
     """Return how many labels of words the data have; 0 where the model reads none."""
-    kinds = ("relations", "tags")
-    return {kind: getattr(cfg, f"source_{kind}", 0) for kind in kinds}
+    return {kind: getattr(cfg, f"source_{kind}", 0) for kind in KINDS}
 
 
 def layer_numbers(side) -> list[int]:

@@ -19,7 +19,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecification
 from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.criterions.tree_supervised import NO_TREES_TO_LEARN
+from fairseq_posattn.glue.criterions import tree_supervised
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, sizes_for
 from fairseq_posattn.glue.data.prefixes import source_prefixes
 from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Trees
@@ -42,7 +42,6 @@ from fairseq_posattn.trees.store import exists
 logger = logging.getLogger(__name__)
 
 BATCHES_AHEAD = 4
-CRITERION = "tree_supervised_cross_entropy"
 
 
 @dataclass
@@ -150,10 +149,11 @@ class StructuredTranslationTask(TranslationTask):
 
     def build_criterion(self, cfg, from_checkpoint=False):
         """Build the criterion, and refuse one that does not train what heads learn of trees."""
-        supervises = getattr(cfg, "_name", None) == CRITERION
+        supervises = getattr(cfg, "_name", None) == tree_supervised.NAME
         if supervises != self.learns_from_trees:
             raise InputError(
-                f"the mechanism tree_supervised and --criterion {CRITERION} need each other; "
+                f"the mechanism tree_supervised and --criterion {tree_supervised.NAME} need each "
+                "other; "
                 f"{'name a head with --encoder-attention' if supervises else 'name the criterion'},"
                 " or leave both out"
             )
@@ -187,7 +187,7 @@ class StructuredTranslationTask(TranslationTask):
             return
         learns = self.supervises and all(map(exists, prefixes))
         if self.supervises and not learns and split == self.cfg.train_subset:
-            raise InputError(f"{prefixes[0]}: {NO_TREES_TO_LEARN}")
+            raise InputError(f"{prefixes[0]}: {tree_supervised.NO_TREES_TO_LEARN}")
         if self.needs_trees is not False or learns:
             dataset = self.datasets[split]
             trees = self.load_trees(prefixes, dataset.src)

@@ -73,7 +73,7 @@ class LocalExecutor(LocalPipelineExecutor):
         on_done, self.on_done = self.on_done, None  # the workers must not get it
         assert on_done is not None  # this process is no worker
         pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers))
-        threading.excepthook = print_unless_of_the_pool
+        before, threading.excepthook = threading.excepthook, print_unless_of_the_pool
         try:
             with interrupts_blocked():  # the workers inherit that, and start with the first task
                 tasks = {submit(pool, self._run_for_rank, rank, QUIET): rank for rank in ranks}
@@ -87,7 +87,7 @@ class LocalExecutor(LocalPipelineExecutor):
         finally:
             self.on_done = on_done
             pool.shutdown(wait=True, cancel_futures=True)
-            threading.excepthook = threading.__excepthook__
+            threading.excepthook = before
 
 
 def submit(pool: ProcessPoolExecutor, *task) -> Future:

@@ -1,7 +1,5 @@
 """All mechanisms, and some together, give what the equations' loops give (reference_mechanisms)."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from test_relative import one_based
@@ -34,10 +32,13 @@ def of_all_heads(mechanism, parameter):
     return rows.index_copy(0, torch.tensor(mechanism.heads), parameter)
 
 
-def tables(m):
+def pair_of_tables(m):
     shared = m.options.shared_heads
-    pair = [x.expand(HEADS, -1, -1) if shared else of_all_heads(m, x) for x in (m.keys, m.values)]
-    return [*pair, m.options.max]
+    return [x.expand(HEADS, -1, -1) if shared else of_all_heads(m, x) for x in (m.keys, m.values)]
+
+
+def tables(m):
+    return [*pair_of_tables(m), m.options.max]
 
 
 def direct_relative(m, *_):
@@ -98,8 +99,8 @@ def relations_of(parents):
 
 
 def tree_labels(m, parents, pieces):
-    m.options = SimpleNamespace(shared_heads=m.options.shared_heads, max=m.names)
-    return slow.TreeLabels(*tables(m), parents, pieces, relations_of(parents), heads=m.heads)
+    labels = relations_of(parents)
+    return slow.TreeLabels(*pair_of_tables(m), m.names, parents, pieces, labels, heads=m.heads)
 
 
 def tree_supervised(m, *_):

@@ -130,7 +130,7 @@ def test_translation_is_the_same_with_and_without_trees(scores):
 
 
 def test_a_parent_that_was_cut_off():
-    """Of a truncated sentence the words below a lost parent have no target, and do not count."""
+    """A word whose parent was cut off has no target, and does not count."""
     tree = ([0, 1, 2], [3, 3, 3, 3])  # words 0 and 1 and the end are left; word 3 is the root
     ctx = context([tree])
     found = ParentTargets.first(ctx.tree)
