@@ -295,6 +295,7 @@ def without_models(corpus, kind: str, folder: Path) -> Path:
     data = Path(shutil.copytree(corpus.data(kind), folder / "data"))
     about = json.loads((data / "prepare.json").read_text())
     about["parser"]["model_dir"] = str(folder / "nowhere")
+    del about["model_dir_from_here"]  # else the copy finds the models beside the corpus
     (data / "prepare.json").write_text(json.dumps(about))
     return data
 
