@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
+from fairseq_posattn.core.attention import Mechanism
 from fairseq_posattn.core.attention.diagnostics import Diagnostic, diagnostics_of, watch
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.attention_export import Translator, read_trees
@@ -153,12 +156,15 @@ def heads(options: argparse.Namespace) -> Heads:
     numbers = range(min(options.first or len(translator.dataset), len(translator.dataset)))
     trees = read_trees(options.trees, numbers) if options.trees else {}
     watch(loaded.model)
+    in_decoder = has_mechanisms(loaded.model.decoder)
     sums = Sums()
     for number in progress(numbers):
         sample = translator.sample(number)
         pieces = translator.pieces(sample)
         weights = attention(loaded.model, sample).astype(np.float64)
         sums.add(weights)
+        if in_decoder:
+            read_reference(loaded.model, sample)
         counts = translator.counts(sample, pieces)
         parents = parents_of(translator, sample, pieces, trees.get(number), number)
         if parents and len(parents) == len(counts):
@@ -166,6 +172,18 @@ def heads(options: argparse.Namespace) -> Heads:
         for found in diagnostics_of(loaded.model):
             sums.add_numbers(found)
     return sums.record()
+
+
+def has_mechanisms(decoder: nn.Module) -> bool:
+    """Return whether a decoder has mechanisms of attention."""
+    return any(isinstance(module, Mechanism) for module in decoder.modules())
+
+
+@torch.no_grad()
+def read_reference(model: nn.Module, sample: dict) -> None:
+    """Let the decoder read the reference, so that its mechanisms keep what they predict of it."""
+    if "prev_output_tokens" in sample["net_input"]:  # else the data have no references
+        model(**sample["net_input"])
 
 
 def parents_of(

@@ -98,6 +98,23 @@ def test_weights_above_one_are_shares_of_their_sum():
     assert (found.entropy, found.distance) == pytest.approx(expected[:2])
 
 
+def test_what_a_decoder_predicts_of_the_source(toy_data, tmp_path, monkeypatch):
+    """The centres of local attention are means over sentences, and lie inside of the sources."""
+    options = ["--cross-attention", "local_soft", "--max-update", "2", "--disable-validation"]
+    train(toy_data, tmp_path / "run", *options)
+    checkpoint, out = tmp_path / "run/checkpoint_last.pt", tmp_path / "heads.json"
+    arguments = [toy_data, "--path", checkpoint, "--cpu", "--first", 5, "--out", out]
+    monkeypatch.setattr(sys, "argv", ["posattn-heads", *map(str, arguments)])
+    command.main()
+    place = "decoder.layers.0.encoder_attn"
+    found = {number.name: number for number in read_heads(out).numbers if number.place == place}
+    assert set(found) == {"centre minus query", "width of the window"}
+    for number in found.values():
+        assert number.mechanism == "local_soft" and len(number.values) == 4
+    assert all(-20 < centre < 20 for centre in found["centre minus query"].values)
+    assert all(0 < width < 20 for width in found["width of the window"].values)
+
+
 @pytest.mark.parametrize("attention", ["relative + tree_relative", "gaussian@0"])
 def test_the_command(attention, toy_data, tmp_path, monkeypatch):
     tree = ["--encoder-positions", "sequence + tree_depth"] if "tree" in attention else []
