@@ -6,7 +6,8 @@ DeBERTa, Eq. 2 to 4).
 delta(i,j) = i - j + k, clipped to 0 ... 2k - 1. All layers share the vectors P of the relative
 positions, from which each layer makes its own K = P W_k and Q = P W_q. Either term can be left out,
 and the 3 below the root is the number of terms. No tensor of I x I x d is made: the products of a
-query with all rows of K are gathered by delta, and those of a key with all rows of Q.
+query with the rows of K are gathered by delta, and those of a key with the rows of Q. Only rows of
+distances that the sentences of a batch have are multiplied.
 """
 
 from __future__ import annotations
@@ -102,26 +103,36 @@ class Disentangled(KeyBias, QKVTransform):
         rows = ctx.cached((Disentangled, self.options.max), lambda: self.rows(ctx))
         found = q.new_zeros(())
         if self.options.content_to_position:
-            found = found + self.gathered(q, self.to_keys, rows)
+            found = found + self.gathered(q, self.to_keys, rows, ctx)
         if self.options.position_to_content:
             mirrored = ctx.cached(
                 (Disentangled, self.options.max, "keys"), lambda: self.mirrored(ctx)
             )
-            of_keys = self.gathered(k, self.to_queries, mirrored).transpose(-1, -2)
+            of_keys = self.gathered(k, self.to_queries, mirrored, ctx).transpose(-1, -2)
             found = found + of_keys * self.options.terms**-0.5
         return found
 
-    def gathered(self, x: Tensor, matrix: Tensor, rows: Tensor) -> Tensor:
+    def gathered(self, x: Tensor, matrix: Tensor, rows: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the products of x, B H N D, with the rows of a table, by their numbers N M."""
-        table = self.shared.vectors.type_as(x) @ matrix.type_as(x)  # H R D
+        vectors = self.shared.vectors[self.needed(ctx)]  # R C
+        table = vectors.type_as(x) @ matrix.type_as(x)  # H R D
         products = (x * x.size(-1) ** -0.5) @ table.transpose(-1, -2)  # B H N R
         found: Tensor = products.gather(-1, rows.expand(*products.shape[:2], -1, -1))
         return found
 
+    def needed(self, ctx: AttentionContext) -> slice:
+        """Return which rows the distances between the pieces of a batch have."""
+        middle, length = self.options.max, ctx.length
+        return slice(max(0, middle - length + 1), min(2 * middle, middle + length))
+
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return delta(i,j) for each query and key, Q K."""
-        return (self.options.max - ctx.distances).clamp(0, 2 * self.options.max - 1)
+        """Return the place of delta(i,j) among the rows needed, for each query and key, Q K."""
+        return self.among_needed(self.options.max - ctx.distances, ctx)
 
     def mirrored(self, ctx: AttentionContext) -> Tensor:
-        """Return delta(j,i) for each key and query, K Q."""
-        return (self.options.max + ctx.distances.T).clamp(0, 2 * self.options.max - 1)
+        """Return the place of delta(j,i) among the rows needed, for each key and query, K Q."""
+        return self.among_needed(self.options.max + ctx.distances.T, ctx)
+
+    def among_needed(self, delta: Tensor, ctx: AttentionContext) -> Tensor:
+        """Return the place of rows among those needed, after clipping."""
+        return delta.clamp(0, 2 * self.options.max - 1) - self.needed(ctx).start
