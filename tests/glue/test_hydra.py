@@ -154,6 +154,19 @@ def test_hydra_trains_and_its_checkpoint_translates(toy_data, tmp_path):
 
 
 @pytest.mark.long
+def test_hydra_trains_a_head_that_learns_from_trees(toy_data, tmp_path):
+    output = hydra_train(
+        toy_data,
+        tmp_path,
+        "model=sequence",
+        'model.encoder_attention="tree_supervised@1"',
+        "criterion._name=tree_supervised_cross_entropy",
+        "+criterion.tree_loss=0.7",
+    ).stdout
+    assert "'tree_loss': 0.7" in output and "tree_attachment" in output
+
+
+@pytest.mark.long
 def test_hydra_leaves_a_finished_training_as_it_is(toy_data, tmp_path):
     hydra_train(toy_data, tmp_path)
     last = (tmp_path / "checkpoint_last.pt").read_bytes()

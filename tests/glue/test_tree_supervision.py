@@ -10,6 +10,7 @@ import torch
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions.tree_supervised import TreeSupervisedCrossEntropy
+from support.commands import TINY
 from support.in_process import (
     batch,
     build,
@@ -18,6 +19,7 @@ from support.in_process import (
     hypotheses_and_scores,
     interactive,
     train,
+    training_options,
     translating,
 )
 
@@ -199,3 +201,40 @@ def test_beside_a_stock_model_and_damaged_trees(toy_data, stock_model, tmp_path)
     same(hypotheses_and_scores(generate(damaged, last).output), expected)
     both = generate(toy_data, f"{last}:{stock_model}").output
     assert len(hypotheses_and_scores(both)) == len(expected)
+
+
+def test_the_weight_of_the_loss_is_the_same_with_sentence_avg(toy_data):
+    losses = []
+    for extra in ([], ["--sentence-avg"]):
+        task, model, criterion = supervised(toy_data, *SUPERVISED, *extra)
+        loss, size, _ = criterion(model.eval(), batch(task))
+        losses.append(loss)
+    assert size == len(batch(task)["target"])  # of sentences
+    torch.testing.assert_close(*losses)
+
+
+@pytest.mark.parametrize("arch", ["transformer_tiny", "lstm"])
+def test_other_models_cannot_learn_from_trees(arch, toy_data, tmp_path):
+    options = training_options(toy_data, tmp_path, "--task", "translation", *CRITERION)
+    at = options.index(TINY[0])
+    del options[at : at + len(TINY)]  # not all of these are options of every model
+    result = call("train", *options, "--arch", arch, check=False)
+    assert isinstance(result.error, InputError)
+    assert "needs a Transformer of this plug-in with a head" in str(result.error)
+
+
+@pytest.mark.parametrize("criterion", [[], CRITERION], ids=["stock", "supervised"])
+def test_the_stock_task_has_no_trees_to_learn_from(criterion, toy_data, tmp_path):
+    options = ["--task", "translation", *SUPERVISED[:2], *criterion]
+    result = train(toy_data, tmp_path, *options, check=False)
+    assert isinstance(result.error, InputError)
+    assert "train with --task structured_translation and --criterion" in str(result.error)
+
+
+def test_a_pruned_model_has_no_head_that_learns(toy_data, tmp_path):
+    train(toy_data, tmp_path, *SUPERVISED, "--max-update", "3")
+    last = tmp_path / "checkpoint_last.pt"
+    pruned = ["--restore-file", str(last), "--encoder-layers-to-keep", "0", *SUPERVISED]
+    result = train(toy_data, tmp_path / "more", *pruned, check=False)
+    assert isinstance(result.error, InputError)
+    assert "need each other; name a head" in str(result.error)

@@ -73,6 +73,10 @@ class Alibi(ScoreBias, ScoreMask):
         if options.sides == "one_sided" and shape.heads < 2:
             raise ValueError("one attention head cannot look both ways: take at least 2")
 
+    @classmethod
+    def forbids(cls, options: AlibiOptions) -> bool:
+        return options.sides == "one_sided"
+
     @torch.no_grad()
     def set_neutral(self) -> None:
         """Set all slopes to zero, as far as they are learnt."""

@@ -215,11 +215,27 @@ class ScoreChange(Mechanism):
         raise NotImplementedError
 
 
+class ScoreReader(Mechanism):
+    """This mechanism reads the scores that the softmax takes, for a loss of its own."""
+
+    fused = False
+
+    def read_scores(self, scores: Tensor, ctx: AttentionContext) -> None:
+        """Keep what is wanted of the scores, B H Q K of the mechanism's heads, in float32 or
+        better. Scores of forbidden keys are as low as scores can be."""
+        raise NotImplementedError
+
+
 class ScoreMask(Mechanism):
     """This mechanism limits which keys a query may attend to."""
 
     local: ClassVar[bool] = False  # whether it allows only keys near some position
     keeps_self: bool = True  # whether a piece may always attend to itself
+
+    @classmethod
+    def forbids(cls, options: Any) -> bool:
+        """Return whether there are keys that it forbids at all, under these options."""
+        return True
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return a bool mask, True = may attend, broadcastable to B H Q K."""

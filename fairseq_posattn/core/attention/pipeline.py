@@ -1,8 +1,9 @@
 """The pipeline calls the stages of all mechanisms in this fixed order.
 
 transforms of q, k, v -> more keys and values -> scaled scores -> score biases and changes, in the
-order listed -> AND of the masks -> softmax in float32 -> weight changes, each masked again ->
-dropout -> values -> value terms. Tensors are B H Q D and B H Q K: heads are an axis of their own.
+order listed -> AND of the masks -> readers of scores -> softmax in float32 -> weight changes, each
+masked again -> dropout -> values -> value terms. Tensors are B H Q D and B H Q K: heads are an axis
+of their own.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreBias,
     ScoreChange,
     ScoreMask,
+    ScoreReader,
     ValueTerm,
     WeightChange,
     at_least_float32,
 )
 
 BIASES = (ScoreBias, KeyBias)
-ON_SCORES = (KeyExpansion, *BIASES, ScoreChange, ScoreMask, WeightChange, ValueTerm)
+ON_SCORES = (
+    *(KeyExpansion, *BIASES, ScoreChange, ScoreMask, ScoreReader),
+    *(WeightChange, ValueTerm),
+)
 Stage = TypeVar("Stage", bound=Mechanism)
 
 
@@ -245,6 +250,8 @@ def explicit_attention(
             scores = scores + repeat_keys(spread_bias(m, q, single, ctx), copies)
         if isinstance(m, ScoreChange):
             scores = changed(m, m.change_scores, scores, q, ctx, copies)
+    for reader in of_stage(mechanisms, ScoreReader):
+        reader.read_scores(reader.on_heads(softmax_scores(scores, mask)), ctx)
     weights = softmax_weights(scores, mask)
     for m in of_stage(mechanisms, WeightChange):
         weights = changed(m, m.change_weights, weights, q, ctx, copies)
@@ -282,11 +289,16 @@ def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
 
     It is taken in float32 at least and returned in the precision of the scores.
     """
+    weights = torch.softmax(softmax_scores(scores, mask), dim=-1).type_as(scores)
+    return forbidden_to_zero(weights, mask)
+
+
+def softmax_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Return what the softmax takes: scores in float32 at least, very low where forbidden."""
     if mask is not None:
         # With -inf an empty row would become NaN, forward or backward.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = torch.softmax(at_least_float32(scores), dim=-1).type_as(scores)
-    return forbidden_to_zero(weights, mask)
+    return at_least_float32(scores)
 
 
 def forbidden_to_zero(weights: Tensor, mask: Tensor | None) -> Tensor:

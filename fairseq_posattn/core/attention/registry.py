@@ -24,6 +24,7 @@ from fairseq_posattn.core.attention.mechanism import (
     Mechanism,
     PostAttention,
     PreAttention,
+    ScoreMask,
 )
 from fairseq_posattn.core.attention.parent_scaled import ParentScaled
 from fairseq_posattn.core.attention.relative import Relative
@@ -242,10 +243,34 @@ def check_layer(layer: int, uses: list[MechanismUse], shape: AttentionShape) -> 
     if twice:
         raise SpecificationError(f"'{twice.pop()}' stands twice in layer {layer}")
     for use in uses:
+        others = [other for other in uses if other != use]
         try:
-            use.mechanism.check(use.options, shape, [other for other in uses if other != use])
+            use.mechanism.check(use.options, shape, others)
+            if use.mechanism.learns_from_trees:
+                refuse_masks(use, others, shape)
         except ValueError as error:
             raise SpecificationError(f"{use}, in layer {layer}: {error}") from None
+
+
+def refuse_masks(use: MechanismUse, others: list[MechanismUse], shape: AttentionShape) -> None:
+    """Refuse masks on heads that learn from trees: a mask may keep them from what they learn."""
+    for other in others:
+        mask = other.mechanism
+        if not issubclass(mask, ScoreMask) or not mask.forbids(other.options):
+            continue
+        both = set(heads_in(use, shape)) & set(heads_in(other, shape))
+        if both:
+            raise ValueError(
+                f"'{mask.name}' keeps head {min(both)} from words that "
+                f"'{use.mechanism.name}' teaches it to look at; give them other heads with "
+                "heads=..."
+            )
+
+
+def heads_in(use: MechanismUse, shape: AttentionShape) -> tuple[int, ...]:
+    """Return the heads of a model on which a mechanism acts."""
+    heads = existing(use.heads, shape)
+    return tuple(range(shape.heads)) if heads is None else heads
 
 
 def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: str) -> None:

@@ -26,10 +26,9 @@ from fairseq_posattn.core.attention.mechanism import (
     Heads,
     KeyBias,
     KeyExpansion,
-    ScoreMask,
+    ScoreReader,
     Use,
     WeightChange,
-    at_least_float32,
 )
 from fairseq_posattn.core.options import option
 from fairseq_posattn.core.parent_targets import ParentTargets
@@ -63,7 +62,7 @@ class TreeSupervisedOptions:
                 raise ValueError(f"{name}={chosen}: expected {' or '.join(known)}")
 
 
-class TreeSupervised(KeyBias, WeightChange):
+class TreeSupervised(KeyBias, ScoreReader, WeightChange):
     """A head learns in training to look at the parent of each word; translation needs no trees."""
 
     name = "tree_supervised"
@@ -92,17 +91,12 @@ class TreeSupervised(KeyBias, WeightChange):
         cls, options: TreeSupervisedOptions, shape: AttentionShape, others: Sequence[Use]
     ) -> None:
         for other in others:
-            name, whole = other.mechanism.name, getattr(other, "heads", None) is None
             if (
                 issubclass(other.mechanism, KeyExpansion)
                 and other.mechanism(other.options, shape).copies > 1
             ):
+                name = other.mechanism.name
                 raise ValueError(f"a head cannot look at parents beside '{name}'; leave one out")
-            if issubclass(other.mechanism, ScoreMask) and whole:
-                raise ValueError(
-                    f"'{name}' keeps the head from words that may be parents; limit it to other "
-                    "heads with heads=..."
-                )
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
         if self.between is None:
@@ -110,22 +104,26 @@ class TreeSupervised(KeyBias, WeightChange):
         biased: Tensor = (q * q.size(-1) ** -0.5) @ self.between @ k.transpose(-1, -2)
         return biased
 
+    def read_scores(self, scores: Tensor, ctx: AttentionContext) -> None:
+        if ctx.tree is not None:
+            self.found = supervision(scores, self.targets_of_batch(ctx.tree, ctx))
+
     def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        if ctx.tree is None:
+        if ctx.tree is None or self.between is None or not self.training:
             return weights
-        tree = ctx.tree
-        targets = ctx.cached((type(self), self.options.pieces), lambda: self.targets(tree))
-        self.found = supervision(weights, targets)
-        if self.training and self.between is not None:
-            gold = targets.weights.to(weights.dtype)[:, None]
-            return torch.where(targets.known[:, None, :, None], gold, weights)
-        return weights
+        targets = self.targets_of_batch(ctx.tree, ctx)
+        gold = targets.weights.to(weights.dtype)[:, None]
+        return torch.where(targets.known[:, None, :, None], gold, weights)
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
         if ctx.tree is None:
             return {}
         title = "what each word learns to look at (1), beside the translation"
         return {title: self.targets(ctx.tree).allowed[:, None].long()}
+
+    def targets_of_batch(self, tree: SourceTree, ctx: AttentionContext) -> ParentTargets:
+        """Return what each piece of the batch should look at, made once for all layers."""
+        return ctx.cached((type(self), self.options.pieces), lambda: self.targets(tree))
 
     def targets(self, tree: SourceTree) -> ParentTargets:
         """Return what each piece of the batch should look at."""
@@ -143,19 +141,20 @@ class TreeSupervised(KeyBias, WeightChange):
         return found
 
 
-def supervision(weights: Tensor, targets: ParentTargets) -> Tensor:
+def supervision(scores: Tensor, targets: ParentTargets) -> Tensor:
     """Return four sums over pieces and heads: loss, pieces with a target, words right, words.
 
-    weights: B H Q K. A word is right if its last piece gives most weight to its target's word.
+    scores: B H Q K in float32 or better; in half precision small weights would be 0, and their
+    loss infinite. A word is right if its last piece gives the highest score to its target's word.
     """
-    weights = at_least_float32(weights)
-    on_target = (weights * targets.allowed[:, None]).sum(dim=-1)  # B H Q
-    smallest = torch.finfo(weights.dtype).tiny
-    losses = -on_target.clamp(min=smallest).log() * targets.known[:, None]
-    chosen = weights.argmax(dim=-1)  # B H Q
+    lowest = torch.finfo(scores.dtype).min
+    on_target = scores.masked_fill(~targets.allowed[:, None], lowest).logsumexp(dim=-1)  # B H Q
+    losses = scores.logsumexp(dim=-1) - on_target
+    losses = losses.masked_fill(~targets.known[:, None], 0)
+    chosen = scores.argmax(dim=-1)  # B H Q
     words = targets.words[:, None].expand(-1, chosen.size(1), -1)
     right = (words.gather(2, chosen) == targets.parents[:, None]) & targets.ends[:, None]
-    heads = weights.size(1)
+    heads = scores.size(1)
     return torch.stack(
         [
             losses.sum(),

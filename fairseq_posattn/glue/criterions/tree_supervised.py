@@ -1,8 +1,9 @@
 """Register tree_supervised_cross_entropy, which also trains heads to look at parents.
 
-loss = label-smoothed cross-entropy + tree_loss * mean over the pieces of -log a_i,t(i)
+loss = label-smoothed cross-entropy + tree_loss * n * mean over the pieces of -log a_i,t(i)
 
-The mechanism tree_supervised says what a_i,t(i) is.
+The cross-entropy is the sum over the n pieces of the target, also under --sentence-avg. The
+mechanism tree_supervised says what a_i,t(i) is.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -22,6 +23,10 @@ from fairseq_posattn.errors import InputError
 NAME = "tree_supervised_cross_entropy"
 SUMS = ("tree_loss", "tree_pieces", "tree_right", "tree_words")  # in the order of `supervision`
 
+NOTHING_LEARNS = (
+    f"--criterion {NAME} needs a Transformer of this plug-in with a head that learns from trees; "
+    "name one with --encoder-attention tree_supervised, or another criterion"
+)
 NO_TREES_TO_LEARN = (
     "the training data have no trees, which the mechanism tree_supervised learns from; make them "
     "with posattn-prepare, and use --task structured_translation"
@@ -68,15 +73,14 @@ class TreeSupervisedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def compute_loss(self, model, net_output, sample, reduce=True):
         """Return the loss with that of the heads, and the negative log likelihood of the target."""
         loss, nll_loss = super().compute_loss(model, net_output, sample, reduce)
-        self.sums = net_output[1].get("tree_supervision")
-        checked = getattr(self.task, "supervises", False)  # when it loaded the training data
-        if self.sums is None and model.training and not checked:
-            raise InputError(NO_TREES_TO_LEARN)
+        extra = net_output[1]
+        self.sums = extra.get("tree_supervision") if isinstance(extra, dict) else None
+        if self.sums is None and model.training:
+            raise InputError(NOTHING_LEARNS)
         if self.sums is None or not reduce:
             return loss, nll_loss
-        size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
         mean = self.sums[0] / self.sums[1].clamp(min=1)
-        return loss + self.tree_loss * mean * size, nll_loss
+        return loss + self.tree_loss * mean * sample["ntokens"], nll_loss
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:

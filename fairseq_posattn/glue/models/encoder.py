@@ -111,17 +111,16 @@ class PosattnEncoder(TransformerEncoderBase):
         self.added_positions = by_name(self.positions.build(shape))
         self.shared_mechanisms = nn.ModuleDict(self.of_all_layers)
         del self.of_all_layers
+        # --encoder-layers-to-keep may have left out the layer in which a head learns
+        self.learns_from_trees = any(
+            getattr(module, "learns_from_trees", False) for module in self.layers.modules()
+        )
 
     @property
     def needs_tree(self) -> bool:
         """Return whether positions or attention read trees, or the attention of the decoder."""
         specifications = (self.attention, self.positions, self.cross)
         return any(specification.needs_tree for specification in specifications)
-
-    @property
-    def learns_from_trees(self) -> bool:
-        """Return whether some attention reads trees in training, and can do without them later."""
-        return self.attention.learns_from_trees
 
     @property
     def needs_labels(self) -> set[str]:
@@ -187,8 +186,15 @@ class PosattnEncoder(TransformerEncoderBase):
 
     def tree_of(self, source_tree: Tensor | None, real: Tensor) -> SourceTree | None:
         """Return the trees of a batch if the encoder reads trees, and refuse a batch without."""
-        if not self.needs_tree and (source_tree is None or not self.learns_from_trees):
+        learning = self.learns_from_trees and (self.training or source_tree is not None)
+        if not self.needs_tree and not learning:
             return None
+        if source_tree is None and not self.needs_tree:
+            raise InputError(
+                f"a head of this model learns from trees (attention '{self.attention}') but the "
+                "batch has none: train with --task structured_translation and --criterion "
+                "tree_supervised_cross_entropy, on data with trees"
+            )
         if source_tree is None:
             raise InputError(
                 f"this model reads trees (positions '{self.positions}', attention "

@@ -150,12 +150,46 @@ def test_several_such_heads_of_a_layer_are_counted_together():
     assert both[1] == 2 * first[1] and both[3] == 2 * first[3] and both[0] > first[0]
 
 
+@pytest.mark.parametrize("factor", [1, 10])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype, factor):
+    """Weights too small for half precision have a finite loss and gradient, as in float32."""
+    module = attention("tree_supervised@0").float()
+    with torch.no_grad():
+        module.q_proj.weight *= factor
+        module.k_proj.weight *= factor
+    half = copy.deepcopy(module).to(dtype)
+    ctx = context(MORE)
+    x = inputs(MORE, ctx).to(dtype)
+    expected, found = supervised_loss(module, x.float(), ctx), supervised_loss(half, x, ctx)
+    torch.testing.assert_close(found, expected, rtol=0.05, atol=0)
+    if factor == 10:
+        assert expected > 30  # e^-30 is nothing in float16
+    for name in ("q_proj", "k_proj"):
+        gradient, own = (getattr(m, name).weight.grad.float() for m in (module, half))
+        assert gradient.norm() > 0
+        torch.testing.assert_close(own.norm(), gradient.norm(), rtol=0.1, atol=0)
+        assert torch.cosine_similarity(own.flatten(), gradient.flatten(), dim=0) > 0.95
+
+
+def supervised_loss(module, x, ctx):
+    """The mean loss of a piece, after its gradient was found."""
+    module.train()(x, ctx)
+    loss, pieces, _, _ = module.take_supervision()
+    mean = loss / pieces
+    mean.backward()
+    return mean.detach()
+
+
 @pytest.mark.parametrize(
     ("specification", "message"),
     [
         ("tree_supervised(scores=cosine)@0", "scores=cosine: expected dot or biaffine"),
         ("tree_supervised(pieces=last)@0", "pieces=last: expected first or all"),
-        ("tree_supervised@0 + window@0", "'window' keeps the head from words that may be parents"),
+        ("tree_supervised@0 + window@0", "'window' keeps head 0 from words that 'tree_supervised'"),
+        ("tree_supervised(heads=1|2)@0 + window(heads=2|3)@0", "'window' keeps head 2 from words"),
+        ("tree_supervised(heads=all)@0 + window(heads=3)@0", "'window' keeps head 3 from words"),
+        ("tree_supervised@0 + alibi(sides=one_sided)@0", "'alibi' keeps head 0 from words"),
         ("tree_supervised@0 + window(across=3)@0", "cannot look at parents beside 'window'"),
     ],
 )
@@ -165,5 +199,6 @@ def test_refused(specification, message):
     assert message in str(error.value)
 
 
-def test_beside_a_window_on_other_heads():
-    AttentionSpecification("tree_supervised@0 + window(heads=1|2)@0").check(1, SHAPE)
+@pytest.mark.parametrize("beside", ["window(heads=1|2)@0", "alibi@0", "tree_window(heads=3)@0"])
+def test_beside_masks_of_other_heads(beside):
+    AttentionSpecification(f"tree_supervised@0 + {beside}").check(1, SHAPE)
