@@ -3,9 +3,10 @@
 It also installs the patches of fairseq, which `glue.patches.table` lists.
 """
 
-from fairseq_posattn.glue.criterions import (
-    summed_cross_entropy,  # noqa: F401
-    tree_supervised,  # noqa: F401
+from fairseq_posattn.glue.criterions import (  # noqa: F401
+    fused_cross_entropy,
+    summed_cross_entropy,
+    tree_supervised,
 )
 from fairseq_posattn.glue.criterions import tagging as _tagging_criterion  # noqa: F401
 from fairseq_posattn.glue.models import (  # noqa: F401
@@ -15,7 +16,7 @@ from fairseq_posattn.glue.models import (  # noqa: F401
     recurrent_lm,
     san_tagger,
 )
-from fairseq_posattn.glue.optim import rmsprop  # noqa: F401
+from fairseq_posattn.glue.optim import fused_adam, rmsprop  # noqa: F401
 from fairseq_posattn.glue.patches import table as patches
 from fairseq_posattn.glue.tasks import (  # noqa: F401
     language_modeling_in_order,

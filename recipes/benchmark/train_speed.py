@@ -3,10 +3,10 @@ r"""Measure training speed and memory of specifications as ratios to fairseq's s
     python recipes/benchmark/train_speed.py --json speed.json \
         'relative' 'tree_relative' 'sequence + tree_depth / relative + tree_relative'
 
-A specification is ATTENTION, 'POSITIONS / ATTENTION' or 'POSITIONS / ATTENTION / CROSS-ATTENTION'.
-Without any, every mechanism is measured in
-its published layers, which takes 1.2 GB of memory and 2 minutes for each (name some of them if that
-is too much). All models train in turn in one process on the same batches. A ratio is taken within
+A specification is ATTENTION, 'POSITIONS / ATTENTION', 'POSITIONS / ATTENTION / CROSS-ATTENTION' or
+'stock'. Options of fairseq-train for it alone may follow: 'stock; --optimizer fused_adam'. Without
+any specification, every mechanism is measured in its published layers, which takes 1.2 GB of memory
+and 2 minutes for each (name some of them if that is too much). All models train in turn in one process on the same batches. A ratio is taken within
 each round, and the interval is a 95 % bootstrap interval of the median. Peak memory is measured in
 a process for each model, above what fairseq takes before.
 """
@@ -82,8 +82,9 @@ class Training:
 
     def __init__(self, data: Path, specification: str, args):
         extra = ["--max-tokens", str(args.max_tokens), "--max-source-positions", "256"]
-        extra += args.fairseq
-        cfg = configure(data, Model.parse(specification), args.size, *extra)
+        specification, _, own = specification.partition(";")
+        extra += [*args.fairseq, *own.split()]
+        cfg = configure(data, Model.parse(specification.strip()), args.size, *extra)
         task, self.model = set_up(cfg)
         self.trainer = Trainer(cfg, task, self.model, task.build_criterion(cfg.criterion))
         epoch = self.trainer.get_train_iterator(1, load_dataset=False)

@@ -135,4 +135,5 @@ class Disentangled(KeyBias, QKVTransform):
 
     def among_needed(self, delta: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the place of rows among those needed, after clipping."""
-        return delta.clamp(0, 2 * self.options.max - 1) - self.needed(ctx).start
+        first: int = self.needed(ctx).start
+        return delta.clamp(0, 2 * self.options.max - 1) - first

@@ -12,13 +12,13 @@ import math
 from dataclasses import dataclass, field
 
 from fairseq.criterions import register_criterion
-from fairseq.criterions.label_smoothed_cross_entropy import (
-    LabelSmoothedCrossEntropyCriterion,
-    LabelSmoothedCrossEntropyCriterionConfig,
-)
 from fairseq.logging import metrics
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.criterions.fused_cross_entropy import (
+    FusedCrossEntropyConfig,
+    LabelSmoothedCrossEntropyCriterion,
+)
 
 NAME = "tree_supervised_cross_entropy"
 SUMS = ("tree_loss", "tree_pieces", "tree_right", "tree_words")  # in the order of `supervision`
@@ -34,7 +34,7 @@ NO_TREES_TO_LEARN = (
 
 
 @dataclass
-class TreeSupervisedConfig(LabelSmoothedCrossEntropyCriterionConfig):
+class TreeSupervisedConfig(FusedCrossEntropyConfig):
     """These are the options of the criterion tree_supervised_cross_entropy."""
 
     tree_loss: float = field(

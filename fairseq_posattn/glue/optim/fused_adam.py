@@ -1,0 +1,138 @@
+"""Register fused_adam: fairseq's Adam by the kernels of torch that change all tensors at once.
+
+The steps are those of --optimizer adam but for rounding, and so is what checkpoints hold, so a
+training may go on with either. fairseq adds epsilon to sqrt(v), and torch to sqrt(v / c) with the
+bias correction c = 1 - beta2^t, so torch is given epsilon / sqrt(c).
+"""
+
+# no `from __future__ import annotations`: fairseq reads the types of the options
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from fairseq.optim import FairseqOptimizer, adam, register_optimizer
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+from fairseq_posattn.errors import InputError
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@dataclass
+class FusedAdamConfig(adam.FairseqAdamConfig):
+    """These are the options of the optimiser fused_adam, which are those of adam."""
+
+
+class Alike(NamedTuple):
+    """Parameters that are alike in this can be changed by one call."""
+
+    device: torch.device
+    dtype: torch.dtype
+    step: int
+
+
+class FusedSteps(adam.Adam):
+    """This class changes parameters as fairseq's Adam does, many at once."""
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """Change all parameters that have a gradient, and return what `closure` returns."""
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            alike = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    step = self.state_of(parameter)["step"]
+                    alike[Alike(parameter.device, parameter.dtype, step)].append(parameter)
+            for of_all, parameters in alike.items():
+                if of_all.dtype in HALVES:  # a float32 copy of one at a time
+                    for parameter in parameters:
+                        self.change_half(parameter, of_all, group)
+                else:
+                    self.change(parameters, parameters, of_all, group)
+        return loss
+
+    def state_of(self, parameter: Tensor) -> dict:
+        """Return the means of a parameter in float32 at least, and count the step."""
+        state = self.state[parameter]
+        wide = torch.promote_types(parameter.dtype, torch.float32)
+        for name in ("exp_avg", "exp_avg_sq"):
+            if name not in state:
+                state[name] = torch.zeros_like(parameter, dtype=wide)
+            state[name] = state[name].to(parameter.device, wide)
+        state["step"] = state.get("step", 0) + 1
+        return state
+
+    def change_half(self, parameter: Tensor, of_all: Alike, group: dict) -> None:
+        """Change a parameter of half precision through a copy in float32."""
+        wide = parameter.float()
+        self.change([parameter], [wide], of_all, group)
+        parameter.copy_(wide)
+
+    def change(
+        self, owners: list[Tensor], values: list[Tensor], of_all: Alike, group: dict
+    ) -> None:
+        """Change values by the gradients and states of their owners."""
+        pairs = zip(owners, values, strict=True)
+        gradients = [owner.grad.to(value) for owner, value in pairs if owner.grad is not None]
+        (beta1, beta2), done = group["betas"], of_all.step - 1
+        steps = torch.full((len(values),), float(done), device=of_all.device)
+        adamw(
+            values,
+            gradients,
+            exp_avgs=[self.state[owner]["exp_avg"] for owner in owners],
+            exp_avg_sqs=[self.state[owner]["exp_avg_sq"] for owner in owners],
+            max_exp_avg_sqs=[],
+            state_steps=list(steps.unbind()),  # torch counts these up
+            foreach=False,
+            fused=True,
+            amsgrad=False,
+            maximize=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"] / math.sqrt(1 - beta2**of_all.step),
+        )
+
+
+@cache
+def has_fused_kernel(device: str) -> bool:
+    """Tell whether this torch has such a kernel for a kind of device; 2.1 has none for CPUs."""
+    try:
+        torch.optim.AdamW([torch.zeros(1, device=device, requires_grad=True)], fused=True)
+    except RuntimeError:
+        return False
+    return True
+
+
+@register_optimizer("fused_adam", dataclass=FusedAdamConfig)
+class FairseqAdam(adam.FairseqAdam):
+    """Is fairseq's Adam, faster; where torch has no such kernel it is fairseq's own.
+
+    It has the name of fairseq's class because fairseq asks for the name in a checkpoint before it
+    goes on with the means in it.
+    """
+
+    def __init__(self, cfg: FusedAdamConfig, params):
+        FairseqOptimizer.__init__(self, cfg)
+        if cfg.fp16_adam_stats:
+            raise InputError(
+                "--fp16-adam-stats is not possible with --optimizer fused_adam: leave it out, or "
+                "take --optimizer adam with apex"
+            )
+        params = list(params)
+        devices = {parameter.device.type for parameter in tensors_of(params)}
+        fused = all(map(has_fused_kernel, devices))
+        self._optimizer = (FusedSteps if fused else adam.Adam)(params, **self.optimizer_config)
+
+
+def tensors_of(params: list) -> list[Tensor]:
+    """Return the parameters of all groups."""
+    groups = [p["params"] if isinstance(p, dict) else [p] for p in params]
+    return [parameter for group in groups for parameter in group]

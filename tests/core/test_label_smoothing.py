@@ -1,0 +1,99 @@
+"""The loss with smoothed labels equals plain loops, and fairseq's own, with its gradient."""
+
+import math
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+
+from fairseq_posattn.core import label_smoothing
+from fairseq_posattn.core.label_smoothing import smoothed_cross_entropy
+
+IGNORED = 1
+
+
+def example(rows=7, words=11, dtype=torch.double):
+    torch.manual_seed(3)
+    scores = (3 * torch.randn(rows, words, dtype=torch.double)).to(dtype)
+    targets = torch.randint(words, (rows,))
+    targets[[0, rows - 2]] = IGNORED
+    return scores.requires_grad_(), targets
+
+
+def by_loops(scores, targets, smoothing):
+    """The two sums, and the gradient of the first one by each score."""
+    words = len(scores[0])
+    share = smoothing / (words - 1)
+    loss = nll = 0.0
+    gradient = [[0.0] * words for _ in scores]
+    for row, target in enumerate(targets):
+        if target == IGNORED:
+            continue
+        whole = sum(math.exp(s) for s in scores[row])
+        logs = [s - math.log(whole) for s in scores[row]]
+        nll -= logs[target]
+        loss += -(1 - smoothing - share) * logs[target] - share * sum(logs)
+        for word in range(words):
+            gradient[row][word] = math.exp(logs[word]) - share
+        gradient[row][target] -= 1 - smoothing - share
+    return loss, nll, gradient
+
+
+@pytest.fixture(params=[1, 25, 10**6], ids=["single rows", "two rows", "whole"])
+def part(request, monkeypatch):
+    """How many scores are worked on at once; two rows do not divide the rows of the example."""
+    monkeypatch.setitem(label_smoothing.PART, "cpu", request.param)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+def test_loops(part, smoothing):
+    scores, targets = example()
+    expected = by_loops(scores.tolist(), targets.tolist(), smoothing)
+    loss, nll = smoothed_cross_entropy(scores * 1, targets, smoothing, IGNORED)
+    assert (loss.item(), nll.item()) == pytest.approx(expected[:2])
+    assert not nll.requires_grad
+    (2 * loss).backward()
+    torch.testing.assert_close(scores.grad, 2 * torch.tensor(expected[2], dtype=torch.double))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_as_fairseq(part, dtype):
+    found, expected = [], []
+    for sums, way in ((found, smoothed_cross_entropy), (expected, None)):
+        scores, targets = example(dtype=dtype)
+        if way:
+            loss, nll = way(scores * 1, targets, 0.1, IGNORED)
+        else:
+            probabilities = torch.log_softmax(scores.float(), dim=-1)
+            loss, nll = label_smoothed_nll_loss(probabilities, targets, 0.1, IGNORED)
+        (1024 * loss).backward()  # as the scaled loss of training in half precision
+        sums += [loss, nll, scores.grad]
+    torch.testing.assert_close(found, expected, check_dtype=True)
+
+
+def test_small_gradients_in_half_precision():
+    """A probability too small for float16 has a gradient once the loss is scaled."""
+    scores = torch.tensor([[0.0, 0.0, -20.0]], dtype=torch.float16, requires_grad=True)
+    loss, _ = smoothed_cross_entropy(scores * 1, torch.tensor([0]), 0.0, IGNORED)
+    (2.0**15 * loss).backward()
+    assert scores.grad[0, 2] > 0
+
+
+def test_the_gradient_takes_the_place_of_the_scores():
+    leaf, targets = example(dtype=torch.float32)
+    scores = leaf * 1
+    loss, _ = smoothed_cross_entropy(scores, targets, 0.1, IGNORED)
+    before = scores.detach().clone()
+    assert torch.equal(before, leaf.detach())
+    loss.backward(retain_graph=True)
+    assert torch.equal(scores, leaf.grad) and not torch.equal(scores, before)
+    with pytest.raises(RuntimeError, match="call backward once"):
+        loss.backward()
+
+
+def test_nothing_changes_where_no_gradient_is_wanted():
+    scores, targets = example()
+    before = scores.detach().clone()
+    with torch.no_grad():
+        smoothed_cross_entropy(scores, targets, 0.1, IGNORED)
+    assert torch.equal(scores.detach(), before)

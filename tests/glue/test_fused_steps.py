@@ -1,0 +1,159 @@
+"""fused_adam and fused_label_smoothed_cross_entropy train as fairseq's own do, but for rounding."""
+
+import math
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.optim import adam
+
+import fairseq_posattn.plugin  # noqa: F401
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.optim import fused_adam
+from support.in_process import batch, build, train
+
+FUSED = ["--optimizer", "fused_adam", "--criterion", "fused_label_smoothed_cross_entropy"]
+STOCK = ["--optimizer", "adam", "--criterion", "label_smoothed_cross_entropy"]
+SMOOTHED = ["--label-smoothing", "0.1"]
+DECAYS = [0.0, 0.1]
+
+
+def options(**others):
+    values = {
+        "lr": [0.01],
+        "adam_betas": "(0.9, 0.98)",
+        "adam_eps": 1e-3,  # so large that it counts where it stands
+        "weight_decay": 0.0,
+        "fp16_adam_stats": False,
+        "tpu": False,
+    }
+    return Namespace(**{**values, **others})
+
+
+def by_loops(value, gradients, decay):
+    """A number after Adam's steps, from the formulas of fairseq's program."""
+    m = v = 0.0
+    for t, gradient in enumerate(gradients, 1):
+        if gradient is None:
+            continue
+        m, v = 0.9 * m + 0.1 * gradient, 0.98 * v + 0.02 * gradient**2
+        rate = 0.01 * math.sqrt(1 - 0.98**t) / (1 - 0.9**t)
+        value -= 0.01 * decay * value
+        value -= rate * m / (math.sqrt(v) + 1e-3)
+    return value
+
+
+@pytest.mark.parametrize("decay", DECAYS)
+def test_loops(decay):
+    gradients = [0.5, -0.001, 0.25, 3.0, 1e-5]
+    parameter = torch.nn.Parameter(torch.tensor([2.0], dtype=torch.double))
+    optimizer = fused_adam.FairseqAdam(options(weight_decay=decay), [parameter])
+    for gradient in gradients:
+        parameter.grad = torch.tensor([gradient], dtype=torch.double)
+        optimizer.step()
+    assert parameter.item() == pytest.approx(by_loops(2.0, gradients, decay), abs=1e-12)
+
+
+def stepped(kind, decay, dtype, steps, state=None, missing=True):
+    """Parameters after some steps; one of them lacks a gradient at times, as under LayerDrop."""
+    torch.manual_seed(1)
+    parameters = [torch.nn.Parameter(torch.randn(n, 3).to(dtype)) for n in (2, 5, 1)]
+    optimizer = kind.FairseqAdam(options(weight_decay=decay), iter(parameters))
+    if state is not None:
+        with torch.no_grad():
+            for parameter, value in zip(parameters, state[0], strict=True):
+                parameter.copy_(value)
+        optimizer.load_state_dict(state[1])
+    for step in steps:
+        torch.manual_seed(step)
+        for number, parameter in enumerate(parameters):
+            gradient = torch.randn(parameter.shape).to(dtype)
+            parameter.grad = None if missing and (step + number) % 3 == 0 else gradient
+        optimizer.step()
+    return [p.detach().clone() for p in parameters], optimizer.state_dict()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.double, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("decay", DECAYS)
+def test_as_fairseq(decay, dtype):
+    found, states = stepped(fused_adam, decay, dtype, range(6))
+    expected, stock = stepped(adam, decay, dtype, range(6))
+    torch.testing.assert_close(found, expected)
+    for number, state in stock["state"].items():
+        own = states["state"][number]
+        assert own.keys() == state.keys() and own["step"] == state["step"]
+        torch.testing.assert_close(own["exp_avg"], state["exp_avg"])
+        torch.testing.assert_close(own["exp_avg_sq"], state["exp_avg_sq"])
+
+
+@pytest.mark.parametrize("kinds", [(adam, fused_adam), (fused_adam, adam)], ids=["from", "to"])
+def test_the_state_goes_on(kinds):
+    first, second = kinds
+    before = stepped(first, 0.1, torch.float32, range(4))
+    found, _ = stepped(second, 0.1, torch.float32, range(4, 8), before)
+    expected, _ = stepped(adam, 0.1, torch.float32, range(8))
+    torch.testing.assert_close(found, expected)
+
+
+def test_without_a_kernel_it_is_the_optimizer_of_fairseq(monkeypatch):
+    monkeypatch.setattr(fused_adam, "has_fused_kernel", lambda device: False)
+    optimizer = fused_adam.FairseqAdam(options(), [torch.nn.Parameter(torch.ones(1))])
+    assert type(optimizer.optimizer) is adam.Adam
+
+
+def test_refused():
+    with pytest.raises(InputError, match="--fp16-adam-stats is not possible"):
+        fused_adam.FairseqAdam(options(fp16_adam_stats=True), [])
+
+
+@pytest.mark.parametrize("arch", ["posattn_sequence_tiny", "transformer_tiny"])
+def test_the_loss_and_its_gradients(arch, toy_data):
+    small = ["--arch", arch, *SMOOTHED]
+    gradients, losses = [], []
+    for chosen in (STOCK, FUSED):
+        task, model, cfg = build(toy_data, *chosen, *small)
+        criterion = task.build_criterion(cfg.criterion)
+        loss, size, logged = criterion(model.eval(), batch(task))
+        loss.backward()
+        losses.append([loss, size, logged])
+        gradients.append({name: p.grad for name, p in model.named_parameters()})
+    torch.testing.assert_close(*losses)
+    torch.testing.assert_close(*gradients)
+
+
+@torch.no_grad()
+def test_models_without_scores_take_the_way_of_fairseq(toy_data):
+    small = ["--arch", "transformer_tiny", "--adaptive-softmax-cutoff", "20,40", *SMOOTHED]
+    losses = []
+    for chosen in (STOCK, FUSED):
+        task, model, cfg = build(toy_data, *chosen, *small)
+        losses.append(task.build_criterion(cfg.criterion)(model.eval(), batch(task)))
+    torch.testing.assert_close(*losses)
+
+
+@pytest.mark.parametrize("extra", [[], ["--report-accuracy"], ["--ignore-prefix-size", "1"]])
+def test_options_of_the_criterion(extra, toy_data):
+    logs = []
+    for chosen in (STOCK, FUSED):
+        task, model, cfg = build(toy_data, *chosen, *SMOOTHED, *extra)
+        criterion = task.build_criterion(cfg.criterion)
+        for reduce in (True, False):
+            loss, _, logged = criterion(model.eval(), batch(task), reduce)
+            logs.append({**logged, "of each": loss.detach()})
+    torch.testing.assert_close(logs[2:], logs[:2])
+
+
+def weights(folder):
+    return torch.load(folder / "checkpoint_last.pt", weights_only=False)["model"]
+
+
+def test_a_training_goes_on_with_either(toy_data, tmp_path):
+    """Ten updates, five of them with the fused programs, give the model of the stock ones."""
+    found = []
+    for number, halves in enumerate([(STOCK, STOCK), (STOCK, FUSED), (FUSED, STOCK)]):
+        common = [*SMOOTHED, "--disable-validation", "--lr", "1e-3"]
+        for updates, chosen in zip((5, 10), halves, strict=True):
+            train(toy_data, tmp_path / str(number), *common, *chosen, "--max-update", updates)
+        found.append(weights(tmp_path / str(number)))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(found[2], found[0], rtol=1e-3, atol=1e-5)
