@@ -95,7 +95,7 @@ def check_resumed(data, folder, options) -> None:
     folders = (folder / name for name in ("whole", "parts", "again"))
     whole, parts, again = states(*(folder / "checkpoint_last.pt" for folder in folders))
     torch.testing.assert_close(parts, whole, atol=0, rtol=0)
-    torch.testing.assert_close(again, whole, atol=1e-4, rtol=0)  # stock too sums in another order
+    torch.testing.assert_close(again, whole, atol=5e-4, rtol=0)  # stock too sums in another order
 
 
 def check_kept_layers(checkpoint, task, choices) -> None:

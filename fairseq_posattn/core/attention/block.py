@@ -84,7 +84,7 @@ class Block(ScoreMask, PostAttention):
 
         def by_length() -> int:
             """Return the cube root of twice the longest sentence, rounded up."""
-            root: float = (2 * int(ctx.lengths.max())) ** (1 / 3)
+            root: float = (2 * ctx.longest) ** (1 / 3)
             return max(1, math.ceil(root))
 
         return min(self.options.size, ctx.length) or ctx.cached(Block, by_length)
@@ -99,7 +99,9 @@ class Block(ScoreMask, PostAttention):
             ..., None
         ]  # T B 1
         v, real_blocks = self.pool(h, real, self.size(ctx))  # G B C, G B
-        o, _ = self.over_blocks(v, AttentionContext(len(v), x.device, real_blocks.T))
+        of_blocks = AttentionContext(len(v), x.device, real_blocks.T)
+        of_blocks.nothing_allowed = ctx.nothing_allowed  # nobody has to wait to find it out
+        o, _ = self.over_blocks(v, of_blocks)
         gate = torch.sigmoid(self.gate(torch.cat([o, v], dim=-1)))
         e = torch.lerp(v, o, gate)
         if self.watching:

@@ -38,8 +38,16 @@ class AttentionContext:
     ) -> AttentionContext:
         """Return the context of a padded batch. padding: bool, B T, True = padding, as the
         key_padding_mask of torch; causal: no query sees what comes after it."""
-        real = ~padding if bool(padding.any()) else None
-        return cls(padding.size(1), padding.device, real, tree, causal=causal)
+        real = ~padding
+        lengths = real.sum(dim=1)
+        # The program waits for the device here, once for all that it must know of the batch.
+        facts = torch.stack([lengths.min(), lengths.max(), padding[:, :1].any().long()])
+        shortest, longest, before = facts.tolist()
+        some = shortest < padding.size(1)
+        ctx = cls(padding.size(1), padding.device, real if some else None, tree, causal=causal)
+        ctx.longest, ctx.padded_before = longest, bool(before)
+        ctx.nothing_allowed = some and not shortest
+        return ctx
 
     def __post_init__(self) -> None:
         self.queries = self.length if self.queries is None else self.queries
@@ -78,8 +86,13 @@ class AttentionContext:
     def lengths(self) -> Tensor:
         """Return the number of real pieces of each sentence: B, or 1 if nothing is padded."""
         if self.real is None:
-            return torch.tensor([self.length], device=self.device)
+            return torch.full((1,), self.length, device=self.device)
         return self.real.sum(dim=1)
+
+    @cached_property
+    def longest(self) -> int:
+        """Return the number of real pieces of the longest sentence."""
+        return self.length if self.real is None else int(self.lengths.max())
 
     @property
     def query_positions(self) -> Tensor:
@@ -105,11 +118,16 @@ class AttentionContext:
         return self.distances[None, None]
 
     @cached_property
+    def padded_before(self) -> bool:
+        """Tell whether padding stands before some sentence."""
+        return self.real is not None and not bool(self.real[:, 0].all())
+
+    @cached_property
     def front(self) -> Tensor | None:
         """Return the column of each position, B K, with padding after the last position.
 
         It is None where no padding stands before any sentence, since columns are positions then."""
-        if self.real is None or bool(self.real[:, 0].all()):
+        if self.real is None or not self.padded_before:
             return None
         return torch.argsort(~self.real, dim=1, stable=True)
 

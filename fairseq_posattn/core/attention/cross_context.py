@@ -38,16 +38,24 @@ class CrossContext(AttentionContext):
         target_padding: Tensor,
         queries: int | None = None,
         tree: SourceTree | None = None,
+        empty: bool | None = None,
     ) -> CrossContext:
         """Return the context of a batch of pairs.
 
         source_padding: bool, B S; target_padding: bool, B T; True = padding. Step by step the
         target is what has been written until now, of which the last `queries` are the queries.
+        empty: whether some source has no piece, if that is known, so that nobody has to wait for
+            the device.
         """
-        real = ~source_padding if bool(source_padding.any()) else None
+        # On a CPU it costs nothing to ask.
+        padded = source_padding.device.type != "cpu" or bool(source_padding.any())
+        real = ~source_padding if padded else None
         length, device = source_padding.size(1), source_padding.device
         queries = target_padding.size(1) if queries is None else queries
-        return cls(length, device, real, tree, queries, real_target=~target_padding)
+        ctx = cls(length, device, real, tree, queries, real_target=~target_padding)
+        if empty is not None:
+            ctx.nothing_allowed = empty
+        return ctx
 
     @cached_property
     def query_positions(self) -> Tensor:

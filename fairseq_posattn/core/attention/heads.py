@@ -23,8 +23,15 @@ def put_back(whole: Tensor, part: Tensor, heads: Heads) -> Tensor:
     """Return the whole, B H ..., with those heads replaced by the part, B h ..."""
     if heads is None:
         return part.type_as(whole)  # autocast, or a mechanism, may have changed its type
-    index = torch.tensor(heads, device=whole.device)
-    return whole.index_copy(1, index, part.type_as(whole))
+    # An index on the device would have to be sent there first, for which the program waits.
+    places, part = {head: k for k, head in enumerate(heads)}, part.type_as(whole)
+    return torch.cat(
+        [
+            part[:, places[head], None] if head in places else whole[:, head, None]
+            for head in range(whole.size(1))
+        ],
+        dim=1,
+    )
 
 
 @overload

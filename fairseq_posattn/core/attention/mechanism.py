@@ -144,7 +144,12 @@ class Mechanism(nn.Module):
 
     def on_heads(self, x: Tensor) -> Tensor:
         """Return those heads of x (B H ...) that this mechanism acts on."""
-        return x if self.heads is None else x[:, list(self.heads)]
+        if self.heads is None:
+            return x
+        first, last = self.heads[0], self.heads[-1]
+        if self.heads == tuple(range(first, last + 1)):
+            return x[:, first : last + 1]
+        return torch.stack([x[:, head] for head in self.heads], dim=1)
 
 
 def at_least_float32(x: Tensor) -> Tensor:

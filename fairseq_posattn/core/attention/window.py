@@ -109,9 +109,8 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         step = torch.arange(self.copies, device=device) - self.copies // 2
         exists = (head + step[:, None] >= 0) & (head + step[:, None] < self.shape.heads)
         if self.heads is not None:
-            exists &= (
-                torch.isin(head, torch.tensor(self.heads, device=device)) | (step == 0)[:, None]
-            )
+            own = torch.stack([head == number for number in self.heads]).any(dim=0)
+            exists &= own | (step == 0)[:, None]
         return exists
 
     def is_short(self, ctx: AttentionContext) -> bool:

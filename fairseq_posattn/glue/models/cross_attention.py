@@ -29,7 +29,9 @@ from fairseq_posattn.core.attention.pipeline import (
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.core.specification import SpecificationError
 
-TREE = "source_tree"  # the key of encoder_out under which the trees travel to the decoder
+# the keys of encoder_out under which what the decoder reads travels to it
+TREE = "source_tree"
+EMPTY = "source_empty"  # whether some source has no piece
 
 
 class CrossAttention(MultiheadAttention):
@@ -130,8 +132,8 @@ def with_context(encoder_out: dict, target_padding: Tensor, queries: int | None 
     target_padding: bool, B T, of all that has been written until now; queries: as of the context.
     """
     source_padding = encoder_out["encoder_padding_mask"][0]
-    tree = encoder_out.get(TREE, [None])[0]
-    ctx = CrossContext.between(source_padding, target_padding, queries, tree)
+    tree, empty = (encoder_out.get(key, [None])[0] for key in (TREE, EMPTY))
+    ctx = CrossContext.between(source_padding, target_padding, queries, tree, empty)
     return {**encoder_out, "encoder_padding_mask": [ctx]}
 
 

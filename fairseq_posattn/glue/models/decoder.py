@@ -84,6 +84,7 @@ class CausalSelfAttention(MultiheadSelfAttention):
         ctx = AttentionContext(
             k.size(2), k.device, None if padding is None else ~padding, None, q.size(2), causal
         )
+        ctx.nothing_allowed = False  # every target begins with a piece, the end of sentence
         out, weights = self.attend(query, q, k, v, ctx, need_weights or need_head_weights)
         if weights is not None:
             weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
