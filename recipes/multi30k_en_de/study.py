@@ -1,15 +1,15 @@
-"""Print the table of the study and draw its figure, from the translations in the folder `study`.
+"""Print the tables of the study and draw its figure, from the translations in the folder `study`.
 
     python recipes/multi30k_en_de/study.py test_2016_flickr.de
 
 The references are those of the corpus. The p values are those of Welch's t test of BLEU over the
-runs, after Holm over all tests of the table.
+runs, after Holm over all tests of a table; models with a single run have none.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -26,7 +26,7 @@ from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines
 
 HERE = Path(__file__).parent
-NAMES = {
+TREES = {
     "sequence": "`sequence`",
     "relative": "`relative`",
     "structural_flat": "`structural`, flat",
@@ -35,10 +35,32 @@ NAMES = {
     "structural_chain": "`structural`, chain",
     "structural": "`structural`, parsed",
 }
-BASELINES = ("sequence", "structural_chain")
+OTHERS = {
+    "sequence": "`sequence`",
+    "alibi": "`alibi`, positions `none`",
+    "t5_bias": "`t5_bias`, positions `none`",
+    "rope": "`rope`, positions `none`",
+    "disentangled": "`disentangled(max=64)`, positions `none`",
+    "tree_window": "`tree_window`",
+    "tree_distance": "`tree_distance`",
+    "tree_gaussian": "`tree_distance(kind=gaussian)`",
+    "tree_depth_relative": "`tree_depth_relative`",
+    "deps_san": "`deps_san`",
+    "tree_labels": "`tree_labels`",
+    "tree_gcn": "`tree_gcn@0`",
+    "label_embeddings": "`relation_embedding + tag_embedding`",
+    "tree_supervised": "`tree_supervised@1`",
+}
+NAMES = {**TREES, **OTHERS}
+TABLES = {  # the models of each table -> what they are compared with, and what the columns say
+    "trees": (TREES, {"sequence": "Against `sequence`", "structural_chain": "Against the chain"}),
+    "others": (OTHERS, {"sequence": "Against `sequence`"}),
+}
+READS_TREES = [n for n in NAMES if n.startswith(("structural", "tree", "deps", "label"))]
+Outputs = dict[str, list[list[str]]]  # name of a model -> the translations of each seed
 
 
-def translations() -> dict[str, list[list[str]]]:
+def translations() -> Outputs:
     """Return the translations of each model, one for each seed."""
     found = {}
     for name in NAMES:
@@ -49,48 +71,56 @@ def translations() -> dict[str, list[list[str]]]:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Return mean and standard deviation as text."""
-    return f"{mean(values):.2f} ± {stdev(values):.2f}"
+    """Return mean and standard deviation as text, or the value of a single run."""
+    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
 
 
-def rows(outputs: dict[str, list[list[str]]], reference: list[str]) -> list[list[str]]:
-    """Return the rows of the table."""
+def rows(outputs: Outputs, baselines: Collection[str], reference: list[str]) -> list[list[str]]:
+    """Return the rows of a table."""
     metrics = [BLEU(references=[reference]), CHRF(references=[reference])]
     metrics.append(TER(references=[reference]))
     counted = [{n: statistics_of(m, runs) for n, runs in outputs.items()} for m in metrics]
-    pairs = [(base, name) for base in BASELINES for name in outputs if base != name]
     tests = {
         (base, name): compared_runs(metrics[0], counted[0][base], counted[0][name], 1000, 1, 12345)
-        for base, name in pairs
-        if name != BASELINES[0]  # the two baselines are compared once
+        for base in baselines
+        for name in outputs
+        if base in outputs and base != name and name != "sequence"  # baselines are compared once
     }
-    corrected = dict(zip(tests, holm([t.new_runs or 1 for t in tests.values()]), strict=True))
+    known = {pair: test.new_runs for pair, test in tests.items() if test.new_runs is not None}
+    corrected = dict(zip(known, holm(list(known.values())), strict=True))
     found = []
     for name in outputs:
         runs = [scores(metric, of[name]) for metric, of in zip(metrics, counted, strict=True)]
         row = [NAMES[name], ", ".join(f"{score:.2f}" for score in runs[0]), *map(spread, runs)]
-        for base in BASELINES:
-            test = tests.get((base, name))
+        for base in baselines:
+            test, p = tests.get((base, name)), corrected.get((base, name))
             low, high = test.interval if test else (0, 0)
-            row.append(
-                f"{test.difference:+.2f} ({low:.2f} to {high:.2f}), p = {corrected[base, name]:.2g}"
-                if test
-                else ""
-            )
+            shown = f"{test.difference:+.2f} ({low:.2f} to {high:.2f})" if test else ""
+            row.append(shown if p is None else f"{shown}, p = {p:.2g}")
         found.append(row)
     return found
 
 
+def print_table(outputs: Outputs, baselines: dict[str, str], reference: list[str]) -> None:
+    """Print a table as Markdown."""
+    head = ["Model", "BLEU of the seeds", "BLEU", "chrF2", "TER", *baselines.values()]
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows(outputs, baselines, reference):
+        print("| " + " | ".join(row) + " |")
+
+
 def draw(counted: dict[str, list[float]], path: Path) -> None:
-    """Draw BLEU of each run, a row for each model, and the mean as a line."""
+    """Draw BLEU of each run, a row for each model, and the mean of several as a line."""
     import matplotlib.figure
 
     figure = matplotlib.figure.Figure((6.4, 0.6 + 0.36 * len(counted)), layout="constrained")
     axes = figure.add_subplot()
     for row, (name, values) in enumerate(counted.items()):
-        colour = "#0072b2" if name.startswith("structural") else "#6b7280"
+        colour = "#0072b2" if name in READS_TREES else "#6b7280"
         axes.plot(values, [row] * len(values), "o", color=colour, alpha=0.6, markersize=5)
-        axes.vlines(mean(values), row - 0.28, row + 0.28, colors=colour, linewidth=2)
+        if len(values) > 1:
+            axes.vlines(mean(values), row - 0.28, row + 0.28, colors=colour, linewidth=2)
     axes.set_yticks(range(len(counted)), [NAMES[name].replace("`", "") for name in counted])
     axes.invert_yaxis()
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -102,17 +132,16 @@ def draw(counted: dict[str, list[float]], path: Path) -> None:
 
 
 def main() -> None:
-    """Print the table, and draw the figure."""
+    """Print the tables, and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("reference", help="read the references from this file, plain or compressed")
     options = parser.parse_args()
     reference, outputs = list(read_lines(options.reference)), translations()
-    head = ["Model", "BLEU of the seeds", "BLEU", "chrF2", "TER"]
-    head += ["Against `sequence`", "Against the chain"]
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for row in rows(outputs, reference):
-        print("| " + " | ".join(row) + " |")
+    for names, baselines in TABLES.values():
+        there = {name: outputs[name] for name in names if name in outputs}
+        if len(there) > 1:
+            print_table(there, baselines, reference)
+            print()
     bleu = BLEU(references=[reference])
     counted: dict[str, Statistics] = {n: statistics_of(bleu, runs) for n, runs in outputs.items()}
     draw({name: scores(bleu, of) for name, of in counted.items()}, HERE / "study.png")
