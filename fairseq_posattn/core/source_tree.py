@@ -201,6 +201,8 @@ def padded_labels(
     padded = torch.full((2, len(parents), width), UNKNOWN_LABEL)
     if [len(of_words) for of_words in relations] != [len(tree) for tree in parents]:
         raise InputError("relations: give one number for each word of each sentence")
+    if any(not isinstance(k, int) or k < 0 for of_words in relations for k in of_words):
+        raise InputError("relations: give whole numbers from 0 on")
     for row, of_words in enumerate(relations):
         padded[0, row, : len(of_words)] = torch.tensor(of_words).long()
     return padded

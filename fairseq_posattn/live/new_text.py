@@ -22,7 +22,7 @@ from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import Sentence, TreeError
 from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.labels import KINDS
+from fairseq_posattn.trees.labels import KINDS, UNKNOWN
 from fairseq_posattn.trees.sentence import NO_TAGS, mended
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -84,9 +84,11 @@ class NewText:
     ) -> NewTrees:
         """Return the trees of the lines, which are found now, or when a batch asks for them."""
         if given is None and self.provider.lazy:
-            return NewTrees(lines, lambda asked: self.parse([lines[k] for k in asked]), labels)
+            return NewTrees(
+                lines, lambda asked: self.parse([lines[k] for k in asked], labels), labels
+            )
         if given is None:
-            found = self.parse(lines)
+            found = self.parse(lines, labels)
         else:
             found = self.controlled(lines, self.check_given(lines, given))
         return NewTrees(lines, lambda asked: [found[k] for k in asked], labels)
@@ -98,9 +100,15 @@ class NewText:
             return TreeControl.from_tag(self.cfg.tree_control)
         return self.pipeline.config.control if self.pipeline else TreeControl()
 
-    def parse(self, lines: list[SegmentedLine]) -> list[Sentence]:
-        """Return the trees of the lines, which a provider finds, or the control alone makes."""
-        if self.control.needs_trees or self.cfg.tree_file:
+    def parse(
+        self, lines: list[SegmentedLine], labels: WantedLabels | None = None
+    ) -> list[Sentence]:
+        """Return the trees of the lines, which a provider finds, or the control alone makes.
+
+        A provider is also asked where only the parts of speech that it finds are wanted.
+        """
+        asked_for_tags = labels is not None and "tags" in labels.kinds
+        if self.control.needs_trees or self.cfg.tree_file or asked_for_tags:
             return self.controlled(lines, trees_of(self.provider, lines))
         return self.controlled(lines, self.without_trees(lines))
 
@@ -113,7 +121,8 @@ class NewText:
         else:
             pairs = zip(lines, own, strict=True)
             found = [sentence or Sentence(line.tokens) for line, sentence in pairs]
-        return [self.control.of(sentence) for sentence in found]
+        trees = [self.control.of(sentence) for sentence in found]
+        return list(map(with_unknown_labels, trees)) if self.takes_flat_trees else trees
 
     def without_trees(self, lines: list[SegmentedLine]) -> list[Sentence]:
         """Return the lines as sentences without trees, tokenised as the provider does it."""
@@ -154,8 +163,8 @@ class NewText:
             )
         where = f"the tree of '{line.text}'"
         for kind in KINDS:
-            if (found := getattr(tree, kind)) is not None and len(found) != words:
-                raise TreeError(f"{where} has {len(found)} {kind} for {words} words; give as many")
+            if (found := getattr(tree, kind)) is not None:
+                check_labels(found, kind, words, where)
         parents = checked_tree(list(tree.parents), where, str(self.cfg.several_roots))
         relations = tree.relations and mended(tree.relations, tree.parents, parents)
         return replace(tree, parents=parents, relations=relations)
@@ -185,10 +194,30 @@ class NewText:
         )
 
 
-def flat(line: SegmentedLine) -> Sentence:
-    """Return the words of a line with a flat tree: each word is a child of the first.
+def check_labels(labels: Sequence[Any], kind: str, words: int, where: str) -> None:
+    """Refuse labels from a program that are not one text, or one set of tags, for each word."""
+    if isinstance(labels, str) or len(labels) != words:
+        found = f"the text '{labels}'" if isinstance(labels, str) else str(len(labels))
+        raise TreeError(f"{where} has {found} as {kind} of {words} words; give one for each word")
+    for label in labels:
+        text = getattr(label, "upos", None) if kind == "tags" else label
+        if not isinstance(text, str):
+            raise TreeError(
+                f"{where} has {label!r} among its {kind}; give them as text in Parsed(..., "
+                f"{kind}=[...]), with '{UNKNOWN}' for what is unknown"
+            )
 
-    Its parts of speech count as unknown.
-    """
-    tokens = line.tokens
-    return Sentence(tokens, tags=[NO_TAGS] * len(tokens)).flat()
+
+def with_unknown_labels(sentence: Sentence) -> Sentence:
+    """Return a sentence in which labels that are not known are marked as such."""
+    words = len(sentence.words)
+    return replace(
+        sentence,
+        relations=sentence.relations or [UNKNOWN] * words,
+        tags=sentence.tags or [NO_TAGS] * words,
+    )
+
+
+def flat(line: SegmentedLine) -> Sentence:
+    """Return the words of a line with a flat tree: each word is a child of the first."""
+    return Sentence(line.tokens).flat()

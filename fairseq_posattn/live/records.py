@@ -11,6 +11,8 @@ from fairseq_posattn.live.segmented import SegmentedLine
 from fairseq_posattn.trees import Sentence, TreeError, batch
 from fairseq_posattn.trees.labels import Labels, labels_of
 
+COLUMNS = {"relations": "DEPREL", "tags": "UPOS"}
+
 
 class Numbering(Protocol):
     """A numbering gives each label its number; the dictionaries of the data do."""
@@ -44,8 +46,9 @@ def refuse_unlabelled(line: SegmentedLine, sentence: Sentence, kinds: Collection
     """Refuse a tree that lacks the labels which the model reads."""
     for kind, name in (("relations", "relations"), ("tags", "parts of speech")):
         if kind in kinds and sentence.words and getattr(sentence, kind) is None:
+            place = f"{sentence.where}: " if sentence.path else ""
             raise TreeError(
-                f"the tree of '{line.text}' has no {name}, which the model reads; give them, as in "
-                f"Parsed(tokens, parents, {kind}=[...]), or parse the line with a provider that "
-                "finds them"
+                f"{place}the tree of '{line.text}' has no {name}, which the model reads; give them "
+                f"in the column {COLUMNS[kind]} of --tree-file or in Parsed(..., {kind}=[...]), "
+                "or count them as unknown with --missing-tree flat"
             )

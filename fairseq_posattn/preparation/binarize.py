@@ -172,7 +172,14 @@ def _check_text(text: str) -> None:
 
 def _check_pieces(source: str, trees: str) -> None:
     lines = zip(read_lines(source), read_trees(trees), strict=True)
-    for number, (line, (_, counts, _)) in enumerate(progress(lines), start=1):
+    first: dict[bool, int] = {}  # whether a line has labels -> the first such line
+    for number, (line, (_, counts, labels)) in enumerate(progress(lines), start=1):
+        if counts and first.setdefault(labels is not None, number) == number and len(first) == 2:
+            raise InputError(
+                f"{trees}:{number}: the line has {'no ' if labels is None else ''}labels of words, "
+                f"unlike line {first[labels is None]}; project all trees with "
+                "posattn-project --labels, or all without it"
+            )
         if (pieces := len(line.split())) != sum(counts):  # fairseq splits at any whitespace, too
             raise InputError(
                 f"{trees}:{number}: the tree has {sum(counts)} pieces, "
@@ -225,12 +232,9 @@ def label_dictionaries(args: Namespace, folder: Path) -> LabelDictionaries | Non
 
 def dictionaries_of(trees: str, subtypes: bool) -> LabelDictionaries | None:
     """Return the dictionaries of the labels in a file of trees; None: it has no labels."""
-    labels = (tree.labels for tree in read_trees(trees))
+    labels = (tree.labels for tree in read_trees(trees) if tree.labels is not None)
     first = next(labels, None)
-    if first is None:
-        return None
-    rest = (of_sentence for of_sentence in labels if of_sentence is not None)
-    return LabelDictionaries.of(chain([first], rest), subtypes)
+    return None if first is None else LabelDictionaries.of(chain([first], labels), subtypes)
 
 
 def _add_trees(split: Split, args: Namespace, dictionaries: LabelDictionaries | None) -> None:

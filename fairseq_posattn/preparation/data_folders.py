@@ -99,6 +99,8 @@ class DataFolders:
             options.append("--no-trees")
         texts = [f"{prefix}.{kind}" for prefix in prefixes.values() for kind in self.job.kinds()]
         model = self.job.segmenters()[0]
+        if dictionaries and self.config.parsed:
+            dictionaries = [*dictionaries, *paths(dictionaries[0].parent, self.source)]
         self.steps.do(
             self.job.step("binarize" if folder == self.job.out else f"binarize.{folder.name}"),
             [

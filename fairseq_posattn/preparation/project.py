@@ -120,6 +120,9 @@ def labelled(sentence: Sentence, line: str, where: str) -> Sentence:
         return sentence
     labels = parse_labels(line, len(sentence.words), where)
     relations = sentence.relations or list(labels.relations)
+    if sentence.relations is None and sentence.parents is not None:
+        pairs = zip(relations, sentence.parents, strict=True)  # further roots have a parent now
+        relations = ["parataxis" if name == "root" and parent else name for name, parent in pairs]
     return replace(sentence, relations=relations, tags=[Tags(upos=tag) for tag in labels.tags])
 
 

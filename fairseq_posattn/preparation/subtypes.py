@@ -13,5 +13,6 @@ def add_label_subtypes(group: argparse._ActionsContainer) -> None:
         "--label-subtypes",
         choices=SUBTYPES,
         default="cut",
-        help="keep the subtypes of relations such as acl:relcl, or cut them off (default)",
+        help="keep the subtypes of relations such as acl:relcl, or cut them off (default); "
+        "dictionaries of labels beside --srcdict decide it by themselves",
     )

@@ -15,7 +15,7 @@ from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.task_files import Example
 from fairseq_posattn.probing.tasks import ProbingTask
 from fairseq_posattn.trees.alignment import match
-from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.sentence import Sentence
 
 ENDS = (".conllu", ".conllu.xz", ".conllu.zst", ".conllu.gz")
@@ -62,7 +62,7 @@ class TreeSource:
             path = self.parsed(task, examples, encoder)
         if path.parent == self.work / "parsed" or (task.changes_words and kind == "gold"):
             kind = PARSED
-        sentences = [encoder.normal(sentence) for sentence in read_conllu(path)]
+        sentences = [encoder.normal(sentence) for sentence in read_labelled(path)]
         self.check(path, examples, sentences, encoder)
         return TaskTrees(kind, sentences, sha256(path))
 

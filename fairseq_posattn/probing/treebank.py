@@ -47,7 +47,7 @@ from fairseq_posattn.probing.structural import Sentences, scored, trained
 from fairseq_posattn.probing.vectors import VectorFile
 from fairseq_posattn.probing.word_labels import labelled, selectivity
 from fairseq_posattn.probing.words import WordPart
-from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, read_conllu
+from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, read_labelled
 from fairseq_posattn.trees.sentence import Sentence
 
 PARTS = ("train", "dev", "test")
@@ -181,7 +181,7 @@ class TreebankProbing:
         texts = [str(sentence) for sentence in self.sentences[name]]
         start = self.work / f"parsed/treebank.{name}"
         out = parsed_file(encoder, texts, start, self.workers, remedy)
-        return [encoder.normal(sentence) for sentence in read_conllu(out)]
+        return [encoder.normal(sentence) for sentence in read_labelled(out)]
 
     def word_probes(
         self,

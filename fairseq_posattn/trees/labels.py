@@ -58,5 +58,5 @@ def plain(label: str) -> str:
 
 
 def without_subtype(relation: str) -> str:
-    """Return the universal part of a relation: acl of acl:relcl."""
-    return relation.partition(":")[0]
+    """Return the universal part of a relation, acl of acl:relcl; nothing before it is unknown."""
+    return relation.partition(":")[0] or UNKNOWN

@@ -87,10 +87,14 @@ class Sentence:
         )
 
     def flat(self, note: str | None = None) -> Sentence:
-        """Return the same words with a flat tree: each word is a child of the first."""
+        """Return the same words with a flat tree: each word is a child of the first.
+
+        Parts of speech that are not known are marked as such.
+        """
         parents = flat_tree(len(self.words))
         relations = ["dep" if parent else "root" for parent in parents]
-        return replace(self, parents=parents, relations=relations, note=note)
+        tags = self.tags or [NO_TAGS] * len(parents)
+        return replace(self, parents=parents, relations=relations, tags=tags, note=note)
 
     def without_tree(self, note: str) -> Sentence:
         """Return the same words without parents."""

@@ -6,9 +6,10 @@ r"""Measure training speed and memory of specifications as ratios to fairseq's s
 A specification is ATTENTION, 'POSITIONS / ATTENTION', 'POSITIONS / ATTENTION / CROSS-ATTENTION' or
 'stock'. Options of fairseq-train for it alone may follow: 'stock; --optimizer fused_adam'. Without
 any specification, every mechanism is measured in its published layers, which takes 1.2 GB of memory
-and 2 minutes for each (name some of them if that is too much). All models train in turn in one process on the same batches. A ratio is taken within
-each round, and the interval is a 95 % bootstrap interval of the median. Peak memory is measured in
-a process for each model, above what fairseq takes before.
+and 2 minutes for each (name some of them if that is too much). All models train in turn in one
+process on the same batches. A ratio is taken within each round, and the interval is a bootstrap
+interval of the median (95 %). Peak memory is measured in a process for each model, above what
+fairseq takes before.
 """
 
 from __future__ import annotations

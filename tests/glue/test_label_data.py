@@ -2,22 +2,26 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from fairseq_posattn.cli.average import average
 from fairseq_posattn.core.attention.sample_batch import some_labels
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import load_tree_file
+from fairseq_posattn.live.providers import PROVIDERS, TreeProvider
 from fairseq_posattn.preparation.project import ProjectionInputs, projected
-from fairseq_posattn.trees import Parsed, TreeError, read_conllu
+from fairseq_posattn.trees import Parsed, Sentence, TreeError, read_conllu
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.labels import Labels
+from fairseq_posattn.trees.sentence import of_tokens
 from fairseq_posattn.trees.store import TreeFile, bin_path
 from support.commands import binarize, project, step
 from support.in_process import (
@@ -29,6 +33,7 @@ from support.in_process import (
     interactive,
     train,
 )
+from support.probes import SIZES, probe, write_tasks
 
 ALL_LABELS = [
     *("--encoder-positions", "sequence + tree_depth + relation_embedding + tag_embedding"),
@@ -113,6 +118,13 @@ def test_the_most_frequent_labels_are_kept():
     assert max(dictionaries.numbers(Labels(["r299", "r0"], []))[0]) < 256
     assert dictionaries.numbers(Labels(["r0"], []))[0] == [3]
     assert dictionaries.lacks("tags") and not dictionaries.lacks("relations")
+
+
+def test_names_that_a_dictionary_cannot_have():
+    odd = Labels([":foo", "<unk>", "<pad>", "_", "det"], ["<s>", "_", "DET"])
+    found = LabelDictionaries.of([odd], subtypes=False)
+    assert found.relations.symbols[4:] == ["det"] and found.tags.symbols[4:] == ["DET"]
+    assert found.numbers(Labels([":foo"], []))[0] == [found.relations.unk()]
 
 
 def test_labels_of_pieces(labelled):
@@ -236,6 +248,47 @@ def test_control_trees_move_labels_with_their_edges(labelled):
     assert moved > 10
 
 
+def test_relations_of_further_roots(tmp_path):
+    """A root that became a child of the first one is no root any more, as in posattn-extract."""
+    for kind, line in (("words", "a b c"), ("parents", "0 1 0"), ("src", "a b c")):
+        (tmp_path / f"x.{kind}").write_text(f"{line}\n")
+    (tmp_path / "x.labels").write_text("root obj root\tX Y Z\n")
+    files = [tmp_path / f"x.{kind}" for kind in ("words", "parents", "src")]
+    inputs = ProjectionInputs(*files, several_roots="first", labels=tmp_path / "x.labels")
+    (tree,) = projected(inputs)
+    assert list(tree.parents) == [0, 1, 1]
+    assert list(tree.labels.relations) == ["root", "obj", "parataxis"]
+
+
+def test_probes_of_models_with_labels(labelled, trained, toy_data, tmp_path):
+    """The given trees keep their labels; another relation gives other vectors."""
+    sentences = list(read_conllu(labelled / "train.conllu"))[: sum(SIZES.values())]
+    codes, found = toy_data.parent / "codes", []
+    for kind, relation in (("own", "dep"), ("other", "det")):
+        folder = tmp_path / kind
+        write_tasks(folder / "tasks", folder / "trees", sentences)
+        for path in (folder / "trees").iterdir():
+            path.write_text(path.read_text().replace("\tdep\t", f"\t{relation}\t"))
+        ended = probe(
+            *(labelled / "data", "--path", f"m={trained}", "--tasks", folder / "tasks"),
+            *("--task", "SentLen", "--trees", folder / "trees", "--classifier", "linear"),
+            *(
+                "--cpu",
+                "--bpe",
+                codes,
+                "--json",
+                folder / "x.json",
+                "--work",
+                folder / "work",
+                "--no-untrained",
+            ),
+        )
+        assert ended.code == 0, ended.err
+        (vectors,) = (folder / "work").rglob("*.npy")
+        found.append(np.load(vectors))
+    assert found[0].shape == found[1].shape and not np.allclose(*found)
+
+
 # data without labels
 
 
@@ -285,11 +338,91 @@ def test_a_test_set_takes_the_dictionaries_of_the_training_data(labelled, tmp_pa
     load_tree_file(str(tmp_path / "more/test.src-tgt.src"), own)
 
 
-def test_trees_of_other_dictionaries_are_refused(labelled, toy_data):
+def test_trees_of_other_dictionaries_are_refused(labelled, toy_data, tmp_path):
     other = LabelDictionaries.of([Labels(["x"], ["Y"])], subtypes=False)
-    for data in (labelled / "data", toy_data):
-        with pytest.raises(TreeError, match="or those of other dictionaries"):
-            load_tree_file(str(data / "test.src-tgt.src"), other)
+    with pytest.raises(TreeError, match="the labels are numbered by other dictionaries"):
+        load_tree_file(str(labelled / "data/test.src-tgt.src"), other)
+    with pytest.raises(TreeError, match="the trees have no labels of words"):
+        load_tree_file(str(toy_data / "test.src-tgt.src"), other)
+    for dictionary in (labelled / "data").glob("dict.*"):
+        shutil.copy(dictionary, tmp_path)
+    (tmp_path / "dict.src.tags.txt").unlink()
+    with pytest.raises(InputError, match=r"dict\.src\.tags\.txt: the file is missing"):
+        LabelDictionaries.load(tmp_path, "src")
+
+
+def projected_anew(labelled, folder, without=()):
+    """The files before binarisation; the trees of some splits have no labels."""
+    folder.mkdir()
+    for split in SPLITS:
+        for kind in ("words", "parents", "src", "tgt", "labels"):
+            shutil.copy(labelled / f"{split}.{kind}", folder)
+        labels = [] if split in without else ["--labels", folder / f"{split}.labels"]
+        project(folder / split, *labels)
+    return folder
+
+
+def test_a_split_without_labels_has_none_in_the_data(labelled, trained, tmp_path):
+    """It is not taken for one whose labels are unknown."""
+    folder = projected_anew(labelled, tmp_path / "files", without=["test"])
+    said = binarize(folder, folder / "data")
+    assert "the trees have no labels of words, so models that read labels" in said.stdout
+    result = generate(folder / "data", trained, check=False)
+    assert "test.src-tgt.src.tree.idx: the trees have no labels of words" in result.message
+    build(folder / "data", *ALL_LABELS)
+
+
+@pytest.mark.parametrize("first", ["labelled", "bare"])
+def test_a_file_with_some_labels_is_refused(labelled, tmp_path, first):
+    folder = projected_anew(labelled, tmp_path / "files")
+    trees = folder / "test.src.trees"
+    lines = trees.read_text().splitlines()
+    changed = 2 if first == "labelled" else 0
+    lines[changed] = lines[changed].split("\t")[0]
+    trees.write_text("\n".join(lines) + "\n")
+    result = binarize(folder, folder / "data", check=False)
+    assert result.returncode == 1
+    line, has = (3, "no labels") if first == "labelled" else (2, "labels")
+    assert f"{trees}:{line}: the line has {has} of words, unlike line 1" in result.stdout
+
+
+def test_a_model_refuses_labels_with_other_numbers(labelled, trained, tmp_path):
+    """The same text, whose relations are counted otherwise, so that they have other numbers."""
+    folder = projected_anew(labelled, tmp_path / "files")
+    rows = [line.split("\t") for line in (folder / "train.src.trees").read_text().splitlines()]
+    swap = {"det": "nsubj", "nsubj": "det"}
+    changed = [
+        "\t".join([tree, " ".join(swap.get(name, name) for name in names.split()), tags])
+        for tree, names, tags in rows
+    ]
+    (folder / "train.src.trees").write_text("\n".join(changed) + "\n")
+    binarize(folder, folder / "data")
+    for kind, same in (("relations", False), ("tags", True), ("txt", True)):
+        name = f"dict.src.{kind}.txt".replace("txt.txt", "txt")
+        own, other = ((of / name).read_text() for of in (folder / "data", labelled / "data"))
+        assert (own == other) == same
+    for ended in (
+        generate(folder / "data", trained, check=False),
+        train(
+            *(folder / "data", tmp_path / "run", *ALL_LABELS, "--max-update", "13"),
+            *("--restore-file", str(trained)),
+            check=False,
+        ),
+    ):
+        assert isinstance(ended.error, InputError)
+        assert "the labels of words have other numbers in these data" in ended.message
+
+
+def test_the_mean_of_checkpoints_knows_the_numbers_of_labels(labelled, trained, tmp_path):
+    mean = tmp_path / "mean.pt"
+    torch.save(average([trained] * 3), mean)
+    found, expected = (
+        hypotheses_and_scores(generate(labelled / "data", model).output)
+        for model in (mean, trained)
+    )
+    assert {k: text for k, (text, _) in found.items()} == {
+        k: text for k, (text, _) in expected.items()
+    }
 
 
 def test_live_trees_without_labels_are_refused(labelled, trained):
@@ -302,9 +435,65 @@ def test_live_trees_without_labels_are_refused(labelled, trained):
     half = Parsed(sentence.tokens, sentence.parents, relations=["det"] * len(sentence.words))
     with pytest.raises(TreeError, match=r"has no parts of speech, which the model reads"):
         hub.translate([line], trees=[half])
-    odd = Parsed(sentence.tokens, sentence.parents, relations=["det"])
-    with pytest.raises(TreeError, match="has 1 relations for"):
-        hub.translate([line], trees=[odd])
+    words = len(sentence.words)
+    for relations, message in (
+        (["det"], f"has 1 as relations of {words} words"),
+        ("det" * words, "has the text 'det"),
+        ([None] * words, "has None among its relations; give them as text"),
+        ([4] * words, "has 4 among its relations"),
+    ):
+        odd = replace(bare, relations=relations)
+        with pytest.raises(TreeError, match=message):
+            hub.translate([line], trees=[odd])
+    strings = replace(bare, relations=["det"] * words, tags=["DET"] * words)
+    with pytest.raises(TreeError, match=r"has 'DET' among its tags; give them as text in Parsed"):
+        hub.translate([line], trees=[strings])
+
+
+def test_unknown_labels_of_a_tree_file(labelled, trained, tmp_path):
+    """A sentence without labels is refused with its line, unless it may lack its tree, too."""
+    blocks = (labelled / "test.conllu").read_text().split("\n\n")
+    rows = [line.split("\t") for line in blocks[1].splitlines()]
+    for row in rows:
+        row[3:4] = ["_"] if len(row) == 10 else row[3:4]
+    blocks[1] = "\n".join("\t".join(row) for row in rows)
+    part = tmp_path / "part.conllu"
+    part.write_text("\n\n".join(blocks))
+    text = "".join(f"{line}\n" for line in (labelled / "test.src").read_text().splitlines())
+    options = (labelled / "data", trained, text, "--tree-file", part, "--buffer-size", "100")
+    refused = interactive(*options, check=False)
+    line = blocks[0].count("\n") + 3
+    assert f"{part}:{line}: the tree of" in refused.message
+    assert "in the column UPOS of --tree-file" in refused.message
+    found = interactive(*options, "--missing-tree", "flat")
+    assert len(hypotheses_and_scores(found.output)) == text.count("\n")
+
+
+@pytest.mark.parametrize("control", ["chain", "own"])
+def test_a_parser_is_asked_for_the_parts_of_speech(labelled, trained, monkeypatch, control):
+    """A control may need no trees, and the model the tags that a provider of trees finds."""
+    asked = []
+
+    class Tagger(TreeProvider):
+        name = "tagger"
+
+        def parsed(self, lines):
+            asked.extend(lines)
+            return [
+                of_tokens(words, [0, *[1] * (len(words) - 1)], None, words, ["DET"] * len(words))
+                for words in (line.text.replace("@@ ", "").split() for line in lines)
+            ]
+
+    monkeypatch.setitem(PROVIDERS, "tagger", Tagger)
+    line = (labelled / "test.src").read_text().splitlines()[0]
+    options = ("--tree-provider", "tagger", "--tree-control", control)
+    found = interactive(labelled / "data", trained, f"{line}\n", *options)
+    assert len(asked) == 1 and len(hypotheses_and_scores(found.output)) == 1
+
+
+def test_a_line_that_cannot_be_parsed_has_unknown_tags():
+    found = Sentence(["a", "b"]).flat("the parser failed")
+    assert [tag.upos for tag in found.tags] == ["_", "_"]
 
 
 def test_flat_trees_of_new_text_have_labels(labelled, trained):

@@ -557,6 +557,20 @@ def test_shards(corpus, done, tmp_path, capsys):
     assert words != lines_of(done / "dict.de.txt")
 
 
+def test_shards_number_their_labels_alike(own, tmp_path):
+    """Also where the trees of one shard alone have changed since they were made."""
+    trees, out = own.folder / "tidy/train.conllu", tmp_path / "data"
+    options = [*given_options(own, out), "--shards", 2]
+    prepare(*options)
+    blocks = trees.read_text().split("\n\n")
+    k = next(k for k in range(40, len(blocks)) if blocks[k].count("\tdep\t") == 6)
+    blocks[k] = blocks[k].replace("\tdep\t", "\tconj\t")
+    trees.write_text("\n\n".join(blocks))
+    prepare(*options)
+    names = [(out / f"shard{k}/dict.de.relations.txt").read_text() for k in range(2)]
+    assert names[0] == names[1] and "conj" in names[0]
+
+
 CHANGED_INPUTS = {  # of the test set: what is replaced, by what, and the steps that see it
     "en": ("dnuh", "DNUH", ("normalize.test.en", "segment.test.en", "filter.test")),
     "de": (

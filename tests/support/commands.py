@@ -151,10 +151,11 @@ def make_labelled_data(toy: Path, folder: Path) -> None:
     binarize(folder, folder / "data")
 
 
-def binarize(folder: Path, destination: Path, *options) -> None:
-    step(
+def binarize(folder: Path, destination: Path, *options, **kwargs) -> subprocess.CompletedProcess:
+    return step(
         "binarize",
         *("--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary"),
         *("--trainpref", folder / "train", "--validpref", folder / "dev"),
         *("--testpref", folder / "test", "--destdir", destination, *options),
+        **kwargs,
     )

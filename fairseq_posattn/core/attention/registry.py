@@ -298,6 +298,8 @@ def reason_against_crossing(mechanism: type[Mechanism]) -> str | None:
         return "acts before or after the attention, which it does in encoders only"
     if not mechanism.cross_safe:
         return "is made for pieces of one sentence, and queries and keys are of two"
+    if mechanism.needs_labels:
+        return "reads labels of words, which a decoder does not get"
     return None
 
 

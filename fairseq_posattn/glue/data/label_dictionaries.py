@@ -18,8 +18,8 @@ from fairseq_posattn.trees.labels import KINDS, UNKNOWN, Labels, without_subtype
 
 LARGEST = 256  # a label is stored in one byte
 REMEDY = (
-    "make the data with posattn-prepare, or project the trees with posattn-project --labels and "
-    "binarise them with posattn-binarize, for other sets with the --srcdict of the training data"
+    "make the data with posattn-prepare, or with posattn-project --labels and posattn-binarize "
+    "(further sets with --srcdict)"
 )
 
 
@@ -48,10 +48,16 @@ class LabelDictionaries:
     @classmethod
     def load(cls, folder: Path, language: str) -> LabelDictionaries | None:
         """Read the dictionaries of a folder of data; None: it has none."""
-        relations, tags = paths(folder, language)
-        if not (relations.exists() and tags.exists()):
+        found = paths(folder, language)
+        missing = [path for path in found if not path.exists()]
+        if len(missing) == len(found):
             return None
-        return cls(Dictionary.load(str(relations)), Dictionary.load(str(tags)))
+        if missing:
+            raise InputError(
+                f"{missing[0]}: the file is missing, and the other dictionary of labels is there; "
+                f"{REMEDY}"
+            )
+        return cls(*(Dictionary.load(str(path)) for path in found))
 
     def save(self, folder: Path, language: str) -> None:
         """Write the dictionaries into a folder of data."""
@@ -105,9 +111,11 @@ def paths(folder: Path, language: str) -> list[Path]:
 def dictionary_of(counts: Counter[str], shorten: Callable[[str], str] | None = None) -> Dictionary:
     """Return the dictionary of counted labels, but for unknown ones; `shorten` merges some."""
     dictionary = Dictionary()
+    special = list(dictionary.symbols)
     for label, count in counts.items():
-        if label != UNKNOWN:
-            dictionary.add_symbol(shorten(label) if shorten else label, n=count)
+        symbol = shorten(label) if shorten else label
+        if symbol != UNKNOWN and symbol not in special:
+            dictionary.add_symbol(symbol, n=count)
     dictionary.finalize(nwords=LARGEST, padding_factor=1)
     return dictionary
 

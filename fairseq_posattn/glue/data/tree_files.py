@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 from fairseq.data import data_utils
@@ -11,8 +13,10 @@ from fairseq.data.indexed_dataset import data_file_path, index_file_path
 
 from fairseq_posattn.glue.data.label_dictionaries import REMEDY, LabelDictionaries
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.labels import Tree, unknown
+from fairseq_posattn.trees.labels import Labels, Tree
 from fairseq_posattn.trees.store import TreeFile, TreeWriter, exists, idx_path
+
+logger = logging.getLogger(__name__)
 
 
 class SourcePieces(Sequence):
@@ -47,25 +51,45 @@ def write_tree_file(
 ) -> None:
     """Write the tree of each sentence of a binarised source: parents, and the number of pieces.
 
-    dictionaries: they number the labels of the trees; None writes trees without labels.
+    dictionaries: they number the labels of the trees. Without them, or where the trees have no
+        labels, none are written. All trees of a source have labels, or none has.
     """
     source = SourcePieces(source_prefix)
+    some_labels, all_trees = look_for_labels(Tree(*tree) for tree in trees)
+    if dictionaries is not None and not some_labels:
+        logger.warning(
+            "%s: the trees have no labels of words, so models that read labels refuse these data; "
+            "posattn-project --labels adds them",
+            source_prefix,
+        )
+        dictionaries = None
     labels_of = None if dictionaries is None else dictionaries.fingerprint
     with TreeWriter(source_prefix, labels_of) as writer:
         count = 0
-        for count, tree in enumerate(trees, 1):
+        for count, (parents, pieces, labels) in enumerate(all_trees, 1):
             if count <= len(source):
-                parents, pieces, labels = Tree(*tree)
                 check_pieces(source_prefix, count, source[count - 1], pieces)
                 numbers = None
                 if dictionaries is not None:
-                    numbers = dictionaries.numbers(labels or unknown(len(parents)))
+                    if labels is None and parents:
+                        raise TreeError(f"{source_prefix}: tree {count} alone has no labels")
+                    numbers = dictionaries.numbers(labels or Labels([], []))
                 writer.add(parents, pieces, source[count - 1], numbers)
         if count != len(source):
             raise TreeError(
                 f"{source_prefix}: there are {len(source)} sentences, but {count} trees"
             )
         writer.finish(source_files(source_prefix))
+
+
+def look_for_labels(trees: Iterable[Tree]) -> tuple[bool, Iterator[Tree]]:
+    """Return whether trees have labels, as the first one with words tells, and all the trees."""
+    seen, rest = [], iter(trees)
+    for tree in rest:
+        seen.append(tree)
+        if tree.parents:
+            break
+    return bool(seen and seen[-1].labels), chain(seen, rest)
 
 
 def check_pieces(prefix: str, number: int, source: np.ndarray, pieces: Sequence[int]) -> None:
@@ -89,10 +113,12 @@ def load_tree_file(source_prefix: str, dictionaries: LabelDictionaries | None = 
             "posattn-binarize, or translate with flat trees: --missing-tree flat"
         )
     trees = TreeFile(source_prefix, with_labels=dictionaries is not None)
+    if dictionaries is not None and trees.labels is None:
+        raise TreeError(f"{idx_path(source_prefix)}: the trees have no labels of words; {REMEDY}")
     trees.check(source_files(source_prefix), SourcePieces(source_prefix))
     if dictionaries is not None and trees.labels != dictionaries.fingerprint:
         raise TreeError(
-            f"{idx_path(source_prefix)}: the trees have no relations and parts of speech, or those "
-            f"of other dictionaries than the training data; {REMEDY}"
+            f"{idx_path(source_prefix)}: the labels are numbered by other dictionaries than those "
+            f"of the training data; {REMEDY}"
         )
     return trees

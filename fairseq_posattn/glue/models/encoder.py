@@ -27,9 +27,21 @@ from fairseq_posattn.core.attention import (
 from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
 from fairseq_posattn.core.positions.fusers import FUSERS
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.models.cross_attention import TREE, cross_specification, reordered
+from fairseq_posattn.glue.models.cross_attention import (
+    EMPTY,
+    TREE,
+    cross_specification,
+    reordered,
+)
 from fairseq_posattn.glue.models.positions import by_name, positions_in_use
-from fairseq_posattn.glue.models.stock_checkpoints import fill_in, forget_pruned, is_superfluous
+from fairseq_posattn.glue.models.stock_checkpoints import (
+    LABELS,
+    check_labels,
+    digest,
+    fill_in,
+    forget_pruned,
+    is_superfluous,
+)
 from fairseq_posattn.trees.labels import KINDS
 
 
@@ -111,6 +123,8 @@ class PosattnEncoder(TransformerEncoderBase):
         self.added_positions = by_name(self.positions.build(shape))
         self.shared_mechanisms = nn.ModuleDict(self.of_all_layers)
         del self.of_all_layers
+        if self.needs_labels:
+            self.register_buffer(LABELS, digest(cfg.source_labels))
         # --encoder-layers-to-keep may have left out the layer in which a head learns
         self.learns_from_trees = any(
             getattr(module, "learns_from_trees", False) for module in self.layers.modules()
@@ -171,6 +185,8 @@ class PosattnEncoder(TransformerEncoderBase):
         if self.learns_from_trees and ctx.tree is not None:  # --encoder-layerdrop may leave none
             sums = [x.new_zeros(4, dtype=torch.float32), *learnt]
             asked_for["tree_supervision"] = torch.stack(sums).sum(dim=0)
+        if self.cross.uses:
+            asked_for[EMPTY] = [ctx.nothing_allowed]
         if self.cross.needs_tree:
             asked_for[TREE] = [ctx.tree]
         return {
@@ -218,6 +234,8 @@ class PosattnEncoder(TransformerEncoderBase):
         found = super().reorder_encoder_out(encoder_out, new_order)
         if TREE in encoder_out:
             found[TREE] = [reordered(tree, new_order) for tree in encoder_out[TREE]]
+        if EMPTY in encoder_out:
+            found[EMPTY] = encoder_out[EMPTY]
         return found
 
     def embed(
@@ -245,6 +263,7 @@ class PosattnEncoder(TransformerEncoderBase):
     def upgrade_state_dict_named(self, state_dict, name):
         """Take what a stock checkpoint lacks from this model, for --finetune-from-model. A
         checkpoint that has a part of it has another specification, so fairseq refuses it."""
+        check_labels(state_dict, self, name)
         if self.cfg.encoder.layers_to_keep:  # a pruned model numbers its layers anew
             forget_pruned(state_dict, self, name)
         else:

@@ -163,12 +163,13 @@ def refuse_what_cannot_work(args) -> None:
 
 
 def add_label_sizes(args, task) -> None:
-    """Note how many labels of words the data have, if the encoder reads some of them."""
+    """Note which labels of words the data have, if the encoder reads some of them."""
     needed = AttentionSpecification(getattr(args, "encoder_attention", None) or "").needs_labels
     needed |= PositionSpecification(text_of(args, "encoder")).needs_labels
     if needed and hasattr(task, "label_sizes"):  # `check_task` refuses other tasks
         sizes = task.label_sizes(sorted(needed))
         args.source_relations, args.source_tags = sizes["relations"], sizes["tags"]
+        args.source_labels = task.label_dictionaries.fingerprint.decode()
 
 
 def check_task(encoder: PosattnEncoder, task) -> None:

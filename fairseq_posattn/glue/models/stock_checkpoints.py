@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.errors import InputError
 
 logger = logging.getLogger(__name__)
 
@@ -14,6 +17,7 @@ DUPLICATES = {
     for kind in ("weight", "bias")
 }
 ADDED = ("fuser.", "added_positions.", "embed_positions.added.", "shared_mechanisms.")
+LABELS = "numbers_of_labels"  # the buffer that says what the numbers of labels mean
 CROSS = "shared_cross_mechanisms."
 
 
@@ -51,6 +55,26 @@ def forget_pruned(state_dict: dict, module: nn.Module, name: str) -> None:
     for key in [key for key in state_dict if key.startswith(shared)]:
         if key not in kept:
             del state_dict[key]
+
+
+def digest(fingerprint: str) -> Tensor:
+    """Return the fingerprint of the dictionaries of labels as numbers that every precision, and the
+    mean of several checkpoints, keep as they are."""
+    return torch.tensor(list(bytes.fromhex(fingerprint)), dtype=torch.float32)
+
+
+def check_labels(state_dict: dict, module: nn.Module, name: str) -> None:
+    """Refuse a checkpoint whose labels of words have other numbers than those of the data."""
+    key, own = f"{name}.{LABELS}", module.state_dict().get(LABELS)
+    if own is None:
+        return
+    found = state_dict.setdefault(key, own)  # a stock model has none
+    if not torch.equal(found.float().round().cpu(), own.float().cpu()):
+        raise InputError(
+            "the labels of words have other numbers in these data than in those that the model was "
+            "trained on; binarise the data with the --srcdict of its training data, beside which "
+            "the dictionaries of labels lie"
+        )
 
 
 def is_superfluous(key: str, encoder: str) -> bool:

@@ -83,6 +83,22 @@ def user_dir_named(load_ensemble):
     return load
 
 
+def reason_shown(load_checkpoint):
+    """Wrap Trainer.load_checkpoint, which hides why a checkpoint does not fit the model."""
+
+    @functools.wraps(load_checkpoint)
+    def load(trainer, *args, **kwargs):
+        try:
+            return load_checkpoint(trainer, *args, **kwargs)
+        except Exception as error:
+            reason = error.__context__
+            if not isinstance(reason, InputError):
+                raise
+        raise reason
+
+    return load
+
+
 def place(task, number: int) -> str:
     """Return where the user finds a sentence: in the lines of new text, or in the data."""
     if hasattr(task, "lines_before"):

@@ -112,6 +112,14 @@ CHECKPOINTS = [
     ),
     Patch(
         Trainer,
+        "load_checkpoint",
+        input_errors.reason_shown,
+        "A checkpoint that a model refuses ends in a message without the reason.",
+        ALL,
+        "fairseq raises the error of the model",
+    ),
+    Patch(
+        Trainer,
         "begin_valid_epoch",
         patience.noted,
         "A validation at --max-update counts, although a longer training would not have made it.",

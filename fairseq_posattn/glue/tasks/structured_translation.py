@@ -207,7 +207,8 @@ class StructuredTranslationTask(TranslationTask):
         if not any(map(exists, prefixes)) and self.parses_data():
             how = "are parsed" if self.new_text.control.needs_trees else "get control trees"
             logger.info("%s has no trees, so its sentences %s now", prefixes[0], how)
-            return self.spelled_source(source, self.new_text.parse)
+            wanted = self.wanted_labels()
+            return self.spelled_source(source, lambda lines: self.new_text.parse(lines, wanted))
         if self.cfg.missing_tree == "flat" and not any(map(exists, prefixes)):
             logger.warning("%s has no trees, so all its sentences get flat ones", prefixes[0])
             return self.spelled_source(source, lambda lines: [flat(line) for line in lines])

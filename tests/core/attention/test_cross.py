@@ -258,3 +258,16 @@ def test_help_says_what_the_ratio_means():
     text = describe("cross")
     assert "--cross-attention" in text and text.count("ratio=1.0") == 2
     assert "ratio" not in describe("encoder") + describe("decoder")
+
+
+def test_labels_do_not_reach_the_decoder(monkeypatch):
+    """A class of one's own that reads labels is refused, rather than fail in the first batch."""
+
+    class Labelled(MECHANISMS["tree_depth_bias"]):
+        name = "labelled"
+        needs_labels = ("relations",)
+
+    monkeypatch.setitem(MECHANISMS, "labelled", Labelled)
+    assert "labelled" not in safe_across()
+    with pytest.raises(SpecificationError, match="reads labels of words, which a decoder does not"):
+        CrossSpecification("labelled")
