@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from fairseq_posattn.core.once import once
 from fairseq_posattn.errors import InputError
 
 PADDING = -1
@@ -84,7 +84,7 @@ class SourceTree:
             labels = labels.to(padding.device)
         return cls(words.to(padding.device), table.to(padding.device), False, labels)
 
-    @cached_property
+    @once
     def is_word(self) -> Tensor:
         """Tell which pieces belong to a word, B T: not the end of sentence, not padding."""
         if not self.has_end:
@@ -92,7 +92,7 @@ class SourceTree:
         last = self.words.max(dim=1, keepdim=True).values
         return (self.words != PADDING) & (self.words < last)
 
-    @cached_property
+    @once
     def depths(self) -> Tensor:
         """Return the number of edges up to the root, B T (Eq. 5).
 
@@ -104,19 +104,19 @@ class SourceTree:
         end = depths.max(dim=1, keepdim=True).values + 1
         return torch.where(self.is_word, depths, end).masked_fill(self.words == PADDING, 0)
 
-    @cached_property
+    @once
     def parent_words(self) -> Tensor:
         """Return the parent of the word of each piece, B T; -1 for root, end and padding."""
         inside = self.words.clamp(0, self.parents.size(1) - 1)
         parents = self.parents.gather(1, inside)
         return parents.masked_fill(~self.is_word | (parents == self.words), NO_PARENT)
 
-    @cached_property
+    @once
     def relation_labels(self) -> Tensor:
         """Return the number of the relation of the word of each piece to its parent, B T."""
         return self.labels_of_pieces(0)
 
-    @cached_property
+    @once
     def tag_labels(self) -> Tensor:
         """Return the number of the part of speech of the word of each piece, B T."""
         return self.labels_of_pieces(1)
@@ -129,7 +129,7 @@ class SourceTree:
         found = found.masked_fill(~self.is_word, END_LABEL)
         return found.masked_fill(self.words == PADDING, PADDING_LABEL)
 
-    @cached_property
+    @once
     def relations(self) -> Tensor:
         """Return the relation of each two pieces, B Q K (Eq. 6).
 
@@ -143,12 +143,12 @@ class SourceTree:
         order = torch.sign(query_word - key_word)
         return torch.where(edge, query_depth - key_depth, order * (query_depth + key_depth))
 
-    @cached_property
+    @once
     def ancestors(self) -> Tensor:
         """Tell for each word which words lie on its way up to the root, itself too: B W W."""
         return word_ancestors(self.parents)
 
-    @cached_property
+    @once
     def word_distances(self) -> Tensor:
         """Return the number of edges between each two words, B W W.
 
@@ -159,7 +159,7 @@ class SourceTree:
         counts = ancestors.sum(dim=2)  # depth + 1
         return (counts[:, :, None] + counts[:, None, :] - 2 * both).long()
 
-    @cached_property
+    @once
     def distances(self) -> Tensor:
         """Return the number of edges between the words of each two pieces, B Q K.
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from fairseq_posattn.core.once import once
 from fairseq_posattn.core.source_tree import SourceTree
 
 Made = TypeVar("Made")
+is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # torch 2.1 has none
 
 
 @dataclass
@@ -37,8 +38,15 @@ class AttentionContext:
         cls, padding: Tensor, tree: SourceTree | None = None, causal: bool = False
     ) -> AttentionContext:
         """Return the context of a padded batch. padding: bool, B T, True = padding, as the
-        key_padding_mask of torch; causal: no query sees what comes after it."""
+        key_padding_mask of torch; causal: no query sees what comes after it.
+
+        Under torch.compile nothing can be read, so some padding is assumed, and no empty sentence.
+        """
         real = ~padding
+        if is_compiling():
+            ctx = cls(padding.size(1), padding.device, real, tree, causal=causal)
+            ctx.padded_before, ctx.nothing_allowed = True, False
+            return ctx
         lengths = real.sum(dim=1)
         # The program waits for the device here, once for all that it must know of the batch.
         facts = torch.stack([lengths.min(), lengths.max(), padding[:, :1].any().long()])
@@ -52,28 +60,28 @@ class AttentionContext:
     def __post_init__(self) -> None:
         self.queries = self.length if self.queries is None else self.queries
 
-    @cached_property
+    @once
     def allowed(self) -> Tensor | None:
         """Return which keys are no padding, B 1 1 K; None if none is padded."""
         return None if self.real is None else self.real[:, None, None, :]
 
-    @cached_property
+    @once
     def past(self) -> Tensor | None:
         """Return which keys do not come after the query, 1 1 Q K; None if all may be seen."""
         return self.distances[None, None] <= 0 if self.causal and self.queries > 1 else None
 
-    @cached_property
+    @once
     def nothing_allowed(self) -> bool:
         """Tell whether some sentence has no real piece, so that its rows must come out as zeros."""
         return self.real is not None and not bool(self.real.any(dim=1).all())
 
-    @cached_property
+    @once
     def distances(self) -> Tensor:
         """Return the position of each key minus that of each query, Q K; padding shifts both."""
         columns = torch.arange(self.length, device=self.device)
         return columns[None, :] - columns[self.length - self.queries :, None]
 
-    @cached_property
+    @once
     def positions(self) -> Tensor:
         """Return the positions of the pieces, counted from 0, and -1 before the first piece.
 
@@ -82,14 +90,14 @@ class AttentionContext:
             return torch.arange(self.length, device=self.device)[None]
         return self.real.long().cumsum(dim=1) - 1
 
-    @cached_property
+    @once
     def lengths(self) -> Tensor:
         """Return the number of real pieces of each sentence: B, or 1 if nothing is padded."""
         if self.real is None:
             return torch.full((1,), self.length, device=self.device)
         return self.real.sum(dim=1)
 
-    @cached_property
+    @once
     def longest(self) -> int:
         """Return the number of real pieces of the longest sentence."""
         return self.length if self.real is None else int(self.lengths.max())
@@ -117,12 +125,12 @@ class AttentionContext:
         """
         return self.distances[None, None]
 
-    @cached_property
+    @once
     def padded_before(self) -> bool:
         """Tell whether padding stands before some sentence."""
         return self.real is not None and not bool(self.real[:, 0].all())
 
-    @cached_property
+    @once
     def front(self) -> Tensor | None:
         """Return the column of each position, B K, with padding after the last position.
 
@@ -131,7 +139,7 @@ class AttentionContext:
             return None
         return torch.argsort(~self.real, dim=1, stable=True)
 
-    @cached_property
+    @once
     def back(self) -> Tensor | None:
         """Return the position of each column, B K, which undoes `front`; None where that is."""
         return None if self.front is None else self.front.argsort(dim=1)

@@ -13,12 +13,12 @@ comes after as many pieces as the source has sees its end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.once import once
 from fairseq_posattn.core.source_tree import SourceTree
 
 
@@ -57,7 +57,7 @@ class CrossContext(AttentionContext):
             ctx.nothing_allowed = empty
         return ctx
 
-    @cached_property
+    @once
     def query_positions(self) -> Tensor:
         """Return the positions of the queries in the target, B Q; 0 before its first piece."""
         positions = (self.real_target.long().cumsum(dim=1) - 1).clamp(min=0)

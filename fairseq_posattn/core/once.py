@@ -1,0 +1,32 @@
+"""An attribute that is computed when it is first asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from functools import cached_property as once
+else:
+
+    class once:
+        """Keeps what a method returns as an attribute, as functools.cached_property does.
+
+        That takes a lock before Python 3.12, which torch.compile cannot follow.
+        """
+
+        def __init__(self, make):
+            self.make = make
+            self.__doc__ = make.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = self.make(instance)
+            setattr(instance, self.name, value)
+            return value
+
+
+__all__ = ["once"]
