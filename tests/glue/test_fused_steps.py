@@ -54,7 +54,7 @@ def test_loops(decay):
     assert parameter.item() == pytest.approx(by_loops(2.0, gradients, decay), abs=1e-12)
 
 
-def stepped(kind, decay, dtype, steps, state=None, missing=True):
+def stepped(kind, decay, dtype, steps, state=None, limit=None, norms=None):
     """Parameters after some steps; one of them lacks a gradient at times, as under LayerDrop."""
     torch.manual_seed(1)
     parameters = [torch.nn.Parameter(torch.randn(n, 3).to(dtype)) for n in (2, 5, 1)]
@@ -68,8 +68,12 @@ def stepped(kind, decay, dtype, steps, state=None, missing=True):
         torch.manual_seed(step)
         for number, parameter in enumerate(parameters):
             gradient = torch.randn(parameter.shape).to(dtype)
-            parameter.grad = None if missing and (step + number) % 3 == 0 else gradient
+            parameter.grad = None if (step + number) % 3 == 0 else gradient
+        if limit is not None:
+            optimizer.multiply_grads(0.3)
+            norms.append(optimizer.clip_grad_norm(limit))
         optimizer.step()
+        optimizer.zero_grad()
     return [p.detach().clone() for p in parameters], optimizer.state_dict()
 
 
@@ -84,6 +88,27 @@ def test_as_fairseq(decay, dtype):
         assert own.keys() == state.keys() and own["step"] == state["step"]
         torch.testing.assert_close(own["exp_avg"], state["exp_avg"])
         torch.testing.assert_close(own["exp_avg_sq"], state["exp_avg_sq"])
+
+
+@pytest.mark.parametrize("limit", [0, 0.5, 100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_are_multiplied_and_clipped(dtype, limit):
+    own, stock = [], []
+    found, _ = stepped(fused_adam, 0.1, dtype, range(6), limit=limit, norms=own)
+    expected, _ = stepped(adam, 0.1, dtype, range(6), limit=limit, norms=stock)
+    tolerance = {} if dtype == torch.float32 else {"rtol": 0.02, "atol": 1e-2}
+    torch.testing.assert_close(own, stock, **tolerance)  # bfloat16 rounds what it multiplies
+    torch.testing.assert_close(found, expected, **tolerance)
+
+
+def test_what_was_to_be_multiplied_is_forgotten_with_the_gradients():
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = fused_adam.FairseqAdam(options(), [parameter])
+    parameter.grad = torch.ones(3)
+    optimizer.multiply_grads(1000.0)
+    optimizer.zero_grad()
+    parameter.grad = torch.ones(3)
+    assert optimizer.clip_grad_norm(0).item() == pytest.approx(3**0.5)
 
 
 @pytest.mark.parametrize("kinds", [(adam, fused_adam), (fused_adam, adam)], ids=["from", "to"])

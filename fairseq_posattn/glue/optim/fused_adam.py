@@ -2,7 +2,8 @@
 
 The steps are those of --optimizer adam but for rounding, and so is what checkpoints hold, so a
 training may go on with either. fairseq adds epsilon to sqrt(v), and torch to sqrt(v / c) with the
-bias correction c = 1 - beta2^t, so torch is given epsilon / sqrt(c).
+bias correction c = 1 - beta2^t, so torch is given epsilon / sqrt(c). Gradients are multiplied by
+what fairseq asks for, and clipped, in the same pass over them.
 """
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
@@ -11,9 +12,10 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import torch
+from fairseq import utils
 from fairseq.optim import FairseqOptimizer, adam, register_optimizer
 from torch import Tensor
 from torch.optim.adamw import adamw
@@ -37,12 +39,18 @@ class Alike(NamedTuple):
 
 
 class FusedSteps(adam.Adam):
-    """This class changes parameters as fairseq's Adam does, many at once."""
+    """This class changes parameters as fairseq's Adam does, many at once.
+
+    factor: a number, or a tensor of one, by which the next step multiplies all gradients.
+    """
+
+    factor: float | Tensor = 1.0
 
     @torch.no_grad()
     def step(self, closure=None):
         """Change all parameters that have a gradient, and return what `closure` returns."""
         loss = None if closure is None else closure()
+        factor, self.factor = self.factor, 1.0
         for group in self.param_groups:
             alike = defaultdict(list)
             for parameter in group["params"]:
@@ -52,9 +60,9 @@ class FusedSteps(adam.Adam):
             for of_all, parameters in alike.items():
                 if of_all.dtype in HALVES:  # a float32 copy of one at a time
                     for parameter in parameters:
-                        self.change_half(parameter, of_all, group)
+                        self.change_half(parameter, of_all, group, factor)
                 else:
-                    self.change(parameters, parameters, of_all, group)
+                    self.change(parameters, parameters, of_all, group, factor)
         return loss
 
     def state_of(self, parameter: Tensor) -> dict:
@@ -68,14 +76,21 @@ class FusedSteps(adam.Adam):
         state["step"] = state.get("step", 0) + 1
         return state
 
-    def change_half(self, parameter: Tensor, of_all: Alike, group: dict) -> None:
+    def change_half(
+        self, parameter: Tensor, of_all: Alike, group: dict, factor: float | Tensor
+    ) -> None:
         """Change a parameter of half precision through a copy in float32."""
         wide = parameter.float()
-        self.change([parameter], [wide], of_all, group)
+        self.change([parameter], [wide], of_all, group, factor)
         parameter.copy_(wide)
 
     def change(
-        self, owners: list[Tensor], values: list[Tensor], of_all: Alike, group: dict
+        self,
+        owners: list[Tensor],
+        values: list[Tensor],
+        of_all: Alike,
+        group: dict,
+        factor: float | Tensor,
     ) -> None:
         """Change values by the gradients and states of their owners."""
         pairs = zip(owners, values, strict=True)
@@ -91,6 +106,7 @@ class FusedSteps(adam.Adam):
             state_steps=list(steps.unbind()),  # torch counts these up
             foreach=False,
             fused=True,
+            grad_scale=divisor(factor, of_all.device),
             amsgrad=False,
             maximize=False,
             beta1=beta1,
@@ -99,6 +115,15 @@ class FusedSteps(adam.Adam):
             weight_decay=group["weight_decay"],
             eps=group["eps"] / math.sqrt(1 - beta2**of_all.step),
         )
+
+
+def divisor(factor: float | Tensor, device: torch.device) -> Optional[Tensor]:
+    """Return by what torch has to divide gradients to multiply them by a factor; None: nothing."""
+    if isinstance(factor, Tensor):
+        return factor.to(device, torch.float32).reciprocal()
+    if factor == 1:
+        return None
+    return torch.full((), 1 / factor if factor else math.inf, device=device)
 
 
 @cache
@@ -130,6 +155,29 @@ class FairseqAdam(adam.FairseqAdam):
         devices = {parameter.device.type for parameter in tensors_of(params)}
         fused = all(map(has_fused_kernel, devices))
         self._optimizer = (FusedSteps if fused else adam.Adam)(params, **self.optimizer_config)
+
+    def multiply_grads(self, c) -> None:
+        """Let the next step multiply all gradients by `c`."""
+        if isinstance(self._optimizer, FusedSteps):
+            self._optimizer.factor = self._optimizer.factor * c
+        else:
+            super().multiply_grads(c)
+
+    def clip_grad_norm(self, max_norm, aggregate_norm_fn=None) -> Tensor:
+        """Return the norm of the gradients, and let the next step bring it down to `max_norm`."""
+        if not isinstance(self._optimizer, FusedSteps):
+            return super().clip_grad_norm(max_norm, aggregate_norm_fn)
+        factor = self._optimizer.factor
+        norm = utils.clip_grad_norm_(self.params, 0, aggregate_norm_fn) * abs(factor)
+        if max_norm > 0:
+            self._optimizer.factor = factor * (float(max_norm) / (norm + 1e-6)).clamp(max=1)
+        return norm
+
+    def zero_grad(self) -> None:
+        """Forget all gradients, and what they were to be multiplied by."""
+        super().zero_grad()
+        if isinstance(self._optimizer, FusedSteps):
+            self._optimizer.factor = 1.0
 
 
 def tensors_of(params: list) -> list[Tensor]:
