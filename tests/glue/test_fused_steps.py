@@ -5,10 +5,12 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.optim import adam
 
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.dropout import FastDropout
 from fairseq_posattn.glue.optim import fused_adam
 from support.in_process import batch, build, train
 
@@ -166,6 +168,23 @@ def test_options_of_the_criterion(extra, toy_data):
             loss, _, logged = criterion(model.eval(), batch(task), reduce)
             logs.append({**logged, "of each": loss.detach()})
     torch.testing.assert_close(logs[2:], logs[:2])
+
+
+def test_fast_dropout(toy_data, tmp_path):
+    """The places and the rates of dropout are fairseq's, and a seed gives the same training."""
+    rates = ["--dropout", "0.1", "--attention-dropout", "0.2", "--activation-dropout", "0.3"]
+    stock = build(toy_data, *rates).model
+    fast = build(toy_data, *rates, "--fast-dropout").model
+    places = [
+        {name: (m.p, m.module_name) for name, m in of.named_modules() if isinstance(m, kind)}
+        for of, kind in ((stock, FairseqDropout), (fast, FastDropout))
+    ]
+    assert places[0] == places[1] and len(places[0]) > 8
+    found = []
+    for name in ("one", "two"):
+        train(toy_data, tmp_path / name, *rates, "--fast-dropout", "--disable-validation")
+        found.append(weights(tmp_path / name))
+    torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
 def weights(folder):

@@ -78,6 +78,17 @@ OWN = [
             },
         ),
     ),
+    (
+        "fast_dropout",
+        bool,
+        field(
+            default=False,
+            metadata={
+                "help": "draw dropout in less time on a CPU, with rates rounded to 1/65,536 and "
+                "other random numbers than those of torch"
+            },
+        ),
+    ),
 ]
 
 

@@ -19,6 +19,7 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.config import NEWER, PosattnTransformerConfig, plain_namespace
 from fairseq_posattn.glue.models.decoder import PosattnDecoder
+from fairseq_posattn.glue.models.dropout import use_fast_dropout
 from fairseq_posattn.glue.models.encoder import PosattnEncoder
 from fairseq_posattn.glue.models.positions import text_of
 
@@ -59,6 +60,8 @@ class PosattnTransformerModel(TransformerModelBase):
         add_label_sizes(args, task)
         model = super().build_model(TransformerConfig.from_namespace(args), task)
         check_task(model.encoder, task)
+        if getattr(args, "fast_dropout", False):  # older checkpoints have no such option
+            use_fast_dropout(model)
         logger.info(
             "posattn_transformer: --encoder-positions '%s' --encoder-attention '%s' "
             "--decoder-positions '%s' --decoder-attention '%s'%s",
