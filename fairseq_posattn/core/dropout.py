@@ -1,4 +1,4 @@
-"""Dropout on a CPU in about half of torch's time.
+"""Dropout takes about half of torch's time here on a CPU.
 
 torch draws a number of its own for each element. Here each 64 random bits decide about four
 elements, so a rate is rounded to the next multiple of 2^-16. What is kept is divided by the exact

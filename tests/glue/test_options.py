@@ -28,7 +28,7 @@ from support.in_process import (
 )
 
 OWN = {f"--{side}-{part}" for side in ("encoder", "decoder") for part in ("positions", "attention")}
-OWN.add("--cross-attention")
+OWN |= {"--cross-attention", "--fast-dropout"}
 # in fairseq read as a list and then split as a string; read as a string and taken as a number
 OWN_TYPES = ("--encoder-layers-to-keep", "--decoder-layers-to-keep", "--decoder-output-dim")
 STOCK = ("--arch", "transformer")
@@ -199,7 +199,7 @@ def options_of(arch: str) -> dict:
     }
 
 
-def test_options_are_those_of_the_stock_model_and_two():
+def test_options_are_those_of_the_stock_model_and_our_own():
     ours, stock = options_of("posattn_transformer"), options_of("transformer")
     # fairseq's decoder reads --decoder-input-dim too, but its command line leaves it out
     assert ours.keys() - stock.keys() == {*OWN, "--decoder-input-dim"}
