@@ -51,10 +51,19 @@ OTHERS = {
     "label_embeddings": "`relation_embedding + tag_embedding`",
     "tree_supervised": "`tree_supervised@1`",
 }
-NAMES = {**TREES, **OTHERS}
+LEARNT = {
+    "sequence": "`sequence`",
+    "tree_supervised_chain": "`tree_supervised@1`, chain",
+    "tree_supervised": "`tree_supervised@1`, parsed",
+}
+NAMES = {**TREES, **OTHERS, **LEARNT}
 TABLES = {  # the models of each table -> what they are compared with, and what the columns say
     "trees": (TREES, {"sequence": "Against `sequence`", "structural_chain": "Against the chain"}),
     "others": (OTHERS, {"sequence": "Against `sequence`"}),
+    "learnt": (
+        LEARNT,
+        {"sequence": "Against `sequence`", "tree_supervised_chain": "Against the chain"},
+    ),
 }
 READS_TREES = [n for n in NAMES if n.startswith(("structural", "tree", "deps", "label"))]
 Outputs = dict[str, list[list[str]]]  # name of a model -> the translations of each seed
@@ -75,7 +84,9 @@ def spread(values: Sequence[float]) -> str:
     return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
 
 
-def rows(outputs: Outputs, baselines: Collection[str], reference: list[str]) -> list[list[str]]:
+def rows(
+    outputs: Outputs, labels: dict[str, str], baselines: Collection[str], reference: list[str]
+) -> list[list[str]]:
     """Return the rows of a table."""
     metrics = [BLEU(references=[reference]), CHRF(references=[reference])]
     metrics.append(TER(references=[reference]))
@@ -91,7 +102,7 @@ def rows(outputs: Outputs, baselines: Collection[str], reference: list[str]) -> 
     found = []
     for name in outputs:
         runs = [scores(metric, of[name]) for metric, of in zip(metrics, counted, strict=True)]
-        row = [NAMES[name], ", ".join(f"{score:.2f}" for score in runs[0]), *map(spread, runs)]
+        row = [labels[name], ", ".join(f"{score:.2f}" for score in runs[0]), *map(spread, runs)]
         for base in baselines:
             test, p = tests.get((base, name)), corrected.get((base, name))
             low, high = test.interval if test else (0, 0)
@@ -101,12 +112,14 @@ def rows(outputs: Outputs, baselines: Collection[str], reference: list[str]) -> 
     return found
 
 
-def print_table(outputs: Outputs, baselines: dict[str, str], reference: list[str]) -> None:
+def print_table(
+    outputs: Outputs, labels: dict[str, str], baselines: dict[str, str], reference: list[str]
+) -> None:
     """Print a table as Markdown."""
     head = ["Model", "BLEU of the seeds", "BLEU", "chrF2", "TER", *baselines.values()]
     print("| " + " | ".join(head) + " |")
     print("|" + "---|" * len(head))
-    for row in rows(outputs, baselines, reference):
+    for row in rows(outputs, labels, baselines, reference):
         print("| " + " | ".join(row) + " |")
 
 
@@ -140,7 +153,7 @@ def main() -> None:
     for names, baselines in TABLES.values():
         there = {name: outputs[name] for name in names if name in outputs}
         if len(there) > 1:
-            print_table(there, baselines, reference)
+            print_table(there, names, baselines, reference)
             print()
     bleu = BLEU(references=[reference])
     counted: dict[str, Statistics] = {n: statistics_of(bleu, runs) for n, runs in outputs.items()}
