@@ -95,8 +95,8 @@ def check_resumed(data, folder, options) -> None:
     folders = (folder / name for name in ("whole", "parts", "again"))
     whole, parts, again = states(*(folder / "checkpoint_last.pt" for folder in folders))
     torch.testing.assert_close(parts, whole, atol=0, rtol=0)
-    # Stock, too, sums in another order with --checkpoint-activations. Adam divides a gradient by its
-    # size, so an element whose gradient is near 0 may move by much of the learning rate.
+    # Stock, too, sums in another order with --checkpoint-activations. Adam divides a gradient by
+    # its size, so an element whose gradient is near 0 may move by much of the learning rate.
     for name, value in again.items():
         moved = (value - whole[name]).float().abs()
         assert moved.mean() < 1e-5, name
