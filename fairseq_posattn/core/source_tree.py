@@ -136,12 +136,31 @@ class SourceTree:
         It follows rule 1 where one word is the parent of the other, else rule 2. Pieces of one word
         get 0: this is the equation's i - j, read as words.
         """
-        query_word, key_word = self.words[:, :, None], self.words[:, None, :]
-        query_depth, key_depth = self.depths[:, :, None], self.depths[:, None, :]
-        edge = (self.parent_words[:, :, None] == key_word) & (key_word != PADDING)
-        edge = edge | edge.transpose(1, 2)
+        query_word, key_word = self.of_queries(self.words), self.of_keys(self.words)
+        query_depth, key_depth = self.of_queries(self.depths), self.of_keys(self.depths)
+        edge = self.keys_that_are_parents | self.keys_that_are_children
         order = torch.sign(query_word - key_word)
         return torch.where(edge, query_depth - key_depth, order * (query_depth + key_depth))
+
+    def of_queries(self, x: Tensor) -> Tensor:
+        """Return what x, B K, says of the queries, as B Q 1."""
+        return x[:, :, None]
+
+    def of_keys(self, x: Tensor) -> Tensor:
+        """Return what x, B K, says of the keys, as B 1 K."""
+        return x[:, None, :]
+
+    @once
+    def keys_that_are_parents(self) -> Tensor:
+        """Tell where the word of the key is the parent of the word of the query, B Q K."""
+        key_word = self.of_keys(self.words)
+        return (self.of_queries(self.parent_words) == key_word) & (key_word != PADDING)
+
+    @once
+    def keys_that_are_children(self) -> Tensor:
+        """Tell where the word of the query is the parent of the word of the key, B Q K."""
+        query_word = self.of_queries(self.words)
+        return (self.of_keys(self.parent_words) == query_word) & (query_word != PADDING)
 
     @once
     def ancestors(self) -> Tensor:
@@ -166,10 +185,27 @@ class SourceTree:
         It is 0 between pieces of one word, and for the end of sentence with itself; -1 where one of
         the two is the end of sentence, or padding.
         """
-        found = self.of_pieces(self.word_distances)
-        outside = ~(self.is_word[:, :, None] & self.is_word[:, None, :])
-        same = self.words[:, :, None] == self.words[:, None, :]
-        return found.masked_fill(outside, NO_PARENT).masked_fill(outside & same, 0)
+        outside = ~(self.of_queries(self.is_word) & self.of_keys(self.is_word))
+        same = self.of_queries(self.words) == self.of_keys(self.words)
+        found = self.edges_between().masked_fill(outside, NO_PARENT)
+        return found.masked_fill(outside & same, 0)
+
+    def edges_between(self) -> Tensor:
+        """Return the number of edges between the words of each two pieces, B Q K.
+
+        It has no meaning where a piece belongs to no word, as in the next two.
+        """
+        return self.of_pieces(self.word_distances)
+
+    def keys_above(self) -> Tensor:
+        """Tell where the word of the key lies on the way from that of the query to the root, or is
+        the same word: B Q K."""
+        return self.of_pieces(self.ancestors)
+
+    def keys_below(self) -> Tensor:
+        """Tell where the word of the query lies on the way from that of the key to the root, or is
+        the same word: B Q K."""
+        return self.of_pieces(self.ancestors.transpose(1, 2))
 
     def means_of_words(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean of the pieces of each word, B W C, and whether it has pieces, B W.

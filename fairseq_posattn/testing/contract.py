@@ -11,7 +11,7 @@ from fairseq_posattn.core.attention import (
     Mechanism,
     register,
 )
-from fairseq_posattn.testing import across, batches, paths, settings
+from fairseq_posattn.testing import across, bands, batches, paths, settings
 from fairseq_posattn.testing.beside import it_works_beside_others
 from fairseq_posattn.testing.broken import ContractError
 from fairseq_posattn.testing.layer import written
@@ -28,6 +28,7 @@ CONTRACT: tuple[Check, ...] = (
     batches.trees_are_read_if_needed,
     paths.the_fused_way_is_the_explicit_way,
     paths.the_fused_kernel_serves_it,
+    bands.bands_are_the_whole,
     paths.dropout_acts_once,
     paths.autocast_is_close,
     paths.half_precision_is_close,

@@ -17,6 +17,7 @@ On CUDA everything is in bfloat16, and torch's FlexAttention stands beside each 
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import logging
@@ -41,6 +42,7 @@ from fairseq_posattn.core.attention import (
     attend,
 )
 from fairseq_posattn.core.attention.window import Window, across_heads
+from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.atomic import replaced_whole
 
@@ -107,12 +109,28 @@ def heads_of_random_input(length: int, batch: int, shape: AttentionShape) -> Ten
 def through_pipeline(specification: str, shape: AttentionShape, weights=False) -> Attention:
     """Return the attention of a specification, with or without the weights."""
     mechanisms = AttentionSpecification(specification).build(0, shape)
+    needs_tree = any(m.needs_tree for m in mechanisms)
 
     def attention(q, k, v):
-        ctx = AttentionContext(q.size(2), DEVICE)
+        tree = random_trees(len(q), q.size(2)) if needs_tree else None
+        ctx = AttentionContext(q.size(2), DEVICE, tree=tree)
         return attend(q, k, v, ctx, mechanisms, need_weights=weights)[0]
 
     return attention
+
+
+@functools.cache
+def parents_of_words(batch: int, words: int) -> Tensor:
+    """Return random parents, B W; the parent of a word is one before it, the first is the root."""
+    share = torch.rand(batch, words, generator=torch.Generator().manual_seed(1))
+    return (share * torch.arange(words)).long().to(DEVICE)
+
+
+def random_trees(batch: int, length: int) -> SourceTree:
+    """Return new trees of sentences of one piece a word, as a batch brings them, without labels
+    and without anything that is computed from them."""
+    words = torch.arange(length, device=DEVICE).expand(batch, -1)
+    return SourceTree(words, parents_of_words(batch, length), has_end=False)
 
 
 def flex_windows(specifications: list[str], shape: AttentionShape, length: int):
@@ -223,7 +241,7 @@ def measure_speed(cells: list[Cell], rounds: int) -> list[float]:
 def rows_of(cells: list[Cell], taken: list[float], peaks: list[int]) -> list[dict]:
     """Return the figures of each cell for the table and the JSON."""
     per_piece = {(c.name, c.length): s / c.pieces for c, s in zip(cells, taken, strict=True)}
-    first = cells[0].length
+    first, alone = cells[0].length, cells[2].name
     return [
         {
             "attention": cell.name,
@@ -232,6 +250,7 @@ def rows_of(cells: list[Cell], taken: list[float], peaks: list[int]) -> list[dic
             "microseconds_per_token": per_piece[cell.name, cell.length] * 1e6,
             "to_first_length": per_piece[cell.name, cell.length] / per_piece[cell.name, first],
             "to_fused": per_piece[cell.name, cell.length] / per_piece[FUSED, cell.length],
+            "to_mechanism": per_piece[cell.name, cell.length] / per_piece[alone, cell.length],
             "peak_memory": peak,
         }
         for cell, peak in zip(cells, peaks, strict=True)
@@ -313,6 +332,7 @@ def main() -> None:
         "µs a token": lambda r: f"{r['microseconds_per_token']:.1f}",
         "to first length": lambda r: f"{r['to_first_length']:.2f}",
         "to full, fused": lambda r: f"{r['to_fused']:.2f}",
+        f"to {args.specifications[0]}": lambda r: f"{r['to_mechanism']:.2f}",
         "peak memory, MB": lambda r: f"{r['peak_memory'] / 1e6:.1f}",
     }
     report(rows, columns, args.json)

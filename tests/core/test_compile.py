@@ -51,6 +51,23 @@ def test_mechanisms(specification):
         torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("beside", ["", "relative + alibi", "tree_distance"])
+def test_windows_of_long_inputs(beside):
+    """They are computed in bands."""
+    module = attention(" + ".join(filter(None, ("window(size=5)", beside))))
+
+    def output(x, padding, words, parents):
+        return module(x, AttentionContext.from_padding(padding, SourceTree(words, parents)))[0]
+
+    fast = compiled(output)
+    for length in (150, 171, 203):  # as many words need as many steps up a tree
+        trees = [random_tree(length, 1), random_tree(length - 20, 2)]
+        own = context(trees, width=200)
+        x, real = inputs(trees, own), own.real.T
+        fields = (~own.real, own.tree.words, own.tree.parents)
+        torch.testing.assert_close(fast(x, *fields)[real], output(x, *fields)[real])
+
+
 def test_blocks_whose_size_depends_on_the_longest_sentence_cannot_be_compiled():
     module, own = attention("block(size=0)@0").float(), context(TREES[:3])
     x = inputs(TREES[:3], own, dtype=torch.float32)

@@ -58,6 +58,7 @@ class Alibi(ScoreBias, ScoreMask):
     options: AlibiOptions
     accepts_heads = True
     causal_safe = True
+    banded = True
     examples = ("", "sides=one_sided", "sides=learnt, offset=0.5")
     neutral = "sides=learnt"
     equation = "b_ij = −m_h |i − j|, m_h = 2^(−8h/H)"

@@ -21,8 +21,9 @@ class AttentionContext:
     """A context says what self-attention may know of a batch: padding, positions, distances, trees.
 
     The keys are all pieces. The queries are all pieces too, or the last `queries` of them when a
-    decoder works step by step. `real` is None where nothing is padded. Padding may lie on either
-    side, so a mechanism takes its indices from here and never counts columns itself.
+    decoder works step by step; in a block of `bands` they begin at the column `first`. `real` is
+    None where nothing is padded. Padding may lie on either side, so a mechanism takes its indices
+    from here and never counts columns itself.
     """
 
     length: int  # of the keys
@@ -32,6 +33,7 @@ class AttentionContext:
     queries: int = None  # type: ignore[assignment]  # None: all of them, see __post_init__
     causal: bool = False  # no query sees what comes after it
     cache: dict[Hashable, Any] = field(default_factory=dict)
+    first: int = None  # type: ignore[assignment]  # the first query's column; None: see above
 
     @classmethod
     def from_padding(
@@ -59,6 +61,7 @@ class AttentionContext:
 
     def __post_init__(self) -> None:
         self.queries = self.length if self.queries is None else self.queries
+        self.first = self.length - self.queries if self.first is None else self.first
 
     @once
     def allowed(self) -> Tensor | None:
@@ -79,7 +82,7 @@ class AttentionContext:
     def distances(self) -> Tensor:
         """Return the position of each key minus that of each query, Q K; padding shifts both."""
         columns = torch.arange(self.length, device=self.device)
-        return columns[None, :] - columns[self.length - self.queries :, None]
+        return columns[None, :] - self.of_queries(columns[None]).T
 
     @once
     def positions(self) -> Tensor:
@@ -105,12 +108,16 @@ class AttentionContext:
     @property
     def query_positions(self) -> Tensor:
         """Return the positions of the queries: B Q, or 1 Q if nothing is padded."""
-        return self.positions[:, self.length - self.queries :]
+        return self.of_queries(self.positions)
 
     @property
     def real_queries(self) -> Tensor | None:
         """Return which queries are no padding, B Q; None if none is padded."""
-        return None if self.real is None else self.real[:, self.length - self.queries :]
+        return None if self.real is None else self.of_queries(self.real)
+
+    def of_queries(self, x: Tensor) -> Tensor:
+        """Return those columns of x, B K, that are queries: B Q."""
+        return x[:, self.first : self.first + self.queries]
 
     @property
     def is_square(self) -> bool:

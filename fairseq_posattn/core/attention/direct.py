@@ -123,6 +123,7 @@ class DirectRelative(Direct):
     """A learnt score for each distance is added; longer distances take that of the longest."""
 
     name = "direct_relative"
+    banded = True
     Options = DirectRelativeOptions
     examples = ("", "t=3", "symmetric=true")
     options: DirectRelativeOptions

@@ -67,6 +67,7 @@ class Disentangled(KeyBias, QKVTransform):
     options: DisentangledOptions
     accepts_heads = True
     causal_safe = True
+    banded = True
     examples = (
         "max=3",
         "max=4, position_to_content=false",

@@ -31,6 +31,7 @@ class Gaussian(ScoreBias):
     paper = "Sperber et al. 2018; Yang et al. 2019, Table 1"
     accepts_heads = True
     causal_safe = True
+    banded = True
     cross_safe = True
     CrossOptions = DiagonalOptions
     neutral = ""

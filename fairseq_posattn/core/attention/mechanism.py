@@ -75,6 +75,9 @@ class Mechanism(nn.Module):
     usual_layers: ClassVar[tuple[int, ...] | None] = None  # where it acts without '@'; None: all
     usual_heads: ClassVar[Heads] = None  # on which it acts without 'heads='; None: all
 
+    # Whether what it reads of its batch are pairs of query and key, such as ctx.distances: then it
+    # can stand beside a window that is computed in bands.
+    banded: ClassVar[bool] = False
     # False: it needs scores or weights in single steps, so torch's fused kernel is not used.
     fused: ClassVar[bool] = True
     # Options under which it is checked. They should make it act on sentences of ten pieces.
@@ -241,6 +244,13 @@ class ScoreMask(Mechanism):
     def forbids(cls, options: Any) -> bool:
         """Return whether there are keys that it forbids at all, under these options."""
         return True
+
+    def reach(self, ctx: AttentionContext) -> int | None:
+        """Return how far from its query an allowed key may lie at most, on either side.
+
+        None: it is not limited, or the whole square of scores is the faster way for this batch.
+        """
+        return None
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return a bool mask, True = may attend, broadcastable to B H Q K."""

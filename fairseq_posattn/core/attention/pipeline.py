@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_posattn.core.attention.bands import Bands
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.heads import put_back, repeat_keys, spread, sum_copies
 from fairseq_posattn.core.attention.mechanism import (
@@ -73,6 +74,13 @@ def attend_transformed(
     out = None if need_weights else fast_path(q, k, v, ctx, mechanisms, dropout)
     if out is not None:
         return out, None
+    reach = None if need_weights else common_reach(ctx, mechanisms)
+    if reach is not None:
+        sentences = len(q)
+        bands = ctx.cached((Bands, reach, sentences), lambda: Bands.of(ctx, reach, sentences))
+        parts = bands.queries(q), bands.keys(k), bands.keys(v)
+        out, _ = attend_transformed(*parts, bands.context, mechanisms, dropout)
+        return bands.join(out), None
     single = k  # a bias by keys is that of a key, whatever copies it has
     copies, mask = 1, allowed_pairs(q, ctx, mechanisms)
     for expansion in expansions(mechanisms):
@@ -138,6 +146,18 @@ def fast_path(
     if len(at_work) == 1 and isinstance(at_work[0], FastPath):
         return at_work[0].fast_path(q, k, v, ctx, dropout_rate(dropout))
     return None
+
+
+def common_reach(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> int | None:
+    """Return how far from its query a key may lie, if all mechanisms can work in bands, else None.
+
+    Where the band is as wide as the sentence is long, nothing would be saved.
+    """
+    at_work = of_stage(mechanisms, ON_SCORES)
+    if not ctx.is_square or not all(m.banded for m in at_work):
+        return None
+    found = [reach for m in of_stage(at_work, ScoreMask) if (reach := m.reach(ctx)) is not None]
+    return min(found) if found else None
 
 
 def score_bias(

@@ -113,6 +113,7 @@ class Relative(TableByRelation):
     name = "relative"
     paper = "Shaw et al. 2018, Eq. 3 and 4"
     causal_safe = True
+    banded = True
     examples = ("", "max=2, shared_heads=false")
     equation = "b_ij = q_i·K[c(i,j)]/√d and o_i = Σ_j a_ij (v_j + V[c(i,j)]), c(i,j) = clip(j − i)"
 

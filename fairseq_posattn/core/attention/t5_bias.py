@@ -67,6 +67,7 @@ class T5Bias(ScoreBias, QKVTransform):
     options: T5BiasOptions
     accepts_heads = True
     causal_safe = True
+    banded = True
     examples = ("", "buckets=8, max=6", "shared=nothing, scaled=false")
     neutral = ""
     equation = "b_ij = b_h[bucket(j − i)]"

@@ -40,6 +40,7 @@ class TreeDepthBias(ScoreBias):
     options: TreeDepthBiasOptions
     accepts_heads = True
     needs_tree = True
+    banded = True
     cross_safe = True
     examples = ("", "max=1")
     neutral = ""

@@ -20,11 +20,12 @@ class TreeDepthRelative(TableByRelation):
     name = "tree_depth_relative"
     paper = "Omote et al. 2019"
     needs_tree = True
+    banded = True
     examples = ("", "max=2, shared_heads=false")
     equation = "as relative, c(i,j) = clip(depth(j) − depth(i))"
 
     def relation(self, ctx: AttentionContext) -> Tensor:
         """Return the depth of the key minus that of the query, B Q K."""
         assert ctx.tree is not None  # needs_tree
-        depths = ctx.tree.depths
-        return depths[:, None, :] - depths[:, :, None]
+        tree = ctx.tree
+        return tree.of_keys(tree.depths) - tree.of_queries(tree.depths)

@@ -60,6 +60,7 @@ class TreeDistance(ScoreBias):
     options: TreeDistanceOptions
     accepts_heads = True
     needs_tree = True
+    banded = True
     examples = ("", "max=1", "kind=gaussian")
     neutral = ""
     equation = "b_ij = b_h[min(t_ij, r)], or −t_ij² / (2σ_h²); t_ij edges between the words"

@@ -39,6 +39,7 @@ class TreeLabels(ByTables):
     Options = TreeLabelsOptions
     options: TreeLabelsOptions
     needs_tree = True
+    banded = True
     needs_labels = ("relations",)
     examples = ("", "shared_heads=false")
     equation = "as relative, c(i,j) = relation and direction of the edge, same word, or none"
@@ -61,13 +62,14 @@ class TreeLabels(ByTables):
         then those of the key to its parent, the query.
         """
         label = (tree.relation_labels - UNKNOWN_LABEL).clamp(min=0)
-        key_word = tree.words[:, None, :]
-        to_parent = (tree.parent_words[:, :, None] == key_word) & tree.is_word[:, None, :]  # B Q K
-        same = (tree.words[:, :, None] == key_word) & tree.is_word[:, :, None]
+        same = (tree.of_queries(tree.words) == tree.of_keys(tree.words)) & tree.of_queries(
+            tree.is_word
+        )
         rows = same.long() * SAME_WORD
-        rows = torch.where(to_parent, FIRST_EDGE + label[:, :, None], rows)
-        to_child = to_parent.transpose(1, 2)
-        return torch.where(to_child, FIRST_EDGE + self.names + label[:, None, :], rows)
+        to_parent = FIRST_EDGE + tree.of_queries(label)
+        rows = torch.where(tree.keys_that_are_parents, to_parent, rows)
+        to_child = FIRST_EDGE + self.names + tree.of_keys(label)
+        return torch.where(tree.keys_that_are_children, to_child, rows)
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
         return {"row c(i, j) of query and key": self.rows(ctx)}

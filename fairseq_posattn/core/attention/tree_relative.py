@@ -21,6 +21,7 @@ class TreeRelative(TableByRelation):
     name = "tree_relative"
     paper = "Wang et al. 2019, Eq. 6"
     needs_tree = True
+    banded = True
     equation = (
         "as relative, c(i,j) = clip(depth(i) − depth(j)) along an edge of the tree, "
         "else clip(sign(i − j)·(depth(i) + depth(j)))"

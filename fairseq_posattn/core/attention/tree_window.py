@@ -45,6 +45,7 @@ class TreeWindow(ScoreMask):
     options: TreeWindowOptions
     accepts_heads = True
     needs_tree = True
+    banded = True
     examples = ("hops=1", "hops=2, direction=up", "hops=1, direction=down")
     neutral = "hops=1000"
     equation = "keys t_ij ≤ k, where t_ij is the number of edges between the words of i and j"
@@ -60,8 +61,8 @@ class TreeWindow(ScoreMask):
         distances = tree.distances
         near = distances <= self.options.hops
         if self.options.direction == "up":
-            near = near & tree.of_pieces(tree.ancestors)
+            near = near & tree.keys_above()
         elif self.options.direction == "down":
-            near = near & tree.of_pieces(tree.ancestors.transpose(1, 2))
+            near = near & tree.keys_below()
         # The end of sentence, which belongs to no word, sees itself, too.
-        return near | (distances == NO_PARENT) | ~tree.is_word[:, :, None]
+        return near | (distances == NO_PARENT) | ~tree.of_queries(tree.is_word)

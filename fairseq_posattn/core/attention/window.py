@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_posattn.core.attention.blockwise import windowed_attention
-from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.attention.context import AttentionContext, is_compiling
 from fairseq_posattn.core.attention.diagonal import check_ratio, ratio_of, ratio_option
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
@@ -73,6 +73,7 @@ class Window(ScoreMask, KeyExpansion, FastPath):
     options: WindowOptions
     accepts_heads = True
     causal_safe = True
+    banded = True
     cross_safe = True
     CrossOptions = CrossWindowOptions
     local = True
@@ -117,12 +118,16 @@ class Window(ScoreMask, KeyExpansion, FastPath):
         """Tell whether the whole square of scores is the faster way for this batch."""
         return ctx.length < LONG.get(ctx.device.type, LONG["cuda"]) + 2 * self.options.size
 
+    def reach(self, ctx: AttentionContext) -> int | None:
+        is_whole = self.heads is not None or self.is_short(ctx) or not ctx.is_square
+        return None if is_whole else self.options.size // 2
+
     def fast_path(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float
     ) -> Tensor | None:
-        if self.is_short(ctx) or not ctx.is_square or self.heads is not None:
+        reach, exists = self.reach(ctx), self.neighbours(k.device)
+        if reach is None or is_compiling():  # the compiler cannot follow a backward pass of our own
             return None
-        reach, exists = self.options.size // 2, self.neighbours(k.device)
         out = windowed_attention(q, k, v, exists, reach, ctx.real, ctx.causal, dropout)
         if ctx.real is not None and ctx.nothing_allowed:
             out = out.masked_fill(~ctx.real.any(dim=1)[:, None, None, None], 0.0)
