@@ -51,18 +51,18 @@ OTHERS = {
     "label_embeddings": "`relation_embedding + tag_embedding`",
     "tree_supervised": "`tree_supervised@1`",
 }
-LEARNT = {
+BEST = {
     "sequence": "`sequence`",
-    "tree_supervised_chain": "`tree_supervised@1`, chain",
-    "tree_supervised": "`tree_supervised@1`, parsed",
+    "tree_depth_relative_chain": "`tree_depth_relative`, chain",
+    "tree_depth_relative": "`tree_depth_relative`, parsed",
 }
-NAMES = {**TREES, **OTHERS, **LEARNT}
+NAMES = {**TREES, **OTHERS, **BEST}
 TABLES = {  # the models of each table -> what they are compared with, and what the columns say
     "trees": (TREES, {"sequence": "Against `sequence`", "structural_chain": "Against the chain"}),
     "others": (OTHERS, {"sequence": "Against `sequence`"}),
-    "learnt": (
-        LEARNT,
-        {"sequence": "Against `sequence`", "tree_supervised_chain": "Against the chain"},
+    "best": (
+        BEST,
+        {"sequence": "Against `sequence`", "tree_depth_relative_chain": "Against the chain"},
     ),
 }
 READS_TREES = [n for n in NAMES if n.startswith(("structural", "tree", "deps", "label"))]

@@ -76,8 +76,7 @@ def attend_transformed(
         return out, None
     reach = None if need_weights else common_reach(ctx, mechanisms)
     if reach is not None:
-        sentences = len(q)
-        bands = ctx.cached((Bands, reach, sentences), lambda: Bands.of(ctx, reach, sentences))
+        bands = Bands.of(ctx, reach, len(q))
         parts = bands.queries(q), bands.keys(k), bands.keys(v)
         out, _ = attend_transformed(*parts, bands.context, mechanisms, dropout)
         return bands.join(out), None

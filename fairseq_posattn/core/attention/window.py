@@ -16,7 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairseq_posattn.core.attention.blockwise import windowed_attention
+from fairseq_posattn.core.attention.bands import Bands
+from fairseq_posattn.core.attention.blockwise import takes, windowed_attention
 from fairseq_posattn.core.attention.context import AttentionContext, is_compiling
 from fairseq_posattn.core.attention.diagonal import check_ratio, ratio_of, ratio_option
 from fairseq_posattn.core.attention.mechanism import (
@@ -26,6 +27,7 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreMask,
     Use,
 )
+from fairseq_posattn.core.attention.pipeline import allowed_pairs, lowest
 from fairseq_posattn.core.options import option
 
 # From this length in pieces on, and two windows more, the blockwise way is faster. On the CPU that
@@ -125,13 +127,25 @@ class Window(ScoreMask, KeyExpansion, FastPath):
     def fast_path(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float
     ) -> Tensor | None:
-        reach, exists = self.reach(ctx), self.neighbours(k.device)
-        if reach is None or is_compiling():  # the compiler cannot follow a backward pass of our own
+        reach = self.reach(ctx)
+        # The compiler cannot follow a backward pass of our own.
+        if reach is None or is_compiling() or not takes(q, k, v, dropout):
             return None
-        out = windowed_attention(q, k, v, exists, reach, ctx.real, ctx.causal, dropout)
+        bands = Bands.of(ctx, reach, 1 if ctx.real is None else len(q))
+        key = (Window, "bias", reach, bands.sentences, q.dtype)
+        bias = ctx.cached(key, lambda: self.bias_of_blocks(q, bands))
+        out = windowed_attention(q, k, v, bias, bands, self.options.across)
         if ctx.real is not None and ctx.nothing_allowed:
             out = out.masked_fill(~ctx.real.any(dim=1)[:, None, None, None], 0.0)
         return out
+
+    def bias_of_blocks(self, q: Tensor, bands: Bands) -> Tensor:
+        """Return a bias that forbids keys to the queries of each block, B G I J."""
+        allowed = allowed_pairs(q, bands.context, [self])
+        assert allowed is not None  # by the window itself
+        bias = torch.zeros_like(allowed, dtype=q.dtype).masked_fill_(~allowed, lowest(q.dtype))
+        by_sentence: Tensor = bias[:, 0].unflatten(0, (bands.sentences, -1))
+        return by_sentence
 
 
 def across_heads(x: Tensor, copies: int) -> Tensor:

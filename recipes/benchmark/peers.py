@@ -1,0 +1,254 @@
+"""Set our attention beside that of other packages, on one machine in one run.
+
+    pip install local-attention
+    python recipes/benchmark/peers.py --json peers.json
+
+windows, forward and backward, and in inference: `window` and local-attention compute the same,
+which is checked first. torch's FlexAttention takes part in inference, since on a CPU it has no
+backward pass; it is compiled, for which torch needs a C++ compiler.
+
+encoders: stock fairseq's encoder, ours, and torch.nn.TransformerEncoder with the same sizes, on
+batches with padding, in inference and forward and backward. torch's own encoder is given vectors;
+the embeddings of the others take part in their time, which is small beside the layers.
+
+All cells of a group take turns. A ratio is how many times faster we are: the median of the rounds,
+with the 95 % interval of a bootstrap over the rounds. A package that is missing is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.util
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from setting import (
+    STOCK,
+    Model,
+    alternating,
+    bootstrap,
+    configure,
+    interval,
+    make_corpus,
+    report,
+    set_up,
+    synchronize,
+)
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention import (
+    AttentionContext,
+    AttentionShape,
+    AttentionSpecification,
+    attend,
+)
+from fairseq_posattn.io import command_line
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+SHAPE = AttentionShape(8, 64)
+Step = Callable[[], object]
+Windowed = Callable[[Tensor, Tensor, Tensor], Tensor]  # B H T D each
+
+
+def ours(size: int) -> Windowed:
+    """Return our window of this size."""
+    mechanisms = AttentionSpecification(f"window(size={size})").build(0, SHAPE)
+
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(q, k, v, AttentionContext(q.size(2), q.device), mechanisms)[0]
+
+    return attention
+
+
+def local_attention(size: int) -> Windowed | None:
+    """Return the attention of local-attention that sees the same keys, or None if it is missing.
+
+    Its windows are blocks of queries, which see the block before and the one after. With
+    `exact_windowsize` each query sees as many keys as a block has on either side, and itself.
+    """
+    if importlib.util.find_spec("local_attention") is None:
+        return None
+    from local_attention import LocalAttention
+
+    return LocalAttention(
+        size // 2, look_forward=1, exact_windowsize=True, use_rotary_pos_emb=False
+    )
+
+
+def flex_attention(size: int, length: int) -> Windowed | None:
+    """Return torch's FlexAttention under the mask of a window, or None if torch has none."""
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask
+        from torch.nn.attention.flex_attention import flex_attention as flex
+    except ImportError:
+        return None
+    reach = size // 2
+
+    def near(batch, head, query, key):
+        return (query - key).abs() <= reach
+
+    mask = create_block_mask(near, None, None, length, length, device=str(DEVICE))
+    compiled = torch.compile(flex, dynamic=False)
+    return lambda q, k, v: compiled(q, k, v, block_mask=mask)
+
+
+def window_steps(size: int, length: int) -> dict[str, dict[str, Step]]:
+    """Return what is timed of one window: in each group, the steps of all packages."""
+    length -= length % (size // 2)  # local-attention takes whole blocks only
+    q, k, v, of_out = (torch.randn(1, 8, length, 64, device=DEVICE) for _ in range(4))
+    found: dict[str, dict[str, Step]] = {"inference": {}, "training": {}}
+    own = ours(size)
+    others = {"local-attention": local_attention(size), "FlexAttention": None}
+    others["FlexAttention"] = flex_attention(size, length)
+    for name, attention in {"ours": own, **others}.items():
+        if attention is None:
+            print(f"{name} is not installed, so it is left out")
+            continue
+        with torch.no_grad():
+            torch.testing.assert_close(attention(q, k, v), own(q, k, v), atol=1e-4, rtol=1e-4)
+        found["inference"][name] = without_gradients(attention, q, k, v)
+        if name != "FlexAttention" or DEVICE.type == "cuda":
+            inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+            found["training"][name] = with_gradients(attention, inputs, of_out)
+    return found
+
+
+def without_gradients(function: Callable, *inputs) -> Step:
+    """Return a step that calls a function in inference."""
+
+    def step() -> None:
+        with torch.no_grad():
+            function(*inputs)
+
+    return step
+
+
+def with_gradients(function: Callable, inputs: list[Tensor], of_out: Tensor) -> Step:
+    """Return a step that goes forward and backward."""
+
+    def step() -> None:
+        for x in inputs:
+            x.grad = None
+        function(*inputs).backward(of_out)
+
+    return step
+
+
+def encoder_steps(folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Step]]:
+    """Return what is timed of encoders: in each group, those of all packages."""
+    make_corpus(folder, options.sentences, 10_000, options.length)
+    found: dict[str, dict[str, Step]] = {"inference": {}, "training": {}}
+    for name, text in (
+        ("ours", "sequence /"),
+        ("ours, structural", "sequence + tree_depth / tree_relative + relative"),
+        ("stock fairseq", STOCK),
+    ):
+        task, model = set_up(configure(folder, Model.parse(text), "base", "--dropout", "0"))
+        encoder = model.encoder.to(DEVICE)
+        sample = next_batch(task, options.tokens)
+        extra = {k: sample[k] for k in ("source_tree",) if k in sample}
+        tokens = sample["src_tokens"]
+        run = functools.partial(encoder, tokens, sample["src_lengths"], **extra)
+        add_steps(found, name, encoder, run)
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=0.0, batch_first=True)
+    plain = nn.TransformerEncoder(layer, 6).to(DEVICE)
+    vectors = torch.randn(*tokens.shape, 512, device=DEVICE)
+    padding = tokens == task.source_dictionary.pad()
+    add_steps(
+        found,
+        "torch.nn.TransformerEncoder",
+        plain,
+        lambda: {"encoder_out": [plain(vectors, src_key_padding_mask=padding)]},
+    )
+    return found
+
+
+def next_batch(task, tokens: int) -> dict:
+    """Return the input of one batch."""
+    iterator = task.get_batch_iterator(task.dataset("train"), max_tokens=tokens, seed=1)
+    sample = next(iter(iterator.next_epoch_itr(shuffle=True)))["net_input"]
+    return {k: v.to(DEVICE) if isinstance(v, Tensor) else v for k, v in sample.items()}
+
+
+def add_steps(groups: dict[str, dict[str, Step]], name: str, module: nn.Module, run: Step) -> None:
+    """Add the steps of an encoder in both groups."""
+
+    def inference() -> None:
+        module.eval()
+        with torch.no_grad():
+            run()
+
+    def training() -> None:
+        module.train()
+        module.zero_grad()
+        run()["encoder_out"][0].sum().backward()
+
+    groups["inference"][name], groups["training"][name] = inference, training
+
+
+def compare(group: str, steps: dict[str, Step], rounds: int) -> list[dict]:
+    """Time the steps of a group in turn, and return a row for each of the others."""
+    for step in steps.values():
+        for _ in range(2):
+            step()
+    taken: dict[str, list[float]] = {name: [] for name in steps}
+    for order in alternating(list(steps), rounds):
+        for name in order:
+            synchronize()
+            began = time.perf_counter()
+            steps[name]()
+            synchronize()
+            taken[name].append(time.perf_counter() - began)
+    rows = []
+    for name in steps:
+        if name != "ours":
+            ratios = [b / a for a, b in zip(taken["ours"], taken[name], strict=True)]
+            ratio, low, high = bootstrap(ratios)
+            rows.append({"group": group, "beside": name, "ratio": ratio, "low": low, "high": high})
+    return rows
+
+
+def arguments() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--sizes", type=int, nargs="*", default=[11, 101], help="measure windows of these sizes")
+    add("--window-length", type=int, default=4100, help="give windows so many pieces")
+    add("--no-encoders", action="store_true", help="leave the encoders out")
+    add("--tokens", type=int, default=1000, help="give encoders batches of so many pieces")
+    add("--length", type=int, default=30, help="set the mean number of pieces of a sentence")
+    add("--sentences", type=int, default=400, help="make a corpus of so many sentences")
+    add("--rounds", type=int, default=15, help="measure all cells so many times")
+    add("--json", help="write the rows to this file, too")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure all groups and print the table."""
+    options = arguments()
+    logging.disable(logging.INFO)
+    torch.manual_seed(1)
+    rows = []
+    for size in options.sizes:
+        for group, steps in window_steps(size, options.window_length).items():
+            rows += compare(f"window of {size}, {group}", steps, options.rounds)
+    if not options.no_encoders:
+        with tempfile.TemporaryDirectory() as folder:
+            for group, steps in encoder_steps(Path(folder), options).items():
+                rows += compare(f"encoder, {group}", steps, options.rounds)
+    columns = {
+        "what": lambda r: r["group"],
+        "beside": lambda r: r["beside"],
+        "we are faster": lambda r: f"{r['ratio']:.2f} ×",
+        "95 % interval": interval,
+    }
+    report(rows, columns, options.json)
+
+
+if __name__ == "__main__":
+    command_line.run(main)
