@@ -39,7 +39,7 @@ class Translation:
 
     def __init__(self, data: Path, specification: str, args):
         cfg = configure(data, Model.parse(specification), args.size, "--max-tokens", "1000")
-        self.task, model = set_up(cfg)
+        self.task, model, _ = set_up(cfg)
         self.model = model.cuda() if torch.cuda.is_available() else model
         self.model.eval()
         self.model.prepare_for_inference_(cfg)

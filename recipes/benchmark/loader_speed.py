@@ -32,7 +32,7 @@ LOADERS = {"tree_relative": "with trees", "tree_labels": "with trees and labels"
 def batches(data: Path, specification: str, max_tokens: int):
     """Return the batches of an epoch, which are made anew for each pass."""
     cfg = configure(data, Model.parse(specification), "toy", "--max-tokens", str(max_tokens))
-    task, _ = set_up(cfg)
+    task, *_ = set_up(cfg)
     return task.get_batch_iterator(task.datasets["train"], max_tokens=max_tokens)
 
 

@@ -5,7 +5,8 @@
 
 windows, forward and backward, and in inference: `window` and local-attention compute the same,
 which is checked first. torch's FlexAttention takes part in inference, since on a CPU it has no
-backward pass; it is compiled, for which torch needs a C++ compiler.
+backward pass; it is compiled, for which torch needs a C++ compiler. On a GPU everything is in
+bfloat16, FlexAttention is trained, too, and flash-attn takes part.
 
 encoders: stock fairseq's encoder, ours, and torch.nn.TransformerEncoder with the same sizes, on
 batches with padding, in inference and forward and backward. torch's own encoder is given vectors;
@@ -50,6 +51,8 @@ from fairseq_posattn.core.attention import (
 from fairseq_posattn.io import command_line
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+# flash-attn takes half precision only.
+DTYPE = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32
 SHAPE = AttentionShape(8, 64)
 Step = Callable[[], object]
 Windowed = Callable[[Tensor, Tensor, Tensor], Tensor]  # B H T D each
@@ -97,20 +100,40 @@ def flex_attention(size: int, length: int) -> Windowed | None:
     return lambda q, k, v: compiled(q, k, v, block_mask=mask)
 
 
+def flash_attention(size: int) -> Windowed | None:
+    """Return the window of flash-attn, which needs a GPU, or None if it is missing."""
+    if DEVICE.type != "cuda" or importlib.util.find_spec("flash_attn") is None:
+        return None
+    from flash_attn import flash_attn_func
+
+    reach = size // 2
+
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # B T H D
+        return flash_attn_func(q, k, v, window_size=(reach, reach)).transpose(1, 2)
+
+    return attention
+
+
 def window_steps(size: int, length: int) -> dict[str, dict[str, Step]]:
     """Return what is timed of one window: in each group, the steps of all packages."""
     length -= length % (size // 2)  # local-attention takes whole blocks only
-    q, k, v, of_out = (torch.randn(1, 8, length, 64, device=DEVICE) for _ in range(4))
+    shape, kind = (1, 8, length, 64), {"device": DEVICE, "dtype": DTYPE}
+    q, k, v, of_out = (torch.randn(shape, **kind) for _ in range(4))
     found: dict[str, dict[str, Step]] = {"inference": {}, "training": {}}
     own = ours(size)
-    others = {"local-attention": local_attention(size), "FlexAttention": None}
-    others["FlexAttention"] = flex_attention(size, length)
+    others = {
+        "local-attention": local_attention(size),
+        "FlexAttention": flex_attention(size, length),
+        "flash-attn": flash_attention(size),
+    }
+    near = 1e-4 if torch.float32 == DTYPE else 0.03
     for name, attention in {"ours": own, **others}.items():
         if attention is None:
             print(f"{name} is not installed, so it is left out")
             continue
         with torch.no_grad():
-            torch.testing.assert_close(attention(q, k, v), own(q, k, v), atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(attention(q, k, v), own(q, k, v), atol=near, rtol=near)
         found["inference"][name] = without_gradients(attention, q, k, v)
         if name != "FlexAttention" or DEVICE.type == "cuda":
             inputs = [x.clone().requires_grad_() for x in (q, k, v)]
@@ -143,12 +166,12 @@ def encoder_steps(folder: Path, options: argparse.Namespace) -> dict[str, dict[s
     """Return what is timed of encoders: in each group, those of all packages."""
     make_corpus(folder, options.sentences, 10_000, options.length)
     found: dict[str, dict[str, Step]] = {"inference": {}, "training": {}}
-    for name, text in (
+    for name, text in (  # stock and torch's encoder have no positions but `sequence`
         ("ours", "sequence /"),
         ("ours, structural", "sequence + tree_depth / tree_relative + relative"),
         ("stock fairseq", STOCK),
     ):
-        task, model = set_up(configure(folder, Model.parse(text), "base", "--dropout", "0"))
+        task, model, _ = set_up(configure(folder, Model.parse(text), "base", "--dropout", "0"))
         encoder = model.encoder.to(DEVICE)
         sample = next_batch(task, options.tokens)
         extra = {k: sample[k] for k in ("source_tree",) if k in sample}
@@ -220,6 +243,7 @@ def arguments() -> argparse.Namespace:
     add("--sizes", type=int, nargs="*", default=[11, 101], help="measure windows of these sizes")
     add("--window-length", type=int, default=4100, help="give windows so many pieces")
     add("--no-encoders", action="store_true", help="leave the encoders out")
+    add("--no-windows", action="store_true", help="leave the windows out")
     add("--tokens", type=int, default=1000, help="give encoders batches of so many pieces")
     add("--length", type=int, default=30, help="set the mean number of pieces of a sentence")
     add("--sentences", type=int, default=400, help="make a corpus of so many sentences")
@@ -234,7 +258,7 @@ def main() -> None:
     logging.disable(logging.INFO)
     torch.manual_seed(1)
     rows = []
-    for size in options.sizes:
+    for size in [] if options.no_windows else options.sizes:
         for group, steps in window_steps(size, options.window_length).items():
             rows += compare(f"window of {size}, {group}", steps, options.rounds)
     if not options.no_encoders:

@@ -134,12 +134,16 @@ def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namesp
 
 
 def set_up(cfg):
-    """Return the task of a configuration with its training data, and the model."""
+    """Return the task of a configuration with its training data, the model and the criterion.
+
+    They are built in fairseq's order: the criterion says whether the data need trees.
+    """
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
     model = task.build_model(cfg.model)
+    criterion = task.build_criterion(cfg.criterion)
     task.load_dataset("train", combine=True)
-    return task, model
+    return task, model, criterion
 
 
 def alternating(candidates: Sequence, rounds: int):

@@ -86,8 +86,8 @@ class Training:
         specification, _, own = specification.partition(";")
         extra += [*args.fairseq, *own.split()]
         cfg = configure(data, Model.parse(specification.strip()), args.size, *extra)
-        task, self.model = set_up(cfg)
-        self.trainer = Trainer(cfg, task, self.model, task.build_criterion(cfg.criterion))
+        task, self.model, criterion = set_up(cfg)
+        self.trainer = Trainer(cfg, task, self.model, criterion)
         epoch = self.trainer.get_train_iterator(1, load_dataset=False)
         batches = epoch.next_epoch_itr(shuffle=False)
         self.batches = [batch for _, batch in zip(range(args.batches), batches, strict=False)]

@@ -111,6 +111,24 @@ def test_how_attention_grows_with_the_length(tmp_path):
 
 
 @pytest.mark.long
+def test_checks_of_a_gpu_go_on_where_they_were(tmp_path):
+    """Without a GPU they are tried with small sizes; a cell that a kill cut off is done again."""
+    script = [ROOT / "recipes/benchmark/gpu.sh", tmp_path, "--part", "a", "--small"]
+    late = run(*script, "--seconds", 0, check=False)
+    assert late.returncode and "run the same command again" in late.stdout
+    assert "Traceback" not in late.stdout
+    run(*script)
+    kept = (tmp_path / "a.jsonl").read_text()
+    assert "FAILED" not in kept and kept.count("\n") == 10
+    (tmp_path / "a.jsonl").write_text(kept[:-20])
+    printed = run(*script).stdout
+    assert "1 of 1" in printed and "0 failures" in printed
+    table = (tmp_path / "gpu.md").read_text()
+    assert "| train tree_supervised@1 |" in table and table.count("found: ok") == 26
+    assert len(json.loads((tmp_path / "gpu.json").read_text())) == 10
+
+
+@pytest.mark.long
 def test_speed_of_preparation(tmp_path):
     script, table = ROOT / "recipes/benchmark/prepare_speed.py", tmp_path / "rows.json"
     run(sys.executable, script, "--sentences", 50, "--sentencepiece", "--json", table)

@@ -1,0 +1,262 @@
+"""Check and measure everything on one GPU; `gpu.sh` describes how to use it.
+
+a: every mechanism, with all its examples, in float32, bfloat16 and float16 against double precision
+   on the CPU, with finite gradients; a short training of each mechanism, whose loss must fall.
+b: training speed of all mechanisms in bfloat16 at the sizes Base and Big, translation, and the peak
+   of memory (`train_speed.py`, `generate_speed.py`).
+c: windows against FlexAttention, flash-attn and local-attention, as far as these are installed
+   (`peers.py`), and how attention grows with the length (`attention_scaling.py`).
+
+Each part is a list of cells. What a cell found is kept when it is done, and is not done again on
+the same machine with the same torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq.trainer import Trainer
+from setting import Model, configure, machine, make_corpus, set_up
+from train_speed import DEFAULT as SPECIFICATIONS
+
+from fairseq_posattn.core.attention import MECHANISMS
+from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, moved, real_pieces
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import write_json
+from fairseq_posattn.testing import NotApplicable, examples_of
+from fairseq_posattn.testing.broken import BrokenPromise
+from fairseq_posattn.testing.layer import attention
+from fairseq_posattn.testing.paths import half_precision_is_close
+
+HERE = Path(__file__).parent
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+STRUCTURAL = "sequence + tree_depth / relative + tree_relative"
+SECONDS = 570  # of a part
+UPDATES = 30  # of a short training
+
+
+@dataclass(frozen=True)
+class Cell:
+    """This is one thing that is checked or measured; `run` returns rows of a table."""
+
+    part: str
+    name: str
+    run: Callable[[], list[dict]]
+
+
+def cells(small: bool) -> Iterator[Cell]:
+    """Yield the cells of all parts."""
+    names = ["window", "relative", "tree_distance"] if small else list(MECHANISMS)
+    for name in names:
+        for specification in examples_of(MECHANISMS[name]):
+            yield Cell("a", specification, lambda s=specification: checked(s))
+    for specification in ["relative", "tree_supervised@1"] if small else SPECIFICATIONS:
+        yield Cell("a", f"train {specification}", lambda s=specification: short_training(s))
+    yield from speeds(small)
+    yield from windows(small)
+
+
+def speeds(small: bool) -> Iterator[Cell]:
+    """Yield the cells of training and translation."""
+    chosen = [STRUCTURAL, *SPECIFICATIONS]
+    few = ["relative"] if small else [STRUCTURAL, "relative", "window@0-2", "block@0-2"]
+    runs = [("base", 4096), ("base", 16384), ("big", 8192)]
+    precision = ["--fairseq", "bf16"] if torch.cuda.is_available() else []
+    common = ["--vocabulary", "32000", "--pairs", "9", "--batches", "3"]
+    if small:
+        chosen, runs = few, [("toy", 500)]
+        common = ["--pairs", "2", "--batches", "2", "--vocabulary", "500", "--sentences", "50"]
+    for size, tokens in runs:
+        for first in range(0, len(chosen), 6):
+            some = chosen[first : first + 6]
+            options = ["--size", size, "--max-tokens", str(tokens), *common, "--speed-only"]
+            name = f"training, {size}, {tokens:,} pieces, models {first + 1} to {first + len(some)}"
+            yield command("b", name, "train_speed.py", *some, *options, *precision)
+    options = ["--size", runs[0][0], "--max-tokens", str(runs[0][1]), *common]
+    yield command("b", "peak memory of training", "train_speed.py", *few, *options, *precision)
+    options = ["--size", runs[0][0], *common, "--batch-size", "4" if small else "128"]
+    yield command("b", "translation", "generate_speed.py", *few, *options)
+
+
+def windows(small: bool) -> Iterator[Cell]:
+    """Yield the cells of windows beside those of other packages, and of long inputs."""
+    for length in [300] if small else [1024, 4096, 16384]:
+        options = ["--no-encoders", "--window-length", str(length)]
+        options += ["--rounds", "2"] if small else []
+        yield command("c", f"windows at {length:,} pieces", "peers.py", *options)
+    lengths = ["64", "128"] if small else ["1024", "4096", "16384"]
+    options = ["--lengths", *lengths, "--tokens", lengths[-1]]
+    options += ["--rounds", "2", "--width", "64"] if small else []
+    yield command("c", "time and memory by length", "attention_scaling.py", *options)
+    options = ["--no-windows"] + (
+        ["--rounds", "2", "--tokens", "200"] if small else ["--tokens", "8192"]
+    )
+    yield command("c", "encoders", "peers.py", *options)
+
+
+def command(part: str, name: str, script: str, *options: str) -> Cell:
+    """Return a cell that runs another benchmark."""
+
+    def run() -> list[dict]:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "rows.json"
+            line = [sys.executable, str(HERE / script), *options, "--json", str(out)]
+            done = subprocess.run(line, capture_output=True, text=True, check=False)
+            if done.returncode:
+                said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                return [{"found": f"FAILED: {said[:200]}"}]
+            return json.loads(out.read_text())
+
+    return Cell(part, name, run)
+
+
+def checked(specification: str) -> list[dict]:
+    """Return for each precision whether the output is near that of the CPU, with gradients."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    rows = []
+    for name, dtype in PRECISIONS.items():
+        try:
+            half_precision_is_close(specification, dtype, device)
+            check_gradients(specification, dtype, device)
+            found = "ok"
+        except NotApplicable as reason:
+            found = f"not applicable: {reason}"
+        except (BrokenPromise, RuntimeError) as error:
+            found = f"FAILED: {' '.join(str(error).split())[:200]}"
+        rows.append({"precision": name, "found": found})
+    return rows
+
+
+def check_gradients(specification: str, dtype: torch.dtype, device: str) -> None:
+    """Refuse gradients of the input that are not finite."""
+    ctx = context(TREES)
+    x = inputs(TREES, ctx, dtype=torch.float).to(device, dtype).requires_grad_()
+    out = attention(specification).float().to(device, dtype).output(x, moved(ctx, device))
+    out[real_pieces(ctx).T.to(device)].float().square().sum().backward()
+    if x.grad is None or not torch.isfinite(x.grad).all():
+        raise BrokenPromise("finite gradients", "nan or infinity")
+
+
+def short_training(specification: str) -> list[dict]:
+    """Return the loss before and after some updates of a small model."""
+    precision = ["--bf16"] if torch.cuda.is_available() else []
+    with tempfile.TemporaryDirectory() as folder:
+        make_corpus(Path(folder), 64, 100, 12)
+        options = ["--max-tokens", "400", "--max-source-positions", "256", "--lr", "1e-2"]
+        cfg = configure(Path(folder), Model.parse(specification), "toy", *options, *precision)
+        cfg.optimization.lr = cfg.optimizer.lr = cfg.lr_scheduler.lr = [2e-3]
+        task, model, criterion = set_up(cfg)
+        trainer = Trainer(cfg, task, model, criterion)
+        epoch = trainer.get_train_iterator(1, load_dataset=False)
+        batches = list(epoch.next_epoch_itr(shuffle=False))
+        trainer.begin_epoch(1)
+        losses = []
+        for k in range(UPDATES):
+            losses.append(trainer.train_step([batches[k % len(batches)]])["loss"])
+    falls = losses[-1] < losses[0] and all(map(math.isfinite, losses))
+    row = {"first loss": round(losses[0], 3), "last loss": round(losses[-1], 3)}
+    return [{**row, "found": "ok" if falls else "FAILED: the loss does not fall"}]
+
+
+def do_part(part: str, todo: list[Cell], out: Path, seconds: float) -> bool:
+    """Do the cells of a part that are not done, and return whether none is left."""
+    path, began = out / f"{part}.jsonl", time.monotonic()
+    before = records(path)
+    with written_whole(path) as file:  # without a line that a kill has cut off
+        file.writelines(json.dumps(record) + "\n" for record in before)
+    done = {(record["machine"], record["name"]) for record in before}
+    left = [cell for cell in todo if (machine(), cell.name) not in done]
+    for number, cell in enumerate(left):
+        if time.monotonic() - began > seconds:
+            print(f"part {part}: {len(left) - number} cells are left; run it again to go on")
+            return False
+        print(f"part {part}, {number + 1} of {len(left)}: {cell.name} ...", flush=True)
+        record = {"machine": machine(), "part": part, "name": cell.name, "rows": cell.run()}
+        with open(path, "a") as file:
+            file.write(json.dumps(record) + "\n")
+    return True
+
+
+def records(path: Path) -> list[dict]:
+    """Return what was kept; a line that a kill has cut off is left out, and done again."""
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return found
+
+
+def table(found: list[dict]) -> str:
+    """Return all rows as Markdown, a table for each part."""
+    lines = []
+    for part in "abc":
+        rows = [
+            (
+                record["name"],
+                " · ".join(f"{k}: {shown(v)}" for k, v in row.items() if v is not None),
+            )
+            for record in found
+            if record["part"] == part
+            for row in record["rows"]
+        ]
+        if rows:
+            lines += [f"## Part {part}", "", "| What | Found |", "|---|---|"]
+            lines += ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in rows]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def shown(value: object) -> str:
+    """Return a value as the table has it."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Do the parts that were asked for, and write the table."""
+    parser = argparse.ArgumentParser(prog="gpu.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path, help="keep the results in this folder")
+    parser.add_argument("--part", choices="abc", help="do this part alone (default: all)")
+    parser.add_argument(
+        "--small", action="store_true", help="try all parts with small sizes, also without a GPU"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="begin no cell of a part after this time"
+    )
+    options = parser.parse_args()
+    logging.disable(logging.INFO)
+    if not torch.cuda.is_available() and not options.small:
+        raise InputError("there is no GPU here; --small tries all parts without one")
+    options.out.mkdir(parents=True, exist_ok=True)
+    todo, whole = list(cells(options.small)), True
+    for part in options.part or "abc":
+        mine = [cell for cell in todo if cell.part == part]
+        whole &= do_part(part, mine, options.out, options.seconds)
+    found = [record for part in "abc" for record in records(options.out / f"{part}.jsonl")]
+    write_json(str(options.out / "gpu.json"), found, indent=1)
+    with written_whole(options.out / "gpu.md") as file:
+        file.write(f"{machine()}\n\n{table(found)}")
+    failed = [r["name"] for r in found for row in r["rows"] if "FAILED" in str(row.get("found"))]
+    print(f"{options.out / 'gpu.md'}: {len(found)} cells, {len(failed)} failures")
+    if failed:
+        raise InputError(f"{', '.join(failed[:10])}: see {options.out / 'gpu.md'}")
+    if not whole:
+        raise InputError("not everything was done within the time; run the same command again")
+
+
+if __name__ == "__main__":
+    command_line.run(main)
