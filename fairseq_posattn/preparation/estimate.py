@@ -1,0 +1,241 @@
+"""Estimate what a preparation will take, before it is begun, from samples of its training pairs.
+
+The whole preparation is done twice in a folder that is removed again, with few pairs and with more.
+What the second one took longer is the cost of its further lines, and the rest is the cost of a
+start. Processor time is counted, because other programs on the machine do not change it much.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import math
+import resource
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_lines, same_number_of_lines
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.io.steps import Steps
+from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.preparation.job import Corpus, Job
+from fairseq_posattn.preparation.prepare import PreparationRun, given_trees
+from fairseq_posattn.trees.conllu import read_blocks
+
+SAMPLES = (500, 2000)  # so many pairs are prepared
+LEAST = 20  # a corpus of fewer pairs is prepared faster than it is measured
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A step took these seconds of processors, and left these bytes on the disk."""
+
+    seconds: float = 0.0
+    disk: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.seconds + other.seconds, self.disk + other.disk)
+
+
+class MeasuredSteps(Steps):
+    """These steps add up what each kind of step costs."""
+
+    def __init__(self, work: Path):
+        super().__init__(work, tell=lambda text: None)
+        self.costs: dict[str, Cost] = {}
+
+    def do(self, name, choices, inputs, outputs, action, forget=None) -> None:
+        kind, before = name.split(".")[0], processor_seconds()
+        super().do(name, choices, inputs, outputs, action, forget)
+        size = sum(Path(path).stat().st_size for path in outputs)
+        cost = Cost(processor_seconds() - before, size)
+        self.costs[kind] = self.costs.get(kind, Cost()) + cost
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate says what each kind of step will take.
+
+    lines: all pairs of the corpus. measured: the numbers of pairs of the two samples.
+    memory: the most bytes that this process took, and that one of the parser took.
+    """
+
+    lines: int
+    measured: tuple[int, int]
+    costs: dict[str, Cost]
+    memory: tuple[int, int]
+
+    def table(self, workers: int, binarizing: int) -> str:
+        """Return a table of the steps, for so many processes that parse and that binarise."""
+        named = f"with {workers} worker{'s' * (workers > 1)}"
+        rows: list[tuple[str, ...]] = [("step", "core hours", "memory a process", "disk", named)]
+        total, waiting = Cost(), 0.0
+        for kind, cost in self.costs.items():
+            at_once = {"parse": workers, "binarize": binarizing}.get(kind, 1)
+            total, waiting = total + cost, waiting + cost.seconds / at_once
+            memory = self.memory[kind == "parse"]
+            rows.append(row(kind, cost, memory, cost.seconds / at_once))
+        rows.append(row("all", total, max(self.memory), waiting))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])])
+            for cells in rows
+        ]
+        few, many = self.measured
+        return "\n".join(
+            [
+                f"{self.lines:,} pairs; measured on this machine with {few:,} and {many:,} of them",
+                *lines,
+            ]
+        )
+
+
+def row(kind: str, cost: Cost, memory: float, seconds: float) -> tuple[str, ...]:
+    """Return the cells of one step."""
+    return (
+        kind,
+        f"{cost.seconds / 3600:,.3f}" if cost.seconds < 36000 else f"{cost.seconds / 3600:,.0f}",
+        size_of(memory),
+        size_of(cost.disk),
+        duration(seconds),
+    )
+
+
+def size_of(size: float) -> str:
+    """Return a number of bytes in megabytes or gigabytes."""
+    return f"{size / 1e6:,.1f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the largest units that say enough."""
+    minutes = math.ceil(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours / 24:,.0f} days"
+
+
+def estimate(job: Job) -> Estimate:
+    """Measure two samples of a job's training pairs, and return what all its pairs will take."""
+    languages = (job.config.source, job.config.target)
+    lines = {
+        split: same_number_of_lines([f"{prefix}.{language}" for language in languages])
+        for split, prefix in job.corpus.splits().items()
+    }
+    if lines["train"] < LEAST:
+        raise InputError(
+            f"{job.corpus.train}: there are {lines['train']} pairs, too few to measure; prepare "
+            "them without --plan"
+        )
+    many = min(SAMPLES[1], lines["train"])
+    few = max(1, many * SAMPLES[0] // SAMPLES[1])
+    costs = []
+    for count in (few, many):
+        say(f"measuring {count:,} of {lines['train']:,} training pairs ...")
+        costs.append(measured(job, count, lines["train"]))
+    everything = sum(lines.values())
+    expected = {
+        kind: extended(kind, costs[0].get(kind, Cost()), cost, (few, many), everything)
+        for kind, cost in costs[1].items()
+    }
+    memory = (most_memory(resource.RUSAGE_SELF), most_memory(resource.RUSAGE_CHILDREN))
+    return Estimate(everything, (few, many), expected, memory)
+
+
+def measured(job: Job, count: int, lines: int) -> Mapping[str, Cost]:
+    """Prepare a sample of the training pairs in a folder of its own, and return what it cost."""
+    with tempfile.TemporaryDirectory() as name, quiet():
+        folder = Path(name)
+        write_sample(job, folder, count, lines)
+        corpus = Corpus(str(folder / "train"))
+        own = replace(
+            job,
+            corpus=corpus,
+            out=folder / "data",
+            work=folder / "work",
+            cluster=Cluster(),
+            shard_lines=max(count, job.shard_lines),
+            binarize_workers=1,
+            shards=1,
+        )
+        run = PreparationRun(own)
+        steps = MeasuredSteps(own.work)
+        run.steps = run.folders.steps = steps
+        run.run()
+        return steps.costs
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep from the terminal what the steps say."""
+    before = logging.root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def write_sample(job: Job, folder: Path, count: int, lines: int) -> None:
+    """Write so many training pairs, which lie evenly in the corpus, and their given trees."""
+    prefix = job.corpus.train
+    for language in (job.config.source, job.config.target):
+        with open(folder / f"train.{language}", "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(
+                line + "\n" for line in evenly(read_lines(f"{prefix}.{language}"), count, lines)
+            )
+    if job.config.parsed and job.config.parser.parser == "conllu":
+        with open(folder / "train.conllu", "w", encoding="utf-8", newline="\n") as file:
+            for block in evenly(read_blocks(given_trees(prefix)), count, lines):
+                file.write("\n".join(block.lines) + "\n\n")
+
+
+def evenly(items, count: int, of: int) -> Iterator:
+    """Yield so many items, evenly chosen from as many as there are."""
+    chosen = 0
+    for number, item in enumerate(items):
+        if number * count // of >= chosen and chosen < count:
+            chosen += 1
+            yield item
+
+
+def extended(kind: str, one: Cost, two: Cost, sizes: Sequence[int], lines: int) -> Cost:
+    """Return the cost of all lines from those of two samples.
+
+    Learning a segmenter looks at different words, whose number grows more slowly than that of the
+    lines: by a power, which the samples give.
+    """
+    few, many = sizes
+    if kind == "learn":
+        ratio = max(two.seconds, 1e-9) / max(one.seconds, 1e-9)
+        power = min(1.0, max(0.0, math.log(ratio) / math.log(many / few))) if many > few else 1.0
+        return Cost(two.seconds * (lines / many) ** power, two.disk)
+    return Cost(
+        along(one.seconds, two.seconds, few, many, lines),
+        along(one.disk, two.disk, few, many, lines),
+    )
+
+
+def along(one: float, two: float, few: int, many: int, lines: int) -> float:
+    """Return the value at `lines` of the line through two values, which starts at 0 or above."""
+    slope = (two - one) / (many - few) if many > few and two > one else two / many
+    slope = min(slope, two / many)
+    return two + slope * (lines - many)
+
+
+def processor_seconds() -> float:
+    """Return the seconds that this process and those that it waited for took of processors."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def most_memory(who: int) -> int:
+    """Return the most bytes of memory that this process, or one that it waited for, has taken."""
+    return resource.getrusage(who).ru_maxrss * 1024
