@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.once import once
-from fairseq_posattn.core.source_tree import PADDING, SourceTree, word_depths
+from fairseq_posattn.core.source_tree import PADDING, SourceTree, doublings, word_depths
 
 
 class BandedTree(SourceTree):
@@ -58,7 +58,7 @@ class BandedTree(SourceTree):
         number of edges between these. Both have no meaning where a piece belongs to no word."""
         sentences, width = self.parents.shape
         steps = [self.parents]  # the ancestors 1, 2, 4, 8, ... edges above each word
-        for _ in range(max(width - 1, 1).bit_length() - 1):
+        for _ in range(doublings(width) - 1):
             steps.append(steps[-1].gather(1, steps[-1]))
         depths = word_depths(self.parents)
         inside = self.words.clamp(0, width - 1)

@@ -15,6 +15,10 @@ from torch import Tensor
 from fairseq_posattn.core.once import once
 from fairseq_posattn.errors import InputError
 
+# Under torch.export, whose graph must serve trees of all sizes, pointers double so often: this is
+# enough for 65,536 words, and once they have reached the root they stay there.
+MOST_DOUBLINGS = 16
+is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.1 cannot tell
 PADDING = -1
 NO_PARENT = -1
 PADDING_LABEL, END_LABEL, UNKNOWN_LABEL = 1, 2, 3  # as fairseq numbers <pad>, </s> and <unk>
@@ -244,6 +248,11 @@ def padded_labels(
     return padded
 
 
+def doublings(words: int) -> int:
+    """Return how often pointers double their step until all of them have reached the root."""
+    return MOST_DOUBLINGS if is_exporting() else max(words - 1, 1).bit_length()
+
+
 def word_ancestors(parents: Tensor) -> Tensor:
     """Tell which words lie on the way from each word to the root, B W W, in log2(W) steps."""
     length = parents.size(1)
@@ -251,7 +260,7 @@ def word_ancestors(parents: Tensor) -> Tensor:
     found = own[:, None] == own  # W W
     found = found | (own == parents[:, :, None])  # B W W: itself and its parent
     above = parents
-    for _ in range(max(length - 1, 1).bit_length()):
+    for _ in range(doublings(length)):
         above = above.gather(1, above)
         found = found | found.gather(1, above[:, :, None].expand(-1, -1, length))
     return found
@@ -262,7 +271,7 @@ def word_depths(parents: Tensor) -> Tensor:
     length = parents.size(1)
     depths = (parents != torch.arange(length, device=parents.device)).long()
     ancestors = parents
-    for _ in range(max(length - 1, 1).bit_length()):
+    for _ in range(doublings(length)):
         depths = depths + depths.gather(1, ancestors)
         ancestors = ancestors.gather(1, ancestors)
     return depths

@@ -91,3 +91,33 @@ def test_encoders(preset, toy_data):
         fields = batch(task, subset)["net_input"]
         arguments = fields["src_tokens"], fields.get("source_tree")
         torch.testing.assert_close(fast(*arguments), encoded(*arguments))
+
+
+class Encoder(torch.nn.Module):
+    """This is what is exported of a model: its encoder, from pieces and trees to vectors."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.encoder = model.encoder
+
+    def forward(self, tokens, tree=None):
+        return self.encoder(tokens, source_tree=tree)["encoder_out"][0]
+
+
+@pytest.mark.parametrize("preset", ["sequence", "structural", "csan_2d", "relative"])
+def test_exported_encoders_serve_all_sizes(preset, toy_data):
+    if not hasattr(torch.compiler, "is_exporting"):
+        pytest.skip("this torch does not tell whether it exports")
+    task, model, _ = build(toy_data, "--arch", f"posattn_{preset}_tiny")
+    module = Encoder(model.eval())
+    samples = [batch(task, subset)["net_input"] for subset in ("valid", "test", "train")]
+    given = [tuple(s[name] for name in ("src_tokens", "source_tree") if name in s) for s in samples]
+    sentences, pieces, words = (
+        torch.export.Dim(name, min=2, max=most)
+        for name, most in (("sentences", 512), ("pieces", 100), ("words", 99))
+    )
+    sizes = ({0: sentences, 1: pieces}, {1: sentences, 2: words})[: len(given[0])]
+    exported = torch.export.export(module, given[0], dynamic_shapes=sizes, strict=True).module()
+    with torch.no_grad():
+        for arguments in given:
+            torch.testing.assert_close(exported(*arguments), module(*arguments))
