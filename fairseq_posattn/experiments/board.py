@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from fairseq_posattn.io.quantities import duration
 from fairseq_posattn.io.visible import visible
 
 SECONDS_BETWEEN_LINES = 60.0
@@ -144,16 +145,3 @@ class TrainingProgress:
         begun, updates = self.first
         pace = (self.clock() - begun) / (self.done - updates)
         return f"{duration(pace * max(0, self.updates - self.done))} left"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as text: 45 s, 12 min, 3 h 20 min, 2 d 4 h."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min"
-    return f"{hours // 24} d {hours % 24} h"

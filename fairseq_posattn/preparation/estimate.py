@@ -20,6 +20,7 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.progress import say
+from fairseq_posattn.io.quantities import duration, size_of
 from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.preparation.job import Corpus, Job
@@ -103,22 +104,6 @@ def row(kind: str, cost: Cost, memory: float, seconds: float) -> tuple[str, ...]
         size_of(cost.disk),
         duration(seconds),
     )
-
-
-def size_of(size: float) -> str:
-    """Return a number of bytes in megabytes or gigabytes."""
-    return f"{size / 1e6:,.1f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the largest units that say enough."""
-    minutes = math.ceil(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    return f"{hours / 24:,.0f} days"
 
 
 def estimate(job: Job) -> Estimate:

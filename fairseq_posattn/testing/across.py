@@ -13,8 +13,7 @@ from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, 
 from fairseq_posattn.testing.broken import (
     BrokenPromise,
     NotApplicable,
-    is_close,
-    largest_difference,
+    expect_same,
 )
 from fairseq_posattn.testing.layer import Attention, attention, mechanisms_of
 
@@ -81,8 +80,8 @@ def crossing_is_the_same_in_a_batch_and_in_steps(specification: str) -> None:
         for row in range(len(TREES)):
             real = batch.real_target[row]
             expected = batch.alone(row).attend(module)[0][:, 0]
-            expect_same(together[real, row], expected, f"in a batch, {where}")
-            expect_same(torch.cat(steps)[real, row], expected, f"step by step, {where}")
+            same_output(together[real, row], expected, f"in a batch, {where}")
+            same_output(torch.cat(steps)[real, row], expected, f"step by step, {where}")
 
 
 def crossing_takes_either_way(specification: str) -> None:
@@ -91,20 +90,15 @@ def crossing_takes_either_way(specification: str) -> None:
     module, batch = attention(specification, cross=True), pairs()
     out, weights = batch.attend(module, need_weights=True)
     real = batch.real_target.T
-    expect_same(batch.attend(module)[0][real], out[real], "without weights")
+    same_output(batch.attend(module)[0][real], out[real], "without weights")
     assert weights is not None
     if (weights.masked_fill(batch.real_source[:, None, None], 0) != 0).any():
         raise BrokenPromise("a weight of 0 for each padding of the source", "others", LOOK)
 
 
-def expect_same(found: Tensor, expected: Tensor, where: str) -> None:
-    """Refuse an output that differs from what it should be."""
-    if not is_close(found, expected):
-        raise BrokenPromise(
-            f"the same output of cross-attention {where}",
-            f"a difference of {largest_difference(found, expected):.2g}",
-            LOOK,
-        )
+def same_output(found: Tensor, expected: Tensor, where: str) -> None:
+    """Refuse an output of cross-attention that differs from what it should be."""
+    expect_same(found, expected, f"the same output of cross-attention {where}", LOOK)
 
 
 def require_crossing(specification: str) -> None:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from fairseq_posattn.core.attention.pipeline import ON_SCORES, common_reach, of_stage
 from fairseq_posattn.core.attention.sample_batch import context, inputs, random_tree, real_pieces
 from fairseq_posattn.testing.beside import is_allowed
-from fairseq_posattn.testing.broken import (
-    METHODS,
-    BrokenPromise,
-    NotApplicable,
-    is_close,
-    largest_difference,
-)
+from fairseq_posattn.testing.broken import NotApplicable, expect_same
 from fairseq_posattn.testing.layer import attention, mechanisms_of
 
 WINDOW = "window(size=5)"
@@ -36,11 +30,10 @@ def bands_are_the_whole(specification: str) -> None:
         x, real = inputs(LONG_TREES, ctx, left), real_pieces(ctx).T
         expected, _ = module.with_weights(x, ctx)
         out = module.output(x, ctx)
-        if not is_close(out[real], expected[real]):
-            raise BrokenPromise(
-                "the same output in bands and from the whole square of scores",
-                f"a difference of {largest_difference(out[real], expected[real]):.2g}",
-                "banded = True promises that it reads pairs of query and key only: ctx.distances, "
-                "ctx.tree.distances",
-                METHODS,
-            )
+        expect_same(
+            out[real],
+            expected[real],
+            "the same output in bands and from the whole square of scores",
+            "banded = True promises that it reads pairs of query and key only: ctx.distances, "
+            "ctx.tree.distances",
+        )

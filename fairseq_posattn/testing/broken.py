@@ -46,6 +46,15 @@ def is_close(one: Tensor, other: Tensor) -> bool:
     return True
 
 
+def expect_same(
+    found: Tensor, expected: Tensor, promise: str, look: str, methods: tuple[str, ...] = METHODS
+) -> None:
+    """Refuse an output that differs from what it should be by more than rounding."""
+    if not is_close(found, expected):
+        difference = f"a difference of {largest_difference(found, expected):.2g}"
+        raise BrokenPromise(promise, difference, look, methods)
+
+
 def shape_of(x: Tensor) -> str:
     """Return the sizes of a tensor as a text: 3 x 4."""
     return " x ".join(map(str, x.shape))

@@ -18,6 +18,7 @@ from fairseq_posattn.testing.broken import (
     METHODS,
     BrokenPromise,
     NotApplicable,
+    expect_same,
     is_close,
     largest_difference,
 )
@@ -31,14 +32,14 @@ def the_fused_way_is_the_explicit_way(specification: str) -> None:
     x, real = inputs(TREES, ctx), real_pieces(ctx).T
     explicit, _ = module.with_weights(x, ctx)
     fused = module.output(x, ctx)
-    if not is_close(fused[real], explicit[real]):
-        raise BrokenPromise(
-            "the same output with and without weights",
-            f"a difference of {largest_difference(fused[real], explicit[real]):.2g}",
-            "the fused kernel and the single steps disagree; a mask that hides a piece from itself "
-            "needs keeps_self = False, and a fast_path must compute the same",
-            ("fast_path", *METHODS),
-        )
+    expect_same(
+        fused[real],
+        explicit[real],
+        "the same output with and without weights",
+        "the fused kernel and the single steps disagree; a mask that hides a piece from itself "
+        "needs keeps_self = False, and a fast_path must compute the same",
+        ("fast_path", *METHODS),
+    )
 
 
 def the_fused_kernel_serves_it(specification: str) -> None:
@@ -158,13 +159,12 @@ def steps_are_the_whole(specification: str) -> None:
                 q, k, v = module.project(x[:end])
                 out, _ = module.attend(x[end - count : end], q[:, :, -count:], k, v, ctx)
                 new = real[:, -count:].T
-                if not is_close(out[new], expected[end - count : end][new]):
-                    difference = largest_difference(out[new], expected[end - count : end][new])
-                    raise BrokenPromise(
-                        "the same output step by step and in one pass of a decoder",
-                        f"a difference of {difference:.2g}",
-                        look,
-                    )
+                expect_same(
+                    out[new],
+                    expected[end - count : end][new],
+                    "the same output step by step and in one pass of a decoder",
+                    look,
+                )
 
 
 def require_decoder(specification: str) -> None:

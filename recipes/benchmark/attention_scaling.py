@@ -23,7 +23,6 @@ import json
 import logging
 import statistics
 import tempfile
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import torch
-from setting import alternating, report
+from setting import in_turns, report, seconds
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -170,20 +169,6 @@ def flex_window(flex, window: Window, heads: int, length: int) -> Attention:
     return attention
 
 
-def seconds(cell: Cell) -> float:
-    """Return how long one step forward and backward takes."""
-    if DEVICE.type == "cuda":
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        cell.step()
-        end.record()
-        torch.cuda.synchronize()
-        return start.elapsed_time(end) / 1000
-    start = time.perf_counter()
-    cell.step()
-    return time.perf_counter() - start
-
-
 def peaks_on_cuda(cells: list[Cell]) -> list[int]:
     """Return the peak of memory of each cell on a GPU."""
     peaks = []
@@ -230,12 +215,8 @@ def measure_speed(cells: list[Cell], rounds: int) -> list[float]:
     for cell in cells:
         for _ in range(WARM_UP):
             cell.step()
-    taken: list[list[float]] = [[] for _ in cells]
-    for k, order in enumerate(alternating(range(len(cells)), rounds)):
-        for index in order:
-            taken[index].append(seconds(cells[index]))
-        print(f"round {k + 1}/{rounds}: {sum(t[-1] for t in taken):.1f} s", flush=True)
-    return [statistics.median(t) for t in taken]
+    steps = {f"{c.name}, {c.length:,} pieces": lambda _, c=c: seconds(c.step) for c in cells}
+    return [statistics.median(taken) for taken in in_turns(steps, rounds).values()]
 
 
 def rows_of(cells: list[Cell], taken: list[float], peaks: list[int]) -> list[dict]:

@@ -19,15 +19,15 @@ from pathlib import Path
 import torch
 from setting import (
     Model,
-    alternating,
-    bootstrap,
     configure,
+    in_turns,
     interval,
     make_corpus,
     models_parser,
     report,
+    seconds,
     set_up,
-    synchronize,
+    times_faster,
 )
 from torch import Tensor
 
@@ -53,16 +53,12 @@ def batches_of(task, args) -> list[tuple[Tensor, ...]]:
     return [tuple(one[name].to(DEVICE) for name in names if name in one) for one in inputs]
 
 
-def seconds(encode: Encode, arguments: tuple[Tensor, ...], trained: bool) -> float:
-    """Return how long one batch takes, forward or forward and backward."""
-    synchronize()
-    began = time.perf_counter()
+def run(encode: Encode, arguments: tuple[Tensor, ...], trained: bool) -> None:
+    """Encode one batch, forward or forward and backward."""
     with torch.set_grad_enabled(trained):
         out = encode(*arguments)
         if trained:
             out.sum().backward()
-    synchronize()
-    return time.perf_counter() - began
 
 
 def measure(folder: Path, specification: str, args) -> list[dict]:
@@ -83,14 +79,14 @@ def measure(folder: Path, specification: str, args) -> list[dict]:
                 torch.testing.assert_close(
                     compiled(*arguments), plain(*arguments), atol=1e-4, rtol=1e-3
                 )
-            seconds(compiled, arguments, trained)
+            run(compiled, arguments, trained)
         spent = time.perf_counter() - began
-        ratios = []
-        for k, order in enumerate(alternating((plain, compiled), args.pairs)):
-            arguments = batches[k % len(batches)]
-            taken = {encode: seconds(encode, arguments, trained) for encode in order}
-            ratios.append(taken[plain] / taken[compiled])
-        ratio, low, high = bootstrap(ratios)
+        candidates = {
+            name: lambda k, e=encode, t=trained: seconds(run, e, batches[k % len(batches)], t)
+            for name, encode in (("plain", plain), ("compiled", compiled))
+        }
+        taken = in_turns(candidates, args.pairs)
+        ratio, low, high = times_faster(taken["plain"], taken["compiled"])
         row = {"specification": specification, "trained": trained, "ratio": ratio}
         rows.append({**row, "low": low, "high": high, "seconds_to_compile": spent})
     return rows

@@ -9,7 +9,6 @@ so the length of the translations is fixed at the mean length of the sentences.
 from __future__ import annotations
 
 import tempfile
-import time
 from argparse import Namespace
 from pathlib import Path
 
@@ -18,15 +17,15 @@ from fairseq import utils
 from setting import (
     STOCK,
     Model,
-    alternating,
-    bootstrap,
     configure,
+    in_turns,
     interval,
     make_corpus,
     models_parser,
     report,
+    seconds,
     set_up,
-    synchronize,
+    times_faster,
 )
 
 from fairseq_posattn.io import command_line
@@ -52,14 +51,13 @@ class Translation:
 
     def seconds(self, k: int) -> float:
         """Return how long the translation of one batch takes."""
-        sample = self.batches[k % len(self.batches)]
-        synchronize()
-        start = time.perf_counter()
+        return seconds(self.translate, self.batches[k % len(self.batches)])
+
+    def translate(self, sample: dict) -> None:
+        """Translate one batch."""
         if torch.cuda.is_available():
             sample = utils.move_to_cuda(sample)
         self.task.inference_step(self.generator, [self.model], sample)
-        synchronize()
-        return time.perf_counter() - start
 
 
 def main() -> None:
@@ -79,15 +77,10 @@ def main() -> None:
         runs = {s: Translation(Path(folder), s, args) for s in [STOCK, *args.specifications]}
     for run in runs.values():
         run.seconds(0)
-    ratios: dict[str, list[float]] = {s: [] for s in args.specifications}
-    for k, order in enumerate(alternating(list(runs), args.pairs)):
-        taken = {s: runs[s].seconds(k) for s in order}
-        for s in args.specifications:
-            ratios[s].append(taken[STOCK] / taken[s])
-        print(f"round {k + 1}/{args.pairs}: stock {taken[STOCK]:.2f} s", flush=True)
+    taken = in_turns({s: run.seconds for s, run in runs.items()}, args.pairs)
     rows = []
     for s in args.specifications:
-        median, low, high = bootstrap(ratios[s])
+        median, low, high = times_faster(taken[STOCK], taken[s])
         rows.append(
             {"specification": s, "sentences_per_second_ratio": median, "low": low, "high": high}
         )

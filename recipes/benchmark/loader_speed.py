@@ -7,21 +7,22 @@ python recipes/benchmark/loader_speed.py --json loader.json
 
 from __future__ import annotations
 
+import collections
 import tempfile
-import time
 from pathlib import Path
 
 from setting import (
     STOCK,
     Model,
-    alternating,
     base_parser,
-    bootstrap,
     configure,
+    in_turns,
     interval,
     make_corpus,
     report,
+    seconds,
     set_up,
+    times_faster,
 )
 
 from fairseq_posattn.io import command_line
@@ -36,13 +37,10 @@ def batches(data: Path, specification: str, max_tokens: int):
     return task.get_batch_iterator(task.datasets["train"], max_tokens=max_tokens)
 
 
-def seconds(iterator) -> float:
+def one_pass(iterator) -> float:
     """Return how long one pass over all batches takes."""
     epoch = iterator.next_epoch_itr(shuffle=False)
-    start = time.perf_counter()
-    for _ in epoch:
-        pass
-    return time.perf_counter() - start
+    return seconds(collections.deque, epoch, 0)  # which reads all and keeps nothing
 
 
 def main() -> None:
@@ -56,16 +54,13 @@ def main() -> None:
         make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
         iterators = {s: batches(Path(folder), s, args.max_tokens) for s in (STOCK, *LOADERS)}
         for iterator in iterators.values():
-            seconds(iterator)
-        ratios: dict[str, list[float]] = {specification: [] for specification in LOADERS}
-        for order in alternating(list(iterators), args.pairs):
-            taken = {s: seconds(iterators[s]) for s in order}
-            for specification, found in ratios.items():
-                found.append(taken[STOCK] / taken[specification])
+            one_pass(iterator)
+        passes = {s: lambda _, i=iterator: one_pass(i) for s, iterator in iterators.items()}
+        taken = in_turns(passes, args.pairs)
     rows = []
-    for specification, found in ratios.items():
-        median, low, high = bootstrap(found)
-        row = {"loader": LOADERS[specification], "sentences_per_second_ratio": median}
+    for specification, name in LOADERS.items():
+        median, low, high = times_faster(taken[STOCK], taken[specification])
+        row = {"loader": name, "sentences_per_second_ratio": median}
         rows.append({**row, "low": low, "high": high})
     columns = {
         "loader": lambda r: r["loader"],

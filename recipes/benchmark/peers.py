@@ -23,7 +23,6 @@ import functools
 import importlib.util
 import logging
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,14 +30,14 @@ import torch
 from setting import (
     STOCK,
     Model,
-    alternating,
-    bootstrap,
     configure,
+    in_turns,
     interval,
     make_corpus,
     report,
+    seconds,
     set_up,
-    synchronize,
+    times_faster,
 )
 from torch import Tensor, nn
 
@@ -219,19 +218,11 @@ def compare(group: str, steps: dict[str, Step], rounds: int) -> list[dict]:
     for step in steps.values():
         for _ in range(2):
             step()
-    taken: dict[str, list[float]] = {name: [] for name in steps}
-    for order in alternating(list(steps), rounds):
-        for name in order:
-            synchronize()
-            began = time.perf_counter()
-            steps[name]()
-            synchronize()
-            taken[name].append(time.perf_counter() - began)
+    taken = in_turns({name: lambda _, s=step: seconds(s) for name, step in steps.items()}, rounds)
     rows = []
     for name in steps:
         if name != "ours":
-            ratios = [b / a for a, b in zip(taken["ours"], taken[name], strict=True)]
-            ratio, low, high = bootstrap(ratios)
+            ratio, low, high = times_faster(taken[name], taken["ours"])
             rows.append({"group": group, "beside": name, "ratio": ratio, "low": low, "high": high})
     return rows
 

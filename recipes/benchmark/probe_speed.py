@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-import time
 from pathlib import Path
 
 import torch
 from setting import (
     Model,
-    alternating,
     base_parser,
-    bootstrap,
     configure,
+    in_turns,
     interval,
     report,
-    synchronize,
+    seconds,
+    times_faster,
 )
 
 from fairseq_posattn.evaluation.loaded_model import Loaded
@@ -63,20 +62,17 @@ class Encoding:
         for fields in self.samples:
             fields.pop("prev_output_tokens", None)
 
-    def seconds(self, what: str) -> float:
-        """Return how long the encoding or the bare pass takes."""
-        synchronize()
-        start = time.perf_counter()
-        if what == "bare":
-            with torch.no_grad():
-                for fields in self.samples:
-                    self.encoder.encoder(**fields)
-        else:
-            with tempfile.TemporaryDirectory() as folder:
-                encode = of_sentences(self.encoder, self.texts, self.trees, "mean")
-                VectorFile(Path(folder), {}).make(len(self.texts), len(self.texts), encode)
-        synchronize()
-        return time.perf_counter() - start
+    def bare(self) -> None:
+        """Run the bare encoder over all batches."""
+        with torch.no_grad():
+            for fields in self.samples:
+                self.encoder.encoder(**fields)
+
+    def encode(self) -> None:
+        """Encode all sentences and write their vectors."""
+        with tempfile.TemporaryDirectory() as folder:
+            encode = of_sentences(self.encoder, self.texts, self.trees, "mean")
+            VectorFile(Path(folder), {}).make(len(self.texts), len(self.texts), encode)
 
 
 def classifier_seconds(sentences: int, width: int, classes: int, hidden: int) -> float:
@@ -85,9 +81,7 @@ def classifier_seconds(sentences: int, width: int, classes: int, hidden: int) ->
     vectors = torch.randn(sentences, width, generator=dice)
     labels = (vectors @ torch.randn(width, classes, generator=dice)).argmax(dim=1)
     train, dev = Split(vectors, labels), Split(vectors[:10_000], labels[:10_000])
-    start = time.perf_counter()
-    fit(Setting(hidden, decay=1e-5), train, dev, classes, 1, longest=20)
-    return time.perf_counter() - start
+    return seconds(lambda: fit(Setting(hidden, decay=1e-5), train, dev, classes, 1, longest=20))
 
 
 def main() -> None:
@@ -105,17 +99,14 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     encoding = Encoding(args)
-    encoding.seconds("bare")
-    ratios = []
-    for k, order in enumerate(alternating(["bare", "encoding"], args.pairs)):
-        taken = {what: encoding.seconds(what) for what in order}
-        ratios.append(taken["encoding"] / taken["bare"])
-        print(f"round {k + 1}/{args.pairs}: bare {taken['bare']:.2f} s", flush=True)
-    median, low, high = bootstrap(ratios)
+    encoding.bare()
+    passes = {"bare": encoding.bare, "encoding": encoding.encode}
+    taken = in_turns({s: lambda _, p=one: seconds(p) for s, one in passes.items()}, args.pairs)
+    median, low, high = times_faster(taken["encoding"], taken["bare"])
     rows = [{"sentences": len(encoding.texts), "time_ratio": median, "low": low, "high": high}]
     for hidden in (0, 200):
-        taken = classifier_seconds(args.classifier, 512, 10, hidden)
-        rows[0][f"classifier_{hidden}_seconds"] = taken
+        spent = classifier_seconds(args.classifier, 512, 10, hidden)
+        rows[0][f"classifier_{hidden}_seconds"] = spent
     columns = {
         "sentences": lambda row: f"{row['sentences']:,}",
         "time to the bare pass": lambda row: f"{row['time_ratio']:.3f}",

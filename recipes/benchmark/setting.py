@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import random
 import statistics
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -122,6 +123,7 @@ def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namesp
     arch = "transformer" if model is None else "posattn_transformer"
     arguments = [str(data), "--task", "structured_translation", "-s", "src", "-t", "tgt"]
     arguments += ["--user-dir", PLUGIN, "--arch", arch, "--share-all-embeddings"]
+    arguments += ["--save-dir", str(data)]  # fairseq saves a model there if a step fails
     for side in ("encoder", "decoder"):
         arguments += [f"--{side}-embed-dim", str(width), f"--{side}-ffn-embed-dim", str(inner)]
         arguments += [f"--{side}-attention-heads", str(heads), f"--{side}-layers", str(layers)]
@@ -146,12 +148,35 @@ def set_up(cfg):
     return task, model, criterion
 
 
-def alternating(candidates: Sequence, rounds: int):
-    """Yield the candidates in a new random order for each round, so that none has the better
-    place."""
-    rng = random.Random(1)
-    for _ in range(rounds):
-        yield rng.sample(list(candidates), len(candidates))
+def in_turns(candidates: dict[str, Callable[[int], float]], rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each candidate in each round.
+
+    A candidate is called with the number of the round, and returns its seconds. The order is
+    another one in each round, so that none has the better place. The seconds of the first one are
+    printed, which show that the benchmark goes on.
+    """
+    rng, first = random.Random(1), next(iter(candidates))
+    taken: dict[str, list[float]] = {name: [] for name in candidates}
+    for k in range(rounds):
+        for name in rng.sample(list(candidates), len(candidates)):
+            taken[name].append(candidates[name](k))
+        print(f"round {k + 1}/{rounds}: {first} {taken[first][-1]:.2f} s", flush=True)
+    return taken
+
+
+def seconds(step: Callable, *arguments) -> float:
+    """Return how long a step takes."""
+    synchronize()
+    began = time.perf_counter()
+    step(*arguments)
+    synchronize()
+    return time.perf_counter() - began
+
+
+def times_faster(other: Sequence[float], own: Sequence[float]) -> tuple[float, float, float]:
+    """Return how many times less the second took than the first, round by round: the median and
+    its 95 % interval."""
+    return bootstrap([a / b for a, b in zip(other, own, strict=True)])
 
 
 def bootstrap(ratios: Sequence[float], draws: int = 2000) -> tuple[float, float, float]:

@@ -17,23 +17,23 @@ from __future__ import annotations
 import multiprocessing
 import re
 import tempfile
-import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
 from fairseq.trainer import Trainer
 from setting import (
+    STOCK,
     Model,
-    alternating,
-    bootstrap,
     configure,
+    in_turns,
     interval,
     make_corpus,
     models_parser,
     report,
+    seconds,
     set_up,
-    synchronize,
+    times_faster,
 )
 
 from fairseq_posattn.io import command_line
@@ -95,33 +95,25 @@ class Training:
 
     def step(self, k: int) -> float:
         """Return the seconds of one full training step."""
-        batch = self.batches[k % len(self.batches)]
-        synchronize()
-        start = time.perf_counter()
-        self.trainer.train_step([batch])
-        synchronize()
-        return time.perf_counter() - start
+        return seconds(self.trainer.train_step, [self.batches[k % len(self.batches)]])
 
     def parameters(self) -> int:
         """Return the number of parameters of the model."""
         return sum(p.numel() for p in self.model.parameters())
 
 
-def measure_speed(data: Path, specifications: list[str], args) -> dict[str, list[float]]:
-    """Return the ratio of words per second to stock in each round, and the number of added
-    parameters."""
-    trainings = {s: Training(data, s, args) for s in ["stock", *specifications]}
+def measure_speed(
+    data: Path, specifications: list[str], args
+) -> tuple[dict[str, list[float]], dict[str, int]]:
+    """Return the seconds of each model in each round, and the number of parameters that each has
+    more than stock."""
+    trainings = {s: Training(data, s, args) for s in [STOCK, *specifications]}
     for training in trainings.values():
         for k in range(WARM_UP):
             training.step(k)
-    ratios: dict[str, list[float]] = {s: [] for s in specifications}
-    for k, order in enumerate(alternating(list(trainings), args.pairs)):
-        seconds = {s: trainings[s].step(k) for s in order}
-        for s in specifications:
-            ratios[s].append(seconds["stock"] / seconds[s])
-        print(f"round {k + 1}/{args.pairs}: stock {seconds['stock']:.2f} s", flush=True)
-    added = {s: t.parameters() - trainings["stock"].parameters() for s, t in trainings.items()}
-    return ratios, added
+    taken = in_turns({s: training.step for s, training in trainings.items()}, args.pairs)
+    added = {s: t.parameters() - trainings[STOCK].parameters() for s, t in trainings.items()}
+    return taken, added
 
 
 def peak_memory(data: Path, specification: str, args) -> int:
@@ -170,19 +162,19 @@ def main() -> None:
     args.fairseq = [f"--{option.lstrip('-')}" for option in args.fairseq]
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
-        measured = [] if args.speed_only else ["stock", *args.specifications]
+        measured = [] if args.speed_only else [STOCK, *args.specifications]
         memory = {s: peak_memory(Path(folder), s, args) for s in measured}
-        ratios, added = measure_speed(Path(folder), args.specifications, args)
+        taken, added = measure_speed(Path(folder), args.specifications, args)
     rows = []
     for s in args.specifications:
-        median, low, high = bootstrap(ratios[s])
+        median, low, high = times_faster(taken[STOCK], taken[s])
         rows.append(
             {
                 "specification": s,
                 "words_per_second_ratio": median,
                 "low": low,
                 "high": high,
-                "peak_memory_ratio": memory[s] / memory["stock"] if memory else None,
+                "peak_memory_ratio": memory[s] / memory[STOCK] if memory else None,
                 "added_parameters": added[s],
             }
         )

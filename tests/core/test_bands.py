@@ -1,6 +1,7 @@
 """Attention within a window costs time and memory linear in the length, whatever acts beside it.
 
-What is computed in bands is compared with the whole square of scores under the window's mask.
+The tests compare what comes out of the bands with the whole square of scores under the mask of the
+window.
 """
 
 import itertools

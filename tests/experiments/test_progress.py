@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from fairseq_posattn.experiments.board import Board, LogReader, TrainingProgress, duration
+from fairseq_posattn.experiments.board import Board, LogReader, TrainingProgress
+from fairseq_posattn.io.quantities import duration
 
 LINES = """\
 2026 | INFO | train_inner | epoch 001:    100 / 341 loss=7.1, num_updates=100, lr=0.0013

@@ -61,6 +61,32 @@ def test_the_interval_of_a_median_covers_it_and_narrows():
     assert bootstrap([1.0] * 15) == (1.0, 1.0, 1.0)
 
 
+def test_candidates_of_a_benchmark_take_turns():
+    from setting import in_turns, times_faster
+
+    calls = []
+
+    def candidate(name: str, seconds: float):
+        def step(number: int) -> float:
+            calls.append((number, name))
+            return seconds * (number + 1)
+
+        return step
+
+    names = {"slow": 4.0, "middle": 2.0, "fast": 1.0}
+    taken = in_turns({name: candidate(name, s) for name, s in names.items()}, 8)
+    assert [number for number, _ in calls] == sorted(3 * list(range(8)))
+    orders = {tuple(name for number, name in calls if number == k) for k in range(8)}
+    assert len(orders) > 2 and all(sorted(order) == sorted(names) for order in orders)
+    assert times_faster(taken["slow"], taken["fast"]) == (4.0, 4.0, 4.0)
+
+
+def test_a_benchmark_leaves_nothing_in_the_folder_where_it_is_begun(tmp_path):
+    from setting import configure
+
+    assert configure(tmp_path, None, "toy").checkpoint.save_dir == str(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "positions", "attention"),
     [

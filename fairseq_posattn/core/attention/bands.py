@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.banded_tree import BandedTree
+from fairseq_posattn.core.once import once
 
 # The least and the greatest number of queries of a block, which are the next power of two from
 # twice the reach on, between these. On the CPU blocks of 8 to 256 queries were measured at 4,096
@@ -32,37 +33,40 @@ class Bands:
     There are G blocks of I queries, each of which sees J = I + 2·reach keys.
     """
 
+    whole: AttentionContext  # of the batch
     reach: int
     block: int  # I
     sentences: int  # B
-    length: int  # T
-    context: AttentionContext = None  # type: ignore[assignment]  # of the blocks, see `of`
 
     @classmethod
     def of(cls, ctx: AttentionContext, reach: int, sentences: int) -> Bands:
         """Return the bands of a batch, which all layers share."""
-        return ctx.cached((cls, reach, sentences), lambda: cls.made_of(ctx, reach, sentences))
-
-    @classmethod
-    def made_of(cls, ctx: AttentionContext, reach: int, sentences: int) -> Bands:
-        """Return new bands of a batch, whose context has the pairs of the blocks."""
         reach = min(reach, ctx.length - 1)
         least, greatest = BLOCK.get(ctx.device.type, BLOCK["cuda"])
         block = min(max(least, 1 << (2 * reach).bit_length()), greatest)
-        bands = cls(reach, block, sentences, ctx.length)
+        return ctx.cached((cls, reach, sentences), lambda: cls(ctx, reach, block, sentences))
+
+    @once
+    def context(self) -> AttentionContext:
+        """Return the context of the blocks, which has the pairs that lie in the band."""
+        ctx = self.whole
         real = ctx.real
         if real is None:
-            real = torch.ones(1, ctx.length, dtype=torch.bool, device=ctx.device)
-        keys = bands.of_keys(real.expand(sentences, -1), False)
+            real = torch.ones(1, self.length, dtype=torch.bool, device=ctx.device)
+        keys = self.of_keys(real.expand(self.sentences, -1), False)
         tree = None
         if ctx.tree is not None:
-            tree = BandedTree(ctx.tree, bands.of_keys, reach, bands.block)
+            tree = BandedTree(ctx.tree, self.of_keys, self.reach, self.block)
         blocks = AttentionContext(
-            keys.size(1), ctx.device, keys, tree, bands.block, ctx.causal, first=reach
+            keys.size(1), ctx.device, keys, tree, self.block, ctx.causal, first=self.reach
         )
         blocks.nothing_allowed = ctx.nothing_allowed
-        bands.context = blocks
-        return bands
+        return blocks
+
+    @property
+    def length(self) -> int:
+        """Return the number of pieces of a sentence: T."""
+        return self.whole.length
 
     @property
     def ends(self) -> tuple[int, int]:

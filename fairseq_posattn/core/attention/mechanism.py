@@ -75,8 +75,8 @@ class Mechanism(nn.Module):
     usual_layers: ClassVar[tuple[int, ...] | None] = None  # where it acts without '@'; None: all
     usual_heads: ClassVar[Heads] = None  # on which it acts without 'heads='; None: all
 
-    # Whether what it reads of its batch are pairs of query and key, such as ctx.distances: then it
-    # can stand beside a window that is computed in bands.
+    # True: it reads nothing of its batch but pairs of query and key, such as ctx.distances. So a
+    # window beside it can be computed in bands.
     banded: ClassVar[bool] = False
     # False: it needs scores or weights in single steps, so torch's fused kernel is not used.
     fused: ClassVar[bool] = True

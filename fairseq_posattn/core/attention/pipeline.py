@@ -150,7 +150,7 @@ def fast_path(
 def common_reach(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> int | None:
     """Return how far from its query a key may lie, if all mechanisms can work in bands, else None.
 
-    Where the band is as wide as the sentence is long, nothing would be saved.
+    A mask has no reach where its band is as wide as the sentence is long: nothing would be saved.
     """
     at_work = of_stage(mechanisms, ON_SCORES)
     if not ctx.is_square or not all(m.banded for m in at_work):
