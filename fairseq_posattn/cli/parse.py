@@ -12,8 +12,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.records import ABSENT
-from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.parsing.options import add_parser_options
+from fairseq_posattn.shards.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.text.parser_settings import ParserSettings
 
 

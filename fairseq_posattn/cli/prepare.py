@@ -13,10 +13,10 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.parsing.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.parsing.options import add_parser_options
 from fairseq_posattn.preparation.control import add_control_options, control_of
 from fairseq_posattn.preparation.subtypes import add_label_subtypes
+from fairseq_posattn.shards.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 
@@ -51,7 +51,7 @@ def parse_options() -> argparse.Namespace:
     )
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
-    add_cluster_options(parser.add_argument_group("where the source is parsed"))
+    add_cluster_options(parser.add_argument_group("where the work is done"))
     add_control_options(parser.add_argument_group("control trees"))
     add_piece_options(parser.add_argument_group("pieces"))
     add_limits(parser.add_argument_group("training pairs"))
@@ -118,6 +118,13 @@ def add_piece_options(group) -> None:
         help="with sentencepiece: cover this share of all characters (default: %(default)s)",
     )
     add(
+        "--learn-lines",
+        type=positive,
+        metavar="N",
+        help="learn the pieces from N lines of each training text, which lie evenly in it "
+        "(default: from all lines)",
+    )
+    add(
         "--separate",
         action="store_true",
         help="learn pieces and a dictionary for each language separately",
@@ -134,7 +141,8 @@ def add_piece_options(group) -> None:
         "--binarize-workers",
         type=positive,
         default=1,
-        help="binarise with this many processes of fairseq-preprocess (default: %(default)s)",
+        help="binarise a text that is not cut into shards with this many processes of "
+        "fairseq-preprocess (default: %(default)s)",
     )
 
 
@@ -216,6 +224,7 @@ def main() -> None:
         options.model_type,
         options.character_coverage,
         options.separate,
+        options.learn_lines,
     )
     job = Job(
         Corpus(options.train, options.valid, options.test),
@@ -235,7 +244,8 @@ def main() -> None:
     if options.plan:
         from fairseq_posattn.preparation.estimate import estimate
 
-        print(estimate(job).table(options.workers or 1, options.binarize_workers))
+        found = estimate(job)
+        print(found.table(options.workers or 1, options.binarize_workers, job.step_lines))
         return
     prepare(job)
 

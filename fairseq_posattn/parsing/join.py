@@ -12,10 +12,12 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.lock import locked
 from fairseq_posattn.parsing import records
 from fairseq_posattn.parsing.records import Digest, checksum
 from fairseq_posattn.parsing.results import Result, made_from
-from fairseq_posattn.parsing.sharded_parse import PLAN, ShardedParse, read_plan
+from fairseq_posattn.parsing.sharded_parse import ShardedParse, read_plan
+from fairseq_posattn.shards.work import PLAN
 
 
 def join(work: ShardedParse) -> Result:
@@ -34,6 +36,14 @@ def join(work: ShardedParse) -> Result:
     result = Result(written, work.lines, source, trees, parser, notes)
     result.save(work.out)
     return result
+
+
+def join_once(work: ShardedParse) -> None:
+    """Join all shards, unless another run wrote the result before this job began."""
+    with locked(work.out, wait=True):
+        is_joined = not (work.folder / PLAN).exists() and Path(work.out).exists()
+        if not is_joined:
+            join(work)
 
 
 def copy(paths: Sequence[Path], joined: BinaryIO) -> Digest:

@@ -14,14 +14,13 @@ from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.parsing.records import Shard, checksum
 from fairseq_posattn.parsing.sharded_parse import (
-    PLAN,
     ShardedParse,
     load,
     parts_folder,
     read_plan,
-    remove,
     suffix,
 )
+from fairseq_posattn.shards.work import PLAN, remove
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.trees.conllu import read_blocks
 

@@ -12,23 +12,20 @@ killed.
 
 from __future__ import annotations
 
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import leftovers, temp_name
 from fairseq_posattn.parsing import records
 from fairseq_posattn.parsing.records import Shard
+from fairseq_posattn.shards.work import PLAN, ShardedWork
 from fairseq_posattn.text.parser_settings import ParserSettings
 
-PLAN = "plan.json"
 SUFFIXES = (".conllu.xz", ".conllu.zst", ".conllu")
 
 
 @dataclass(frozen=True)
-class ShardedParse:
+class ShardedParse(ShardedWork):
     """A sharded parse is the parse of one file that is cut into shards."""
 
     folder: Path
@@ -36,16 +33,6 @@ class ShardedParse:
     out: str
     settings: ParserSettings
     shards: list[Shard]
-
-    @property
-    def lines(self) -> int:
-        """Return the number of lines of all shards."""
-        return sum(shard.lines for shard in self.shards)
-
-    @property
-    def logs(self) -> Path:
-        """Return the folder of the logs."""
-        return self.folder / "logs"
 
     def input(self, k: int) -> Path:
         """Return the file with the lines of a shard."""
@@ -58,23 +45,6 @@ class ShardedParse:
     def output(self, k: int) -> Path:
         """Return the file with the result of a shard."""
         return self.folder / "done" / f"{k:05d}{suffix(self.out)}"
-
-    def marker(self, k: int) -> Path:
-        """Return the file that says that a shard is done."""
-        return self.folder / "done" / f"{k:05d}.json"
-
-    def is_done(self, k: int) -> bool:
-        """Return whether a shard is done."""
-        return self.marker(k).exists()
-
-    def pending(self) -> list[int]:
-        """Return the numbers of the shards that are not done.
-
-        The folder is listed, because a network file system may repeat an old answer to the question
-        whether one file is there.
-        """
-        there = set(os.listdir(self.folder / "done"))
-        return [k for k in range(len(self.shards)) if self.marker(k).name not in there]
 
 
 def suffix(out: str) -> str:
@@ -99,20 +69,3 @@ def load(folder: Path, source: str, out: str, settings: ParserSettings) -> Shard
 def read_plan(folder: Path) -> dict:
     """Read the plan in a folder of parts."""
     return records.read_plan(folder / PLAN, f"remove {folder}")
-
-
-def remove(parts: Path) -> None:
-    """Remove a folder of parts.
-
-    It is renamed first, so that a later run sees all of it or nothing, even if this one is killed.
-    """
-    folder = Path(os.path.realpath(parts))
-    removed = temp_name(folder)
-    os.rename(folder, removed)
-    shutil.rmtree(removed)
-
-
-def remove_rest(parts: Path) -> None:
-    """Remove what a run has left of a folder of parts if it was killed in `remove` or `plan`."""
-    for left in leftovers(Path(os.path.realpath(parts))):
-        shutil.rmtree(left, ignore_errors=True)

@@ -76,15 +76,6 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
         add(partial)
 
 
-def make_dictionaries(args: Namespace) -> None:
-    """Make the folder `args.destdir` with nothing but dictionaries."""
-    with folder_written_whole(args.destdir, replace=True) as partial:
-        args.destdir, args.dict_only = str(partial), True
-        _run_fairseq(args)
-        if not args.no_trees:
-            label_dictionaries(args, partial)
-
-
 def splits(args: Namespace) -> list[Split]:
     """Return the splits that the options name, with the names that fairseq gives them."""
     named = [Split("train", args.trainpref)] if args.trainpref else []

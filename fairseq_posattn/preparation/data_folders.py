@@ -4,69 +4,86 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.glue.data.label_dictionaries import paths
+from fairseq_posattn.io.files import count_lines
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.preparation import binarize
+from fairseq_posattn.preparation.binarize_lines import (
+    binarize_lines,
+    count,
+    join_data,
+    write_dictionaries,
+)
 from fairseq_posattn.preparation.job import Job
 from fairseq_posattn.preparation.pairs import share_out
+from fairseq_posattn.preparation.steps_by_lines import StepsByLines
+from fairseq_posattn.shards.line_work import Files, LineStep
 from fairseq_posattn.text.pipeline import FILE, TextPipeline
 
 
 class DataFolders:
     """This class makes the data folders of a job from its pieces and trees."""
 
-    def __init__(self, job: Job, pipeline: TextPipeline, steps: Steps):
+    def __init__(self, job: Job, pipeline: TextPipeline, by_lines: StepsByLines):
         self.job = job
         self.config = job.config
         self.pipeline = pipeline
-        self.steps = steps
+        self.by_lines = by_lines
+        self.steps = by_lines.steps
         self.source, self.target = job.config.source, job.config.target
 
     def binarize(self) -> None:
         """Make all data folders of the job."""
-        dictionaries = self.dictionaries() if self.job.shards > 1 else []
+        several = self.job.shards > 1
+        dictionaries = self.dictionaries() if several or self.is_long(self.train) else []
+        if several:
+            self.share_out()
         for folder, prefixes in data_folders(self.job).items():
             self.binarize_into(folder, prefixes, dictionaries)
 
+    @property
+    def train(self) -> str:
+        """Return the prefix of the training pairs."""
+        return self.job.clean("train")
+
+    def is_long(self, prefix: str) -> bool:
+        """Return whether the texts of a prefix are binarised in shards of lines."""
+        return count_lines(f"{prefix}.{self.source}") > self.job.step_lines
+
+    def files(self, prefix: str) -> list[str]:
+        """Return the files of source, target and trees of a prefix."""
+        return [f"{prefix}.{kind}" for kind in self.job.kinds()]
+
     def dictionaries(self) -> list[Path]:
-        """Make the dictionaries of all training pairs, and deal the pairs out to the shards."""
-        prefix = self.job.clean("train")
-        texts = [f"{prefix}.{language}" for language in (self.source, self.target)]
+        """Make the dictionaries of all training pairs."""
         folder = self.job.work / f"dictionaries{self.job.variant}"
         found = [folder / f"dict.{language}.txt" for language in (self.source, self.target)]
-        options = [
-            *self.languages(),
-            "--trainpref",
-            prefix,
-            "--destdir",
-            str(folder),
-            *self.joined_dictionary(),
-            *self.label_subtypes(),
-        ]
-        trees = [f"{prefix}.{self.source}.trees"] if self.config.has_trees else []
-        if not trees:
-            options.append("--no-trees")
+        step = LineStep(self.job.step("dictionaries"), self.files(self.train), [], count)
+        options = [*self.languages(), *self.joined_dictionary(), *self.label_subtypes()]
+        args = binarize.parser().parse_args([*options, "--destdir", str(folder)])
         self.steps.do(
-            self.job.step("dictionaries"),
+            step.name,
             [self.job.learning.separate, *self.label_subtypes()],
-            [*texts, *trees],
+            step.inputs,
             [*found, *(paths(folder, self.source) if self.config.parsed else [])],
-            lambda: binarize.make_dictionaries(binarize.parser().parse_args(options)),
+            lambda: write_dictionaries(args, self.by_lines.run(step)),
+            lambda: self.by_lines.discard(step.name),
         )
-        kinds = self.job.kinds()
-        files = [f"{prefix}.{kind}" for kind in kinds]
-        shards = [[f"{prefix}.shard{k}.{kind}" for kind in kinds] for k in range(self.job.shards)]
+        return found
+
+    def share_out(self) -> None:
+        """Deal the training pairs out to the data folders."""
+        shards = [self.files(f"{self.train}.shard{k}") for k in range(self.job.shards)]
         self.steps.do(
             self.job.step("shards"),
             self.job.shards,
-            files,
+            self.files(self.train),
             [path for of_shard in shards for path in of_shard],
-            lambda: share_out(files, shards),
+            lambda: share_out(self.files(self.train), shards),
         )
-        return found
 
     def languages(self) -> list[str]:
         """Return the options that name the languages."""
@@ -84,32 +101,29 @@ class DataFolders:
         self, folder: Path, prefixes: dict[str, str], dictionaries: Sequence[Path]
     ) -> None:
         """Make one data folder of these splits, with given dictionaries if there are any."""
-        options = [*self.languages(), "--destdir", str(folder), *self.label_subtypes()]
+        options = [*self.languages(), *self.label_subtypes()]
         options += ["--workers", str(self.job.binarize_workers)]
         if dictionaries:
             options += [f"--srcdict={dictionaries[0]}", f"--tgtdict={dictionaries[1]}"]
         else:
             options += self.joined_dictionary()
-        of_kind: dict[str, list[str]] = {}
-        for split, prefix in prefixes.items():
-            of_kind.setdefault(split.rstrip("0123456789"), []).append(prefix)
-        for kind, named in of_kind.items():
-            options += [f"--{kind}pref", ",".join(named)]
         if not self.config.has_trees:
             options.append("--no-trees")
-        texts = [f"{prefix}.{kind}" for prefix in prefixes.values() for kind in self.job.kinds()]
+        texts = [path for prefix in prefixes.values() for path in self.files(prefix)]
         model = self.job.segmenters()[0]
+        name = self.job.step("binarize" if folder == self.job.out else f"binarize.{folder.name}")
         if dictionaries and self.config.parsed:
             dictionaries = [*dictionaries, *paths(dictionaries[0].parent, self.source)]
         self.steps.do(
-            self.job.step("binarize" if folder == self.job.out else f"binarize.{folder.name}"),
+            name,
             [
                 *(self.job.learning.separate, list(prefixes), as_document(self.config)),
                 *self.label_subtypes(),
             ],
             [*texts, model, *dictionaries],
             self.data_files(folder, list(prefixes)),
-            lambda: self.binarize_now(options, model),
+            lambda: self.binarize_now(name, folder, options, prefixes, model),
+            lambda: self.by_lines.discard(name),
         )
 
     def data_files(self, folder: Path, splits: Sequence[str]) -> list[Path]:
@@ -117,24 +131,65 @@ class DataFolders:
         names = [FILE, self.config.segmenter_file]
         if self.config.parsed:
             names += [path.name for path in paths(folder, self.source)]
+        names += [f"dict.{language}.txt" for language in (self.source, self.target)]
+        names += [name for split in splits for name in self.files_of_split(split)]
+        return [folder / name for name in names]
+
+    def files_of_split(self, split: str) -> list[str]:
+        """Return the names of the binary files of a split."""
+        names = []
         for language in (self.source, self.target):
-            start = f"{self.source}-{self.target}.{language}"
             kinds = ["bin", "idx"]
             if language == self.source and self.config.has_trees:
                 kinds += ["tree.bin", "tree.idx"]
-            names.append(f"dict.{language}.txt")
-            names += [f"{split}.{start}.{kind}" for split in splits for kind in kinds]
-        return [folder / name for name in names]
+            start = f"{split}.{self.source}-{self.target}.{language}"
+            names += [f"{start}.{kind}" for kind in kinds]
+        return names
 
-    def binarize_now(self, options: Sequence[str], model: Path) -> None:
-        """Make a data folder with its segmenter and its prepare.json."""
+    def binarize_now(
+        self,
+        name: str,
+        folder: Path,
+        options: Sequence[str],
+        prefixes: dict[str, str],
+        model: Path,
+    ) -> None:
+        """Make a data folder with its segmenter and its prepare.json.
 
-        def add_choices(folder: Path) -> None:
-            shutil.copyfile(model, folder / self.config.segmenter_file)
-            self.pipeline.save(folder)
+        Long training texts are binarised in shards, which are joined in the new folder.
+        """
+        shards: Sequence[Files] = []
 
-        args = binarize.parser().parse_args([*options, "--overwrite"])
-        binarize.binarize(args, add_choices)
+        def make(found: Sequence[Files]) -> None:
+            nonlocal shards
+            shards = found
+            rest = {split: prefix for split, prefix in prefixes.items() if split != "train"}
+            make_folder(rest)
+
+        def make_folder(splits: dict[str, str]) -> None:
+            args = [*options, *split_options(splits), "--destdir", str(folder), "--overwrite"]
+            binarize.binarize(binarize.parser().parse_args(args), add)
+
+        def add(new: Path) -> None:
+            if shards:
+                join_data(shards, [str(new / file) for file in self.files_of_split("train")])
+            shutil.copyfile(model, new / self.config.segmenter_file)
+            self.pipeline.save(new)
+
+        if not self.is_long(prefixes["train"]):
+            make_folder(prefixes)
+            return
+        act = partial(binarize_lines, options)
+        outputs = [str(folder / file) for file in self.files_of_split("train")]
+        self.by_lines.run(LineStep(name, self.files(prefixes["train"]), outputs, act, make))
+
+
+def split_options(prefixes: dict[str, str]) -> list[str]:
+    """Return the options of posattn-binarize that name the texts of splits."""
+    of_kind: dict[str, list[str]] = {}
+    for split, prefix in prefixes.items():
+        of_kind.setdefault(split.rstrip("0123456789"), []).append(prefix)
+    return [word for kind, of in of_kind.items() for word in (f"--{kind}pref", ",".join(of))]
 
 
 def data_folders(job: Job) -> dict[Path, dict[str, str]]:

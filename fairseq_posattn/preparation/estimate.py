@@ -22,12 +22,15 @@ from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.quantities import duration, size_of
 from fairseq_posattn.io.steps import Steps
-from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.preparation.job import Corpus, Job
+from fairseq_posattn.preparation.pairs import evenly
 from fairseq_posattn.preparation.prepare import PreparationRun, given_trees
+from fairseq_posattn.shards.cluster import Cluster
 from fairseq_posattn.trees.conllu import read_blocks
 
 SAMPLES = (500, 2000)  # so many pairs are prepared
+# Workers share these steps, as they do the parse, where a text is long.
+BY_LINES = ("normalize", "lowercase", "segment", "project", "filter", "dictionaries", "binarize")
 LEAST = 20  # a corpus of fewer pairs is prepared faster than it is measured
 
 
@@ -70,16 +73,22 @@ class Estimate:
     costs: dict[str, Cost]
     memory: tuple[int, int]
 
-    def table(self, workers: int, binarizing: int) -> str:
-        """Return a table of the steps, for so many processes that parse and that binarise."""
+    def table(self, workers: int, binarizing: int, step_lines: int) -> str:
+        """Return a table of the steps, for so many workers.
+
+        binarizing: so many processes binarise a text that is not cut into shards.
+        step_lines: the shards of other steps than the parse have so many lines.
+        """
+        at_work = {"parse": workers, "binarize": binarizing}
+        if self.lines > step_lines:
+            at_work |= dict.fromkeys(BY_LINES, workers)
         named = f"with {workers} worker{'s' * (workers > 1)}"
         rows: list[tuple[str, ...]] = [("step", "core hours", "memory a process", "disk", named)]
         total, waiting = Cost(), 0.0
         for kind, cost in self.costs.items():
-            at_once = {"parse": workers, "binarize": binarizing}.get(kind, 1)
-            total, waiting = total + cost, waiting + cost.seconds / at_once
-            memory = self.memory[kind == "parse"]
-            rows.append(row(kind, cost, memory, cost.seconds / at_once))
+            seconds = cost.seconds / at_work.get(kind, 1)
+            total, waiting = total + cost, waiting + seconds
+            rows.append(row(kind, cost, self.memory[kind == "parse"], seconds))
         rows.append(row("all", total, max(self.memory), waiting))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
@@ -125,8 +134,15 @@ def estimate(job: Job) -> Estimate:
         say(f"measuring {count:,} of {lines['train']:,} training pairs ...")
         costs.append(measured(job, count, lines["train"]))
     everything = sum(lines.values())
+    learnt = min(everything, job.learning.lines or everything)
     expected = {
-        kind: extended(kind, costs[0].get(kind, Cost()), cost, (few, many), everything)
+        kind: extended(
+            kind,
+            costs[0].get(kind, Cost()),
+            cost,
+            (few, many),
+            learnt if kind == "learn" else everything,
+        )
         for kind, cost in costs[1].items()
     }
     memory = (most_memory(resource.RUSAGE_SELF), most_memory(resource.RUSAGE_CHILDREN))
@@ -151,7 +167,7 @@ def measured(job: Job, count: int, lines: int) -> Mapping[str, Cost]:
         )
         run = PreparationRun(own)
         steps = MeasuredSteps(own.work)
-        run.steps = run.folders.steps = steps
+        run.use(steps)
         run.run()
         return steps.costs
 
@@ -180,15 +196,6 @@ def write_sample(job: Job, folder: Path, count: int, lines: int) -> None:
         with open(folder / "train.conllu", "w", encoding="utf-8", newline="\n") as file:
             for block in evenly(read_blocks(given_trees(prefix)), count, lines):
                 file.write("\n".join(block.lines) + "\n\n")
-
-
-def evenly(items, count: int, of: int) -> Iterator:
-    """Yield so many items, evenly chosen from as many as there are."""
-    chosen = 0
-    for number, item in enumerate(items):
-        if number * count // of >= chosen and chosen < count:
-            chosen += 1
-            yield item
 
 
 def extended(kind: str, one: Cost, two: Cost, sizes: Sequence[int], lines: int) -> Cost:

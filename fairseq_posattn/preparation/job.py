@@ -6,21 +6,31 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from fairseq_posattn.parsing.cluster import Cluster
+from fairseq_posattn.shards.cluster import Cluster
 from fairseq_posattn.text.pipeline import TextConfig
 
 TARGET_SEGMENTER = "segmenter.target"
+STEP_SHARD = 25  # the shards of other steps have so many times the lines of those of the parse
 
 
 @dataclass(frozen=True)
 class Learning:
-    """These options say how the pieces are learnt from the training data."""
+    """These options say how the pieces are learnt from the training data.
+
+    lines: so many lines of each text are read, which lie evenly in it; None: all of them.
+    """
 
     symbols: int = 32000
     min_frequency: int = 2
     model_type: str = "unigram"
     character_coverage: float = 0.9995
     separate: bool = False
+    lines: int | None = None
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        """Return all options that there are, by their names."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,11 @@ class Job:
     binarize_workers: int = 1
     shards: int = 1
     label_subtypes: str = "cut"
+
+    @property
+    def step_lines(self) -> int:
+        """Return how many lines a shard has of a step that takes less time than the parse."""
+        return STEP_SHARD * self.shard_lines
 
     def file(self, split: str, kind: str) -> str:
         """Return the path of a file between the steps."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_together, written_whole
-from fairseq_posattn.io.files import read_lines, same_number_of_lines
+from fairseq_posattn.io.files import count_lines, read_lines, same_number_of_lines
 from fairseq_posattn.io.progress import progress, say
 from fairseq_posattn.preparation.job import Limits
+
+T = TypeVar("T")
 
 
 def rewrite(path: str, out: str, change: Callable[[str], str]) -> None:
@@ -18,10 +21,19 @@ def rewrite(path: str, out: str, change: Callable[[str], str]) -> None:
             file.write(change(line) + "\n")
 
 
-def filter_lines(
-    files: Sequence[str], outputs: Sequence[str], limits: Limits | None, split: str
-) -> None:
-    """Write the lines of parallel files whose first two are within the limits, or all lines."""
+def rewrite_lines(
+    change: Callable[[str], str], inputs: Sequence[str], outputs: Sequence[str]
+) -> dict:
+    """Do `rewrite` as a step from line to line."""
+    rewrite(inputs[0], outputs[0], change)
+    return {}
+
+
+def filter_lines(limits: Limits | None, files: Sequence[str], outputs: Sequence[str]) -> dict:
+    """Write the lines of parallel files whose first two are within the limits, or all lines.
+
+    Return the numbers of lines, and of those that were kept.
+    """
     lines = kept = 0
     with written_together(outputs) as written:
         for row in rows(files):
@@ -30,11 +42,19 @@ def filter_lines(
                 kept += 1
                 for file, line in zip(written, row, strict=True):
                     file.write(line + "\n")
-        if not kept:
-            raise InputError(
-                f"{files[0]}: no pair is within the limits {limits}; change --min-length, "
-                "--max-length, --max-source-length or --max-ratio"
-            )
+    return {"lines": lines, "kept": kept}
+
+
+def say_what_was_kept(
+    split: str, first: str, limits: Limits | None, answers: Sequence[dict]
+) -> None:
+    """Say how many pairs of a split `filter_lines` has kept, or refuse to go on with none."""
+    lines, kept = (sum(answer[what] for answer in answers) for what in ("lines", "kept"))
+    if not kept:
+        raise InputError(
+            f"{first}: no pair is within the limits {limits}; change --min-length, "
+            "--max-length, --max-source-length or --max-ratio"
+        )
     say(f"{split}: {kept:,} of {lines:,} pairs were kept")
 
 
@@ -51,3 +71,19 @@ def rows(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yield the lines of parallel files together."""
     same_number_of_lines(files)
     return zip(*(read_lines(path) for path in files), strict=True)
+
+
+def write_sample(path: str, out: str, count: int) -> None:
+    """Write so many lines of a file, which lie evenly in it, or all if there are fewer."""
+    with written_whole(out) as file:
+        for line in evenly(read_lines(path), count, count_lines(path)):
+            file.write(line + "\n")
+
+
+def evenly(items: Iterable[T], count: int, of: int) -> Iterator[T]:
+    """Yield so many items, evenly chosen from as many as there are."""
+    chosen = 0
+    for number, item in enumerate(items):
+        if number * count // of >= chosen and chosen < count:
+            chosen += 1
+            yield item

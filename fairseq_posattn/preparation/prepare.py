@@ -23,10 +23,15 @@ from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
 from fairseq_posattn.preparation.extract import extract
 from fairseq_posattn.preparation.job import Job
-from fairseq_posattn.preparation.pairs import filter_lines, rewrite
-from fairseq_posattn.preparation.project import ProjectionInputs, project
+from fairseq_posattn.preparation.pairs import (
+    filter_lines,
+    rewrite_lines,
+    say_what_was_kept,
+    write_sample,
+)
+from fairseq_posattn.preparation.project import ProjectionInputs, project_lines
+from fairseq_posattn.preparation.steps_by_lines import StepsByLines
 from fairseq_posattn.text.pipeline import TextPipeline
-from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
 
 
 class PreparationRun:
@@ -36,9 +41,14 @@ class PreparationRun:
         self.job = job
         self.config = job.config
         self.pipeline = TextPipeline(job.config, job.work)
-        self.steps = Steps(job.work)
         self.source, self.target = job.config.source, job.config.target
-        self.folders = DataFolders(job, self.pipeline, self.steps)
+        self.use(Steps(job.work))
+
+    def use(self, steps: Steps) -> None:
+        """Do the steps with these stamps."""
+        self.steps = steps
+        self.by_lines = StepsByLines(self.job, steps)
+        self.folders = DataFolders(self.job, self.pipeline, self.by_lines)
 
     def run(self) -> None:
         """Do all steps, up to the binary data."""
@@ -66,13 +76,12 @@ class PreparationRun:
             self.target: (self.config.target_by_moses, self.pipeline.target_text),
         }
         for language, (by_moses, text_of) in sides.items():
-            out = self.job.file(split, f"text.{language}")
-            self.steps.do(
+            self.by_lines.do(
                 f"normalize.{split}.{language}",
                 [self.config.normalize, by_moses, *self.case_of(language)],
                 [raw[language]],
-                [out],
-                partial(rewrite, raw[language], out, text_of),
+                [self.job.file(split, f"text.{language}")],
+                partial(rewrite_lines, text_of),
             )
 
     def parse(self, split: str, prefix: str) -> None:
@@ -109,9 +118,8 @@ class PreparationRun:
     def lowercase(self, split: str) -> None:
         """Write the source in lower case; it was parsed as it is."""
         text, out = self.cased(split), self.job.file(split, f"lower.{self.source}")
-        self.steps.do(
-            f"lowercase.{split}", None, [text], [out], partial(rewrite, text, out, str.lower)
-        )
+        lower = partial(rewrite_lines, str.lower)
+        self.by_lines.do(f"lowercase.{split}", None, [text], [out], lower)
 
     def cased(self, split: str) -> str:
         """Return the file of the source that is segmented, before it is in lower case."""
@@ -133,13 +141,22 @@ class PreparationRun:
         )
         for given, model in jobs:
             parts = [given] if isinstance(given, str) else list(given)
+            if self.job.learning.lines is not None:
+                parts = [self.sample(text, self.job.learning.lines) for text in parts]
             self.steps.do(
                 f"learn.{model.name}",
-                [self.config.segmenter, asdict(self.job.learning)],
+                [self.config.segmenter, self.job.learning.chosen],
                 parts,
                 [model],
                 partial(self.learn_one, parts, str(model)),
             )
+
+    def sample(self, text: str, lines: int) -> str:
+        """Write so many lines of a text, which lie evenly in it, and return the file."""
+        out = f"{text}.sample"
+        name = f"sample.{Path(text).name}"
+        self.steps.do(name, lines, [text], [out], lambda: write_sample(text, out, lines))
+        return out
 
     def learn_one(self, texts: Sequence[str], model: str) -> None:
         """Learn one segmenter from all texts together."""
@@ -156,24 +173,14 @@ class PreparationRun:
         for language, text, model in zip(
             languages, self.to_segment(split), self.job.segmenters(), strict=True
         ):
-            out = self.job.file(split, f"pieces.{language}")
-            self.steps.do(
+            self.by_lines.do(
                 f"segment.{split}.{language}",
                 [self.config.segmenter, self.config.separator],
-                [text, model],
-                [out],
-                partial(self.segment_one, text, str(model), out),
+                [text],
+                [self.job.file(split, f"pieces.{language}")],
+                partial(segment.segment_lines, self.config, str(model)),
+                [model],
             )
-
-    def segment_one(self, text: str, model: str, out: str) -> None:
-        """Write the pieces of one text."""
-        segment.apply(self.segmenter(model), text, out)
-
-    def segmenter(self, model: str) -> Segmenter:
-        """Load a segmenter that `learn` has written."""
-        if self.config.splits_words:
-            return SubwordNmt(Segmentation(model, self.config.separator))
-        return SentencePiece(model)
 
     def project(self, split: str) -> None:
         """Project the trees of a split from words to pieces."""
@@ -197,14 +204,13 @@ class PreparationRun:
             control=control,
             labels=labels,
         )
-        out = self.job.pieces(split, f"{self.source}.trees")
-        files = [*inputs.files, *([model] if model else [])]
-        self.steps.do(
+        self.by_lines.do(
             self.job.step(f"project.{split}"),
             [separator, asdict(control)] if control else separator,
-            files,
-            [out],
-            lambda: project(inputs, out),
+            inputs.files,
+            [self.job.pieces(split, f"{self.source}.trees")],
+            partial(project_lines, inputs),
+            [model] if model else [],
         )
 
     def filter(self, split: str) -> None:
@@ -212,12 +218,13 @@ class PreparationRun:
         files = [self.job.pieces(split, kind) for kind in self.job.kinds()]
         outputs = [f"{self.job.clean(split)}.{kind}" for kind in self.job.kinds()]
         limits = self.job.limits if split == "train" else None
-        self.steps.do(
+        self.by_lines.do(
             self.job.step(f"filter.{split}"),
             limits and limits.chosen,
             files,
             outputs,
-            lambda: filter_lines(files, outputs, limits, split),
+            partial(filter_lines, limits),
+            check=partial(say_what_was_kept, split, files[0], limits),
         )
 
 

@@ -1,6 +1,6 @@
 """Project trees onto pieces: read words, parents and pieces, and write trees."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -61,7 +61,13 @@ class ProjectionInputs:
     def files(self) -> list[str]:
         """Return the files that must have the same number of lines."""
         paths = (self.words, self.parents, self.pieces, self.text, self.labels)
-        return [path for path in paths if path]
+        return list(dict.fromkeys(path for path in paths if path))
+
+    def in_files(self, parts: Mapping[str, str]) -> "ProjectionInputs":
+        """Return the same inputs in other files, such as those of a shard."""
+        names = ("words", "parents", "pieces", "text", "labels")
+        found = {name: parts.get(getattr(self, name)) for name in names}
+        return replace(self, **found)  # type: ignore[arg-type]  # the other fields stay
 
 
 def project(inputs: ProjectionInputs, out: str) -> None:
@@ -71,6 +77,12 @@ def project(inputs: ProjectionInputs, out: str) -> None:
     with written_whole(out) as file:
         for tree in progress(projected(inputs), sentences):
             file.write(tree_line(*tree) + "\n")
+
+
+def project_lines(whole: ProjectionInputs, inputs: Sequence[str], outputs: Sequence[str]) -> dict:
+    """Project the trees of a text, as a step from line to line."""
+    project(whole.in_files(dict(zip(whole.files, inputs, strict=True))), outputs[0])
+    return {}
 
 
 def projected(inputs: ProjectionInputs) -> Iterator[Tree]:

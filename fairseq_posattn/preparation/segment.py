@@ -14,7 +14,8 @@ from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.io.paths import is_stream, refuse_unwritable
 from fairseq_posattn.io.progress import progress
-from fairseq_posattn.text.segmenters import Segmenter
+from fairseq_posattn.text.pipeline import TextConfig
+from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
 
 SENTENCEPIECE_MODELS = ("unigram", "bpe")
 
@@ -88,6 +89,21 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
         lines = None if is_stream(Path(text)) else count_lines(text)
         for line in progress(read_lines(text), lines):
             file.write(" ".join(segmenter.segment(line)) + "\n")
+
+
+def segment_lines(
+    config: TextConfig, model: str, inputs: Sequence[str], outputs: Sequence[str]
+) -> dict:
+    """Write the pieces of a text, as a step from line to line."""
+    apply(segmenter(config, model), inputs[0], outputs[0])
+    return {}
+
+
+def segmenter(config: TextConfig, model: str) -> Segmenter:
+    """Load a segmenter that `learn` has written."""
+    if config.splits_words:
+        return SubwordNmt(Segmentation(model, config.separator))
+    return SentencePiece(model)
 
 
 @contextlib.contextmanager

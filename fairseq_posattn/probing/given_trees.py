@@ -9,11 +9,11 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.checksums import sha256
-from fairseq_posattn.parsing.cluster import Cluster
 from fairseq_posattn.parsing.run import parse
 from fairseq_posattn.probing.encoding import SentenceEncoder
 from fairseq_posattn.probing.task_files import Example
 from fairseq_posattn.probing.tasks import ProbingTask
+from fairseq_posattn.shards.cluster import Cluster
 from fairseq_posattn.trees.alignment import match
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.sentence import Sentence

@@ -126,6 +126,16 @@ class TreeWriter:
         self.words.append(self.words[-1] + len(parents))
         self.checksums.append(checksum(source))
 
+    def add_file(self, trees: TreeFile) -> None:
+        """Add all trees of another file, which has labels if this one has."""
+        for begin in range(0, len(trees), BLOCK):
+            sentences = np.arange(begin, min(begin + BLOCK, len(trees)))
+            records, lengths = trees.read(sentences)
+            self.records.write(records.astype(self.kind).tobytes())
+            self.most_pieces = max(self.most_pieces, int(records["pieces"].max(initial=0)))
+            self.words.extend((self.words[-1] + np.cumsum(lengths)).tolist())
+        self.checksums.extend(trees.checksums.tolist())
+
     def finish(self, source_files: Iterable[str | os.PathLike[str]]) -> None:
         """Write the trees that `add` has collected, and the fingerprint of the source files."""
         pieces_bytes = 1 if self.most_pieces <= np.iinfo(np.uint8).max else 2

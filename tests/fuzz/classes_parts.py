@@ -13,12 +13,10 @@ from .runner import Command, InputClass
 PARTS = "out.conllu.parts"
 
 
-def shards_done_here(work, *rest) -> bool:
+def shards_done_here(task, *rest) -> bool:
     """Do one shard after the other in this process, in place of the executors."""
-    from fairseq_posattn.parsing.worker import do_shard
-
-    for k in work.pending():
-        do_shard(work, k)
+    for k in task.work.pending():
+        task.do(task.work, k)
     return True
 
 
@@ -28,7 +26,7 @@ def parse(folder: Path, **options) -> None:
 
     text, out, trees = (str(folder / name) for name in ("train.de", "out.conllu", "train.conllu"))
     settings = ParserSettings(parser="conllu", lang="de", tokenized=True)
-    with mock.patch.object(run, "run", shards_done_here):
+    with mock.patch("fairseq_posattn.shards.running.run", shards_done_here):
         run.parse(text, out, settings, None, shard_lines=3, trees=trees, **options)
 
 

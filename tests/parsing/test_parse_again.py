@@ -10,8 +10,9 @@ import pytest
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.parsing import run as whole_run
 from fairseq_posattn.parsing import worker
-from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.slurm_jobs import Jobs, Submitted
+from fairseq_posattn.shards import running
+from fairseq_posattn.shards.cluster import Cluster
+from fairseq_posattn.shards.slurm_jobs import Jobs, Submitted
 from fairseq_posattn.text.parser_settings import ParserSettings
 from support.parse_toys import toy_texts
 
@@ -35,9 +36,9 @@ class Files:
         whole_run.parse(*files, settings, Cluster(), 2, str(self.trees), **options)
         return self.shards_done - before
 
-    def work(self, work, cluster, on_done) -> bool:
-        for k in work.pending():
-            worker.do_shard(work, k)
+    def work(self, task, cluster, on_done) -> bool:
+        for k in task.work.pending():
+            task.do(task.work, k)
             self.shards_done += 1
         return True
 
@@ -49,7 +50,7 @@ class Files:
 def files(tmp_path, monkeypatch) -> Files:
     """Each line gets a note, as a long one does."""
     files, parse_block = Files(tmp_path), worker.parse_all_columns
-    monkeypatch.setattr(whole_run, "run", files.work)
+    monkeypatch.setattr(running, "run", files.work)
     monkeypatch.setattr(
         worker, "parse_all_columns", lambda *given: replace(parse_block(*given), note=NOTE)
     )
@@ -135,7 +136,7 @@ def parse_half(files: Files, settings: ParserSettings) -> None:
 def test_what_slurm_joined_is_told_of(files, capsys):
     """The joining job has nobody to tell."""
     work = whole_run.plan(str(files.text), str(files.out), GIVEN, 2, str(files.trees))
-    files.work(work, None, None)
+    files.work(whole_run.task_of(work), None, None)
     whole_run.join(work)
     before = files.state()
     assert files.parse() == 0

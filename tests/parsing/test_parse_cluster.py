@@ -124,7 +124,7 @@ def test_killed_between_the_two_submissions(slurm, given, tmp_path):
 @pytest.mark.parametrize("said", ["", " on cluster far"])
 def test_the_number_of_a_job(said):
     pytest.importorskip("datatrove")
-    from fairseq_posattn.parsing.executors.slurm import job_id
+    from fairseq_posattn.shards.executors.slurm import job_id
 
     assert job_id(f"sbatch: a note\nSubmitted batch job 4711{said}\n") == "4711"
     with pytest.raises(InputError, match="sbatch named no job in 'sorry'"):
@@ -135,7 +135,7 @@ def test_the_number_of_a_job(said):
 def test_the_address_of_ray(named, asked, monkeypatch):
     """Without RAY_ADDRESS the cluster is asked for that this machine is part of."""
     pytest.importorskip("datatrove")
-    from fairseq_posattn.parsing.executors.ray import connect
+    from fairseq_posattn.shards.executors.ray import connect
 
     ray = mock.Mock()
     ray.is_initialized.return_value = False

@@ -21,12 +21,13 @@ from fairseq_posattn.io.atomic import leftovers
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.parsing import run as whole_run
 from fairseq_posattn.parsing import worker
-from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.executors import local
 from fairseq_posattn.parsing.join import join
 from fairseq_posattn.parsing.plan import plan
 from fairseq_posattn.parsing.sharded_parse import ShardedParse
 from fairseq_posattn.parsing.worker import do_shard
+from fairseq_posattn.shards import running
+from fairseq_posattn.shards.cluster import Cluster
+from fairseq_posattn.shards.executors import local
 from fairseq_posattn.text.parser_settings import ParserSettings
 from support.background import Parse
 from support.commands import ROOT, step
@@ -274,12 +275,12 @@ def run_whole(corpus: Corpus, out: Path) -> None:
 
 
 def test_killed_at_every_step(tmp_path_factory, monkeypatch):
-    def here(work, cluster, on_done) -> bool:
-        for k in work.pending():
-            do_shard(work, k)
+    def here(task, cluster, on_done) -> bool:
+        for k in task.work.pending():
+            task.do(task.work, k)
         return True
 
-    monkeypatch.setattr(whole_run, "run", here)
+    monkeypatch.setattr(running, "run", here)
     corpus = make_corpus(tmp_path_factory.mktemp("small"), 3 * SHARD)
     number = 1
     while True:

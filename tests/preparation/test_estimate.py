@@ -106,8 +106,13 @@ def test_what_a_start_costs_is_counted_once():
 
 def test_the_table_divides_what_is_done_at_once():
     hours = {"parse": Cost(3.6e6, 2e9), "filter": Cost(3600, 0), "binarize": Cost(36_000, 1e6)}
-    table = cells_of(Estimate(10**9, (500, 2000), hours, (10**9, 5 * 10**8)).table(100, 2))
+    estimated = Estimate(10**9, (500, 2000), hours, (10**9, 5 * 10**8))
+    table = cells_of(estimated.table(100, 2, step_lines=10**10))
     assert table["parse"] == ["1,000", "500.0 MB", "2.0 GB", "10 h 0 min"]
     assert table["filter"] == ["1.000", "1.0 GB", "0.0 MB", "1 h 0 min"]
     assert table["binarize"] == ["10", "1.0 GB", "1.0 MB", "5 h 0 min"]
     assert table["all"] == ["1,011", "1.0 GB", "2.0 GB", "16 h 0 min"]
+    table = cells_of(estimated.table(100, 2, step_lines=50_000))
+    assert table["parse"][-1] == "10 h 0 min"
+    assert table["filter"][-1] == "36 s"
+    assert table["binarize"][-1] == "6 min"

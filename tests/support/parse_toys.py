@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fairseq_posattn.parsing.join import join
 from fairseq_posattn.parsing.plan import plan
-from fairseq_posattn.parsing.sharded_parse import remove
 from fairseq_posattn.parsing.worker import do_shard
+from fairseq_posattn.shards.work import remove
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.trees.conllu import read_blocks
 from support.commands import ROOT, run

@@ -41,6 +41,13 @@ class LabelDictionaries:
         for of_sentence in labels:
             relations.update(of_sentence.relations)
             tags.update(of_sentence.tags)
+        return cls.of_counts(relations, tags, subtypes)
+
+    @classmethod
+    def of_counts(
+        cls, relations: Counter[str], tags: Counter[str], subtypes: bool
+    ) -> LabelDictionaries:
+        """Return the dictionaries of counted labels, of which the most frequent are kept."""
         return cls(
             dictionary_of(relations, None if subtypes else without_subtype), dictionary_of(tags)
         )

@@ -82,6 +82,19 @@ def write_tree_file(
         writer.finish(source_files(source_prefix))
 
 
+def join_tree_files(parts: Sequence[str], source_prefix: str) -> None:
+    """Write the trees of several binarised sources for the source that they were joined to."""
+    trees = [TreeFile(part) for part in parts]
+    labels = next((file.labels for file in trees if file.labels is not None), None)
+    if any(file.labels != labels and file.starts[-1] for file in trees):
+        raise TreeError(f"{source_prefix}: some trees have labels of words, and others have none")
+    trees = [TreeFile(part, with_labels=labels is not None) for part in parts]
+    with TreeWriter(source_prefix, labels) as writer:
+        for file in trees:
+            writer.add_file(file)
+        writer.finish(source_files(source_prefix))
+
+
 def look_for_labels(trees: Iterable[Tree]) -> tuple[bool, Iterator[Tree]]:
     """Return whether trees have labels, as the first one with words tells, and all the trees."""
     seen, rest = [], iter(trees)

@@ -1,4 +1,4 @@
-"""Remember the Slurm jobs of a parse, and ask whether they are still there and what failed."""
+"""Remember the Slurm jobs of a sharded work, and ask whether they are there and what failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.records import as_record, at_least
-from fairseq_posattn.parsing.sharded_parse import ShardedParse
+from fairseq_posattn.shards.work import ShardedWork
 
 FILE = "jobs.json"
 LOGS = "slurm_logs"
@@ -29,7 +29,7 @@ LABEL = re.compile(r"^\d+: ")  # srun writes the number of the process before ea
 
 @dataclass(frozen=True)
 class Submitted:
-    """This record names a job array, whose tasks parse some shards each, and the joining job."""
+    """This record names a job array, whose tasks do some shards each, and the joining job."""
 
     array: str | None = None
     join: str | None = None
@@ -100,7 +100,7 @@ class Jobs:
         if self.last.join and shutil.which("scancel"):
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 
-    def failures(self, work: ShardedParse) -> list[str]:
+    def failures(self, work: ShardedWork) -> list[str]:
         """Return a line for each of the first tasks that ended before their shards were done."""
         pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
         tasks = [shards[k : k + size] for k in range(0, len(shards), size)]

@@ -1,13 +1,15 @@
-"""Define the options that say on which machines the shards of a parse are parsed."""
+"""Define the options that say on which machines the shards of a work are done."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairseq_posattn.io.argument_types import not_negative, positive
 
 EXECUTORS = ("local", "slurm", "ray")
+# Options of sbatch that a parser may need, but no other work.
+OF_PARSERS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "exclusive", "cpus-per-task")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,12 @@ class Cluster:
     setup: str = ""
     sbatch: dict = field(default_factory=dict)
 
+    @property
+    def for_plain_work(self) -> Cluster:
+        """Return the cluster without what only a parser may need, such as a GPU."""
+        options = {name: value for name, value in self.sbatch.items() if name not in OF_PARSERS}
+        return replace(self, gpus=0, sbatch=options)
+
 
 def add_cluster_options(group) -> None:
     """Add the options of an executor to a parser of a command line."""
@@ -34,14 +42,14 @@ def add_cluster_options(group) -> None:
         "--executor",
         choices=EXECUTORS,
         default="local",
-        help="parse the shards by processes of this machine (default), by a Slurm array, or on the "
-        "Ray cluster that RAY_ADDRESS names (without it, Ray is started on this machine)",
+        help="do the shards by processes of this machine (default), by Slurm arrays, or on the Ray "
+        "cluster that RAY_ADDRESS names (without it, Ray is started on this machine)",
     )
     add(
         "--workers",
         type=positive,
-        help="how many shards are parsed at once (default: one on this machine; a cluster has no "
-        "limit)",
+        help="how many shards are worked on at once (default: one on this machine; a cluster has "
+        "no limit)",
     )
     add(
         "--memory-gb",

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from datatrove.executor import LocalPipelineExecutor
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.executors.local import QUIET
-from fairseq_posattn.parsing.executors.steps import ParseShard
-from fairseq_posattn.parsing.sharded_parse import ShardedParse
+from fairseq_posattn.shards.cluster import Cluster
+from fairseq_posattn.shards.executors.local import QUIET
+from fairseq_posattn.shards.executors.steps import DoShard
+from fairseq_posattn.shards.work import Task
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -27,8 +27,8 @@ SECONDS_TO_CONNECT = 30
 QUIETLY = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
-def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> None:
-    """Parse all shards that are not done, and wait for them."""
+def run_here(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+    """Do all shards that are not done, and wait for them."""
     try:
         import ray
     except ImportError as error:
@@ -36,7 +36,7 @@ def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None
             f"Ray is missing ({error}): pip install 'fairseq_posattn[cluster]'"
         ) from None
     connect(ray)
-    run = RayRun(work, cluster, on_done)
+    work, run = task.work, RayRun(task, cluster, on_done)
     run.finish()
     if run.failures:
         k, failure = next(iter(run.failures.items()))
@@ -80,10 +80,11 @@ def knock_at(address: str) -> None:
 class RayRun:
     """A RayRun holds the tasks of one run, and starts, ends and counts them."""
 
-    def __init__(self, work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]):
+    def __init__(self, task: Task, cluster: Cluster, on_done: Callable[[int], None]):
         import ray
 
         self.ray, self.on_done = ray, on_done
+        work = task.work
         self.waiting = work.pending()
         self.at_once = cluster.workers or len(self.waiting)
         self.at_work: dict[ObjectRef, int] = {}
@@ -91,7 +92,7 @@ class RayRun:
         self.needs = {"CPU": 1, "GPU": cluster.gpus, "memory": cluster.memory_gb << 30}
         self.without_node_since: float | None = None
         executor = LocalPipelineExecutor(
-            [ParseShard(work)], tasks=len(work.shards), logging_dir=str(work.logs.absolute())
+            [DoShard(task)], tasks=len(work.shards), logging_dir=str(work.logs.absolute())
         )
         self.executor = ray.put(executor)
         self.task = ray.remote(
@@ -142,7 +143,7 @@ class RayRun:
 
 
 def run_one(executor: LocalPipelineExecutor, k: int) -> None:
-    """Parse one shard, within the process of the Ray task."""
+    """Do one shard, within the process of the Ray task."""
     executor._run_for_rank(k, QUIET)
 
 

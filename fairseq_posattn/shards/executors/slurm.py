@@ -1,4 +1,4 @@
-"""Submit to Slurm a job array that parses the shards, and a job that joins them after it."""
+"""Submit to Slurm a job array that does the shards, and a job that joins them after it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from datatrove.executor import SlurmPipelineExecutor
 from datatrove.utils.logging import logger
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.executors.steps import Join, ParseShard
-from fairseq_posattn.parsing.sharded_parse import ShardedParse
-from fairseq_posattn.parsing.slurm_jobs import LOGS, Jobs, Submitted
+from fairseq_posattn.shards.cluster import Cluster
+from fairseq_posattn.shards.executors.steps import DoShard, Join
+from fairseq_posattn.shards.slurm_jobs import LOGS, Jobs, Submitted
+from fairseq_posattn.shards.work import Task
 from fairseq_posattn.text.parser_settings import PARSER_THREADS
 
 # This is Slurm's usual limit; with several arrays, the joining job would wait for one of them only.
@@ -45,8 +45,6 @@ REQUEUE_IF_PREEMPTED = (
     'scontrol requeue "$task"; exit $code; }'
 )
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-# Parsing a shard may need these options, but joining the shards does not.
-OF_PARSING_ALONE = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "exclusive", "cpus-per-task")
 SUBMITTED_JOB = re.compile(r"Submitted batch job (\d+)")
 
 
@@ -77,11 +75,11 @@ class SlurmExecutor(SlurmPipelineExecutor):
         pass
 
 
-def submit(work: ShardedParse, cluster: Cluster) -> None:
-    """Submit all shards that are not done, and the job that joins them."""
+def submit(task: Task, cluster: Cluster) -> None:
+    """Submit all shards that are not done, and the job that joins them, if the task has one."""
     if not shutil.which("sbatch"):
         raise InputError("sbatch was not found; start this on a machine of a Slurm cluster")
-    pending = work.pending()
+    work, pending = task.work, task.work.pending()
     options = {
         "time": cluster.time,
         "partition": cluster.partition,
@@ -93,10 +91,10 @@ def submit(work: ShardedParse, cluster: Cluster) -> None:
     }
     gpus = {"gpus": cluster.gpus} if cluster.gpus else {}
     array = SlurmExecutor(
-        [ParseShard(work)],
+        [DoShard(task)],
         tasks=len(work.shards),
         workers=cluster.workers or -1,
-        job_name="parse",
+        job_name=task.name,
         tasks_per_job=math.ceil(len(pending) / LONGEST_ARRAY),
         logging_dir=str(work.logs),
         slurm_logs_folder=str(work.logs / LOGS),
@@ -104,25 +102,25 @@ def submit(work: ShardedParse, cluster: Cluster) -> None:
         **options,
     )
     joining = SlurmExecutor(
-        [Join(work)],
+        [Join(task)],
         tasks=1,
-        job_name="parse-join",
+        job_name=f"{task.name}-join",
         depends=array,
         logging_dir=str(work.logs / f"join-{time.time_ns()}"),
         slurm_logs_folder=str(work.logs / LOGS),
-        sbatch_args={k: v for k, v in cluster.sbatch.items() if k not in OF_PARSING_ALONE},
+        sbatch_args=cluster.for_plain_work.sbatch,
         **options,
     )
     try:
         with without_variables_of_a_job(), silent():
-            for executor in (array, joining):
+            for executor in (array, joining) if task.join else (array,):
                 executor.launch_job()
                 jobs = (array.job_id, joining.job_id, pending, array.tasks_per_job)
                 Jobs(work.logs, Submitted(*jobs)).save()
     except CalledProcessError as error:
         refused = joining if array.job_id else array
         script = refused.logging_dir.resolve_paths("launch_script.slurm")
-        queued = f"; job {array.job_id}, which parses the shards, goes on" if array.job_id else ""
+        queued = f"; job {array.job_id}, which does the shards, goes on" if array.job_id else ""
         raise InputError(
             f"sbatch refused {script} with exit code {error.returncode}; its message above says "
             f"what to change{queued}"

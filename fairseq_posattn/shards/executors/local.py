@@ -1,4 +1,4 @@
-"""Parse the shards on this machine, by a pool of processes."""
+"""Do the shards on this machine, by a pool of processes."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from datatrove.executor import LocalPipelineExecutor
 from datatrove.utils.logging import logger
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.executors.steps import ParseShard
-from fairseq_posattn.parsing.sharded_parse import ShardedParse
+from fairseq_posattn.shards.cluster import Cluster
+from fairseq_posattn.shards.executors.steps import DoShard
+from fairseq_posattn.shards.work import Task
 
 DEATH_SIGNAL = 1  # Linux calls this PR_SET_PDEATHSIG
 QUIET = 1  # datatrove prints what the process with the local rank 0 does
 
 
-def run_here(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> None:
-    """Parse all shards that are not done, and call `on_done` after each."""
+def run_here(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+    """Do all shards that are not done, and call `on_done` after each."""
     LocalExecutor(
-        [ParseShard(work)],
-        tasks=len(work.shards),
+        [DoShard(task)],
+        tasks=len(task.work.shards),
         workers=cluster.workers or 1,
-        logging_dir=str(work.logs),
+        logging_dir=str(task.work.logs),
         on_done=on_done,
+        on_gpus=task.on_gpus,
     ).run()
 
 
@@ -43,12 +44,19 @@ class LocalExecutor(LocalPipelineExecutor):
     datatrove's own pool would wait for such a worker for ever.
     """
 
-    def __init__(self, *args, on_done: Callable[[int], None] = lambda rank: None, **kwargs):
+    def __init__(
+        self,
+        *args,
+        on_done: Callable[[int], None] = lambda rank: None,
+        on_gpus: bool = False,
+        **kwargs,
+    ):
         super().__init__(*args, **kwargs)
+        self.on_gpus = on_gpus
         self.on_done: Callable[[int], None] | None = on_done
 
     def run(self) -> None:
-        """Parse the shards, again if workers were killed, but not for ever."""
+        """Do the shards, again if workers were killed, but not for ever."""
         deaths = 0
         while ranks := self.get_incomplete_ranks():
             try:
@@ -64,7 +72,7 @@ class LocalExecutor(LocalPipelineExecutor):
                 logging.warning("a worker was killed; the others go on")
 
     def run_ranks(self, ranks: list[int]) -> None:
-        """Parse the shards of these numbers with a new pool."""
+        """Do the shards of these numbers with a new pool."""
         context = multiprocessing.get_context("spawn")
         numbers = context.SimpleQueue()
         workers = min(self.workers, len(ranks))
@@ -72,7 +80,9 @@ class LocalExecutor(LocalPipelineExecutor):
             numbers.put(number)
         on_done, self.on_done = self.on_done, None  # the workers must not get it
         assert on_done is not None  # this process is no worker
-        pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers))
+        pool = ProcessPoolExecutor(
+            workers, context, be_worker, (os.getpid(), numbers, self.on_gpus)
+        )
         before, threading.excepthook = threading.excepthook, print_unless_of_the_pool
         try:
             with interrupts_blocked():  # the workers inherit that, and start with the first task
@@ -119,14 +129,15 @@ def interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def be_worker(parent: int, numbers) -> None:
-    """Prepare a worker: it dies with its parent, whatever kills that, and has its own GPU."""
+def be_worker(parent: int, numbers, on_gpus: bool) -> None:
+    """Prepare a worker: it dies with its parent, whatever kills that, and has its own GPU if it
+    uses one."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
     logger.disable("datatrove")  # the parent reports an error, so that the user sees it once
-    if gpus := visible_gpus():
+    if on_gpus and (gpus := visible_gpus()):  # torch takes seconds to say which there are
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[numbers.get() % len(gpus)]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 

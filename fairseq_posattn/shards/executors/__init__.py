@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.parsing.cluster import Cluster
-from fairseq_posattn.parsing.sharded_parse import ShardedParse
+from fairseq_posattn.shards.cluster import Cluster
+from fairseq_posattn.shards.work import ShardedWork, Task
 
 try:
     import datatrove  # noqa: F401
@@ -21,23 +21,23 @@ for name in ("asyncio", "fsspec"):  # fairseq's import turns on the debug messag
     logging.getLogger(name).setLevel(logging.INFO)
 
 
-def run(work: ShardedParse, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
-    """Parse all shards that are not done, and return True, or False if Slurm does it later."""
-    sync_completions(work, work.logs)
+def run(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> bool:
+    """Do all shards that are not done, and return True, or False if Slurm does them later."""
+    sync_completions(task.work, task.work.logs)
     if cluster.executor == "slurm":
-        from fairseq_posattn.parsing.executors.slurm import submit
+        from fairseq_posattn.shards.executors.slurm import submit
 
-        submit(work, cluster)
+        submit(task, cluster)
         return False
     if cluster.executor == "ray":
-        from fairseq_posattn.parsing.executors.ray import run_here
+        from fairseq_posattn.shards.executors.ray import run_here
     else:
-        from fairseq_posattn.parsing.executors.local import run_here
-    run_here(work, cluster, on_done)
+        from fairseq_posattn.shards.executors.local import run_here
+    run_here(task, cluster, on_done)
     return True
 
 
-def sync_completions(work: ShardedParse, logs: Path) -> None:
+def sync_completions(work: ShardedWork, logs: Path) -> None:
     """Make datatrove's list of finished tasks agree with the shards that are done."""
     completions = logs / "completions"
     completions.mkdir(parents=True, exist_ok=True)

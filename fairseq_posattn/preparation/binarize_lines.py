@@ -1,0 +1,107 @@
+"""Count and binarise the lines of a shard, and put the data of all shards together."""
+
+from __future__ import annotations
+
+import logging
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import make_builder
+from fairseq.tokenizer import tokenize_line
+
+from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
+from fairseq_posattn.glue.data.tree_files import join_tree_files
+from fairseq_posattn.io.atomic import folder_written_whole
+from fairseq_posattn.preparation import binarize
+from fairseq_posattn.shards.line_work import Answer, Files
+from fairseq_posattn.trees.lines import read_trees
+
+TREES = ".trees"
+TREE_FILE = ".tree.bin"
+
+
+def count(inputs: Files, outputs: Files) -> Answer:
+    """Count the pieces of source and target, and the labels in the trees, if there are any."""
+    texts = [path for path in inputs if not path.endswith(TREES)]
+    relations: Counter[str] = Counter()
+    tags: Counter[str] = Counter()
+    for path in inputs[len(texts) :]:
+        for tree in read_trees(path):
+            if tree.labels is not None:
+                relations.update(tree.labels.relations)
+                tags.update(tree.labels.tags)
+    return {"pieces": [pieces_of(path) for path in texts], "labels": [relations, tags]}
+
+
+def pieces_of(path: str) -> dict[str, int]:
+    """Count the pieces of a text as fairseq does."""
+    found = Dictionary()
+    Dictionary.add_file_to_dictionary(path, found, tokenize_line, 1)
+    pairs = zip(found.symbols, found.count, strict=True)
+    return {piece: number for piece, number in list(pairs)[found.nspecial :] if number}
+
+
+def write_dictionaries(args: Namespace, counted: Sequence[Answer]) -> None:
+    """Make the folder `args.destdir` with the dictionaries that fairseq-preprocess would make."""
+    sides: list[Counter[str]] = [Counter(), Counter()]
+    relations, tags = labels = [Counter[str](), Counter[str]()]
+    for answer in counted:
+        for counts, of_shard in zip([*sides, *labels], sum_of(answer), strict=True):
+            counts.update(of_shard)
+    if args.joined_dictionary:
+        sides = 2 * [sides[0] + sides[1]]
+    with folder_written_whole(args.destdir, replace=True) as partial:
+        for language, counts in zip((args.source_lang, args.target_lang), sides, strict=True):
+            dictionary = Dictionary()
+            for piece, number in counts.items():
+                dictionary.add_symbol(piece, number)
+            dictionary.finalize(args.thresholdsrc, args.nwordssrc, args.padding_factor)
+            dictionary.save(str(partial / f"dict.{language}.txt"))
+        if tags:
+            found = LabelDictionaries.of_counts(relations, tags, args.label_subtypes == "keep")
+            found.save(partial, args.source_lang)
+
+
+def sum_of(answer: Answer) -> list[dict[str, int]]:
+    """Return the counts of a shard: of source, target, relations and tags."""
+    return [*answer["pieces"], *answer["labels"]]
+
+
+def binarize_lines(options: Sequence[str], inputs: Files, outputs: Files) -> Answer:
+    """Binarise the lines of a shard as training data, with given dictionaries."""
+    prefix = inputs[0].rpartition(".")[0]
+    folder = str(Path(outputs[0]).parent)
+    args = [*options, "--trainpref", prefix, "--destdir", folder, "--overwrite"]
+    before = logging.root.manager.disable
+    logging.disable(logging.INFO)  # fairseq speaks of each shard
+    try:
+        binarize.binarize(binarize.parser().parse_args(args))
+    finally:
+        logging.disable(before)
+    return {}
+
+
+def join_data(shards: Sequence[Files], outputs: Files) -> None:
+    """Put the binary data of all shards together."""
+    parts = {path: [of_shard[k] for of_shard in shards] for k, path in enumerate(outputs)}
+    trees = [path for path in parts if path.endswith(TREE_FILE)]
+    for path in parts:
+        if path.endswith(".bin") and path not in trees:
+            join_texts(parts[path], path)
+    for path in trees:  # they belong to the source that has been joined
+        prefixes = [part.removesuffix(TREE_FILE) for part in parts[path]]
+        join_tree_files(prefixes, path.removesuffix(TREE_FILE))
+
+
+def join_texts(parts: Sequence[str], path: str) -> None:
+    """Put the binarised texts of all shards together."""
+    prefix = path.removesuffix(".bin")
+    language = prefix.rpartition(".")[2]
+    dictionary = Dictionary.load(str(Path(path).parent / f"dict.{language}.txt"))
+    builder = make_builder(path, "mmap", vocab_size=len(dictionary))
+    for part in parts:
+        builder.merge_file_(part.removesuffix(".bin"))
+    builder.finalize(f"{prefix}.idx")

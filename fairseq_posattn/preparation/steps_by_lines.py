@@ -1,0 +1,64 @@
+"""Do the steps of a preparation that go from line to line in shards, where a text is long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.steps import Steps
+from fairseq_posattn.preparation.job import Job
+from fairseq_posattn.shards.line_work import Answer, Files, LineStep, discard, do_lines
+
+
+class StepsByLines:
+    """This class does steps from line to line, each once, with the workers of a job.
+
+    Their shards lie in WORK/shards while they are worked on.
+    """
+
+    def __init__(self, job: Job, steps: Steps):
+        self.job = job
+        self.steps = steps
+
+    def do(
+        self,
+        name: str,
+        choices: object,
+        inputs: Files,
+        outputs: Files,
+        act: Callable[[Files, Files], Answer],
+        others: Sequence[str | Path] = (),
+        check: Callable[[list[Answer]], object] = lambda answers: None,
+    ) -> None:
+        """Do a step unless it was done before; `LineStep` says what `act` is.
+
+        others: further files that the outputs depend on.
+        check: gets the answers of all shards; if it raises an error, the outputs are removed.
+        """
+
+        def checked() -> None:
+            answers = self.run(LineStep(name, inputs, outputs, act))
+            try:
+                check(answers)
+            except InputError:
+                for path in outputs:
+                    Path(path).unlink()
+                raise
+
+        everything = [*inputs, *others]
+        self.steps.do(name, choices, everything, outputs, checked, partial(self.discard, name))
+
+    def run(self, step: LineStep) -> list[Answer]:
+        """Do a step now, and return the answers of all shards."""
+        cluster = self.job.cluster.for_plain_work
+        return do_lines(step, self.folder(step.name), cluster, self.job.step_lines)
+
+    def discard(self, name: str) -> None:
+        """Remove the shards of a step that will not go on."""
+        discard(self.folder(name))
+
+    def folder(self, name: str) -> Path:
+        """Return the folder that keeps the shards of a step."""
+        return self.job.work / "shards" / name

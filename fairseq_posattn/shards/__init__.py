@@ -1,0 +1,1 @@
+"""Do a large work in shards, on this machine or on a cluster, and go on with it after a kill."""
