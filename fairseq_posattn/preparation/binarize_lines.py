@@ -74,7 +74,7 @@ def binarize_lines(options: Sequence[str], inputs: Files, outputs: Files) -> Ans
     """Binarise the lines of a shard as training data, with given dictionaries."""
     prefix = inputs[0].rpartition(".")[0]
     folder = str(Path(outputs[0]).parent)
-    args = [*options, "--trainpref", prefix, "--destdir", folder, "--overwrite"]
+    args = [*options, "--workers", "1", "--trainpref", prefix, "--destdir", folder, "--overwrite"]
     before = logging.root.manager.disable
     logging.disable(logging.INFO)  # fairseq speaks of each shard
     try:
