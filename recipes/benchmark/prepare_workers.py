@@ -1,4 +1,4 @@
-"""Measure how much faster posattn-prepare is with two workers than with one, step by step.
+"""Measure how much faster posattn-prepare is with two workers than with one, without its start.
 
     python recipes/benchmark/prepare_workers.py raw/train --source en --target de \
         --model-dir stanza_resources --json workers.json
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -26,8 +27,6 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.preparation.estimate import BY_LINES
-
-SHARED = ("parse", *BY_LINES)
 
 
 def prepare(folder: Path, workers: int, args: Namespace) -> dict[str, float]:
@@ -51,6 +50,12 @@ def prepare(folder: Path, workers: int, args: Namespace) -> dict[str, float]:
     shutil.rmtree(folder / "data")
     shutil.rmtree(folder / "data.work")
     return taken
+
+
+def row(name: str, seconds: dict[int, dict[str, float]], kinds: Sequence[str]) -> dict:
+    """Return what some kinds of steps took, by the number of workers."""
+    one, two = (sum(seconds[n].get(kind, 0.0) for kind in kinds) for n in (1, 2))
+    return {"step": name, "seconds_1": one, "seconds_2": two, "ratio": one / two}
 
 
 def main() -> None:
@@ -80,14 +85,11 @@ def main() -> None:
                 print(f"{workers} workers, {times * args.pairs:,} pairs: done", flush=True)
             few, many = found
             seconds[workers] = {kind: many[kind] - few[kind] for kind in many}
-    kinds = [kind for kind in seconds[1] if kind in SHARED]
-    rows = [{"step": kind, **{f"seconds_{n}": seconds[n][kind] for n in (1, 2)}} for kind in kinds]
-    total = {f"seconds_{n}": sum(seconds[n][kind] for kind in kinds) for n in (1, 2)}
-    rows.append({"step": "all of these", **total})
-    others = {f"seconds_{n}": sum(seconds[n].values()) - total[f"seconds_{n}"] for n in (1, 2)}
-    rows.append({"step": "what the command does itself", **others})
-    for row in rows:
-        row["ratio"] = row["seconds_1"] / max(row["seconds_2"], 1e-9)
+    rows = [
+        row("parse", seconds, ["parse"]),
+        row("the other steps that workers share", seconds, BY_LINES),
+        row("all of these", seconds, ["parse", *BY_LINES]),
+    ]
     columns = {
         "step": lambda r: r["step"],
         "1 worker, s": lambda r: f"{r['seconds_1']:.1f}",
