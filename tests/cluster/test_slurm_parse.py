@@ -163,7 +163,7 @@ def test_the_joining_job_waits_for_a_run_that_is_at_work(parse):
     _, join = parse.submit("--sbatch", "begin=now+3")
     with locked(parse.out):
         log = parse.logs / f"{join}_0.out"
-        parse.slurm.wait_until(lambda: log.exists() and "parse: join" in log.read_text())
+        parse.slurm.wait_until(lambda: log.exists() and "shards: join" in log.read_text())
         assert not parse.out.exists()
     parse.slurm.wait_for_jobs()
     assert parse.slurm.state(f"{join}_0") == "COMPLETED"
