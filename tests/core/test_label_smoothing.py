@@ -7,7 +7,11 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
 from fairseq_posattn.core import label_smoothing
-from fairseq_posattn.core.label_smoothing import smoothed_cross_entropy
+from fairseq_posattn.core.label_smoothing import (
+    projected_cross_entropy,
+    smoothed_cross_entropy,
+)
+from fairseq_posattn.core.table_gradient import TableGradient
 
 IGNORED = 1
 
@@ -97,3 +101,64 @@ def test_nothing_changes_where_no_gradient_is_wanted():
     with torch.no_grad():
         smoothed_cross_entropy(scores, targets, 0.1, IGNORED)
     assert torch.equal(scores.detach(), before)
+
+
+def projected_example(dtype=torch.double):
+    """Features and a table whose product is the scores of `example`."""
+    scores, targets = example(dtype=dtype)
+    features = torch.eye(*scores.shape[:1], dtype=dtype, requires_grad=True)
+    table = scores.detach().T.clone().requires_grad_()  # V D
+    return features, table, targets
+
+
+@pytest.fixture(params=[1, 25, 10**6], ids=["a row", "two rows", "all rows"])
+def made(request, monkeypatch):
+    """How many scores are computed at once."""
+    monkeypatch.setattr(label_smoothing, "MADE", request.param)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
+def test_loops_over_projected_features(part, made, smoothing):
+    features, table, targets = projected_example()
+    scores = (features @ table.T).tolist()
+    expected = by_loops(scores, targets.tolist(), smoothing)
+    loss, nll = projected_cross_entropy(features, table, targets, smoothing, IGNORED)
+    assert (loss.item(), nll.item()) == pytest.approx(expected[:2])
+    assert not nll.requires_grad
+    (2 * loss).backward()
+    of_scores = 2 * torch.tensor(expected[2], dtype=torch.double)
+    torch.testing.assert_close(features.grad, of_scores @ table.detach())
+    torch.testing.assert_close(table.grad, of_scores.T @ features.detach())
+
+
+def test_the_gradient_of_the_table_goes_to_a_total():
+    features, table, targets = projected_example()
+    loss, _ = projected_cross_entropy(features, table, targets, 0.1, IGNORED)
+    loss.backward()
+    expected, table.grad, total = table.grad, None, TableGradient()
+    loss, _ = projected_cross_entropy(features, table, targets, 0.1, IGNORED, total)
+    loss.backward()
+    assert table.grad is None
+    torch.testing.assert_close(total.take(), expected)
+
+
+def test_projected_features_have_one_backward_pass():
+    features, table, targets = projected_example()
+    loss, _ = projected_cross_entropy(features, table, targets, 0.1, IGNORED)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="call backward once"):
+        loss.backward()
+
+
+def test_projected_features_without_a_gradient_or_without_any_target():
+    features, table, targets = projected_example()
+    expected = smoothed_cross_entropy(features @ table.T, targets, 0.1, IGNORED)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            projected_cross_entropy(features, table, targets, 0.1, IGNORED), expected
+        )
+    ignored = torch.full_like(targets, IGNORED)
+    loss, nll = projected_cross_entropy(features, table, ignored, 0.1, IGNORED)
+    loss.backward()
+    assert (loss, nll) == (0, 0)
+    assert not features.grad.any() and not table.grad.any()

@@ -9,7 +9,10 @@ from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.optim import adam
 
 import fairseq_posattn.plugin  # noqa: F401
+from fairseq_posattn.core.label_smoothing import projected_cross_entropy
+from fairseq_posattn.core.table_gradient import TableGradient
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.criterions import fused_cross_entropy
 from fairseq_posattn.glue.models.dropout import FastDropout
 from fairseq_posattn.glue.optim import fused_adam
 from support.in_process import batch, build, train
@@ -133,19 +136,69 @@ def test_refused():
         fused_adam.FairseqAdam(options(fp16_adam_stats=True), [])
 
 
+@pytest.fixture
+def projected(monkeypatch):
+    """Whether the criterion projected the features itself, each time that it could."""
+    seen = []
+
+    def noted(*arguments):
+        seen.append(arguments[-1])  # the total
+        return projected_cross_entropy(*arguments)
+
+    monkeypatch.setattr(fused_cross_entropy, "projected_cross_entropy", noted)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "shared", ["--share-all-embeddings", "--share-decoder-input-output-embed", None]
+)
 @pytest.mark.parametrize("arch", ["posattn_sequence_tiny", "transformer_tiny"])
-def test_the_loss_and_its_gradients(arch, toy_data):
-    small = ["--arch", arch, *SMOOTHED]
+def test_the_loss_and_its_gradients(arch, shared, toy_data, projected):
+    """Two batches, as under --update-freq 2, whose gradients are added up."""
+    small = ["--arch", arch, *SMOOTHED, *([shared] if shared else [])]
     gradients, losses = [], []
     for chosen in (STOCK, FUSED):
         task, model, cfg = build(toy_data, *chosen, *small)
         criterion = task.build_criterion(cfg.criterion)
-        loss, size, logged = criterion(model.eval(), batch(task))
-        loss.backward()
+        for _ in range(2):
+            loss, size, logged = criterion(model.eval(), batch(task))
+            loss.backward()
         losses.append([loss, size, logged])
         gradients.append({name: p.grad for name, p in model.named_parameters()})
     torch.testing.assert_close(*losses)
     torch.testing.assert_close(*gradients)
+    assert len(projected) == 2
+    embeddings = [m for m in model.modules() if isinstance(m, torch.nn.Embedding)]
+    assert not any("forward" in vars(embedding) for embedding in embeddings)
+
+
+def test_the_table_of_the_words_gets_one_gradient(toy_data, projected):
+    """The embeddings of both sides add theirs to that of the last product."""
+    task, model, cfg = build(toy_data, *FUSED, *SMOOTHED, "--share-all-embeddings")
+    loss, *_ = task.build_criterion(cfg.criterion)(model, batch(task))
+    [total], added = projected, []
+    total.add_rows = lambda *arguments: added.append(TableGradient.add_rows(total, *arguments))
+    loss.backward()
+    assert len(added) == 2 and total.sum is None
+    assert model.decoder.output_projection.weight.grad.any(dim=1).all()
+
+
+@pytest.mark.parametrize("option", ["half", "unused", "bias", "wrapped"])
+def test_the_model_projects_where_the_criterion_cannot(option, toy_data, projected):
+    task, model, cfg = build(toy_data, *FUSED, *SMOOTHED)
+    criterion = task.build_criterion(cfg.criterion)
+    if option == "half":
+        model.bfloat16()
+    elif option == "unused":
+        model.find_unused_parameters = True  # as under --find-unused-parameters
+    elif option == "bias":
+        last = model.decoder.output_projection
+        last.bias = torch.nn.Parameter(torch.ones(len(last.weight)))
+    else:
+        model.decoder.output_projection = torch.nn.Sequential(model.decoder.output_projection)
+    loss, *_ = criterion(model, batch(task))
+    loss.backward()
+    assert not projected
 
 
 @torch.no_grad()

@@ -85,6 +85,7 @@ class PosattnTransformerModel(TransformerModelBase):
         src_lengths,
         prev_output_tokens,
         return_all_hiddens=True,
+        features_only=False,
         source_tree=None,
         **decoder_options,
     ):
@@ -96,6 +97,7 @@ class PosattnTransformerModel(TransformerModelBase):
             prev_output_tokens,
             encoder_out=encoder_out,
             src_lengths=src_lengths,
+            features_only=features_only,
             return_all_hiddens=return_all_hiddens,
             **decoder_options,
         )
