@@ -71,10 +71,13 @@ class NewText:
         return lines_of_pipeline(raw, self.pipeline, tokenize)
 
     def tokenizer(self, trees: bool) -> TreeProvider | None:
-        """Return the provider that tokenises the lines, or None if their words are not needed."""
+        """Return the provider that tokenises the lines, or None if their words are not needed yet.
+
+        A lazy provider tokenises the lines of a batch when it is asked for their trees.
+        """
         if self.pipeline and self.pipeline.config.splits_parsers_words:
             return self.stanza
-        return self.provider if trees else None
+        return self.provider if trees and not self.provider.lazy else None
 
     def trees(
         self,
@@ -107,6 +110,8 @@ class NewText:
 
         A provider is also asked where only the parts of speech that it finds are wanted.
         """
+        if self.provider.lazy:
+            lines = self.with_words(lines)
         asked_for_tags = labels is not None and "tags" in labels.kinds
         if self.control.needs_trees or self.cfg.tree_file or asked_for_tags:
             return self.controlled(lines, trees_of(self.provider, lines))
@@ -124,14 +129,19 @@ class NewText:
         trees = [self.control.of(sentence) for sentence in found]
         return list(map(with_unknown_labels, trees)) if self.takes_flat_trees else trees
 
+    def with_words(self, lines: list[SegmentedLine]) -> list[SegmentedLine]:
+        """Return the lines with their words, which the provider finds where they are not known."""
+        if all(line.words is not None for line in lines):
+            return lines
+        tokenize = getattr(self.provider, "words", None)  # as in `lines`
+        words = tokenize([line.text for line in lines]) if tokenize else None
+        if words is None:
+            return lines
+        return [line._replace(words=of_line) for line, of_line in zip(lines, words, strict=True)]
+
     def without_trees(self, lines: list[SegmentedLine]) -> list[Sentence]:
         """Return the lines as sentences without trees, tokenised as the provider does it."""
-        words = [line.words for line in lines if line.words is not None]
-        if len(words) == len(lines):
-            return words
-        texts = [line.text for line in lines]  # pieces of binarised data spell them
-        tokenize = getattr(self.provider, "words", None)  # as in `lines`
-        return (tokenize and tokenize(texts)) or [Sentence(line.tokens) for line in lines]
+        return [line.words or Sentence(line.tokens) for line in self.with_words(lines)]
 
     def with_flat(
         self, lines: list[SegmentedLine], parsed: Sequence[Sentence | None]

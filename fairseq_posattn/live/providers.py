@@ -164,7 +164,7 @@ class StanzaProvider(TreeProvider):
 
     def parsed(self, lines: Sequence[SegmentedLine]) -> list[Sentence | None]:
         words = [line.words for line in lines if line.words is not None]
-        if len(words) < len(lines):  # pieces of binarised data spell these lines
+        if len(words) < len(lines):  # a program asks for the trees of lines alone
             words = self.words([line.text for line in lines])
         return [
             None if sentence.parents is None else sentence.escaped()

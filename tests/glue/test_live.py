@@ -345,6 +345,15 @@ def test_batches_are_parsed_together(corpus, asked):
     assert same(found, alone)
 
 
+def test_words_that_pieces_do_not_need_are_found_with_the_trees(corpus, asked):
+    """Moses made the pieces, so no batch waits until all lines of the buffer are tokenised."""
+    interactive(corpus, "moses", raw_test(corpus)[:10])
+    assert [(what, len(given)) for what, given in asked] == [
+        *(("tokenize", 4), ("parse", 4), ("tokenize", 4), ("parse", 4)),
+        *(("tokenize", 2), ("parse", 2)),
+    ]
+
+
 def test_the_next_batch_is_parsed_while_this_one_is_translated(corpus, asked, monkeypatch):
     """The first of three is not translated before the parser was asked for the second, and so on;
     were it asked only then, each would wait for the other."""
