@@ -125,6 +125,22 @@ def test_the_state_goes_on(kinds):
     torch.testing.assert_close(found, expected)
 
 
+def test_the_means_are_there_before_the_first_batch():
+    """A checkpoint takes their place, also one of fairseq's optimizer."""
+    parameters = [torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(1))]
+    optimizer = fused_adam.FairseqAdam(options(), parameters)
+    for state in (optimizer.optimizer.state[p] for p in parameters):
+        assert state["step"] == 0 and not state["exp_avg"].any() and not state["exp_avg_sq"].any()
+    stock = adam.FairseqAdam(options(), parameters)
+    stock.load_state_dict(optimizer.state_dict())  # parameters that never had a gradient
+    parameters[0].grad = torch.ones(2, 3)
+    stock.step()
+    optimizer.load_state_dict(stock.state_dict())
+    states = [optimizer.optimizer.state[p] for p in parameters]
+    assert [state["step"] for state in states] == [1, 0]
+    assert states[0]["exp_avg"].any() and not states[1]["exp_avg"].any()
+
+
 def test_without_a_kernel_it_is_the_optimizer_of_fairseq(monkeypatch):
     monkeypatch.setattr(fused_adam, "has_fused_kernel", lambda device: False)
     optimizer = fused_adam.FairseqAdam(options(), [torch.nn.Parameter(torch.ones(1))])

@@ -46,6 +46,19 @@ class FusedSteps(adam.Adam):
 
     factor: float | Tensor = 1.0
 
+    def __init__(self, params, **options):
+        """Make the means of parameters on a CPU at once: made amid the first batch they would lie
+        scattered between its tensors, and the memory of those would be of less use later."""
+        super().__init__(params, **options)
+        for parameter in tensors_of(self.param_groups):
+            if parameter.device.type == "cpu":
+                self.state_of(parameter)
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Go on with the means of a checkpoint, in place of those that were made at once."""
+        self.state.clear()
+        super().load_state_dict(state_dict)
+
     @torch.no_grad()
     def step(self, closure=None):
         """Change all parameters that have a gradient, and return what `closure` returns."""
@@ -55,8 +68,10 @@ class FusedSteps(adam.Adam):
             alike = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    step = self.state_of(parameter)["step"]
-                    alike[Alike(parameter.device, parameter.dtype, step)].append(parameter)
+                    state = self.state_of(parameter)
+                    state["step"] += 1
+                    of_this = Alike(parameter.device, parameter.dtype, state["step"])
+                    alike[of_this].append(parameter)
             for of_all, parameters in alike.items():
                 if of_all.dtype in HALVES:  # a float32 copy of one at a time
                     for parameter in parameters:
@@ -66,14 +81,14 @@ class FusedSteps(adam.Adam):
         return loss
 
     def state_of(self, parameter: Tensor) -> dict:
-        """Return the means of a parameter in float32 at least, and count the step."""
+        """Return the means of a parameter in float32 at least, and the number of its steps."""
         state = self.state[parameter]
         wide = torch.promote_types(parameter.dtype, torch.float32)
         for name in ("exp_avg", "exp_avg_sq"):
             if name not in state:
                 state[name] = torch.zeros_like(parameter, dtype=wide)
             state[name] = state[name].to(parameter.device, wide)
-        state["step"] = state.get("step", 0) + 1
+        state.setdefault("step", 0)
         return state
 
     def change_half(
