@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -36,6 +38,7 @@ class NewText:
         self.cfg = cfg
         self.pipeline = pipeline
         self.began = False  # whether lines of a file or a pipe were read
+        self.ahead: deque[tuple[list[str], Future]] = deque()  # lines that will be asked for
 
     @cached_property
     def provider(self) -> TreeProvider:
@@ -59,6 +62,26 @@ class NewText:
             line.removeprefix(BYTE_ORDER_MARK) if first and k == 0 else line
             for k, line in enumerate(lines)
         ]
+
+    def segment_ahead(self, raw: Sequence[str]) -> None:
+        """Segment lines of a file or a pipe that will be asked for next; an error is raised then.
+
+        The pieces must be those of the pipeline, and their trees will be asked for.
+        """
+        segmented: Future = Future()
+        try:
+            segmented.set_result(self.lines(self.without_mark(raw), str, trees=True))
+        except Exception as error:
+            segmented.set_exception(error)
+        self.ahead.append((list(raw), segmented))
+
+    def read_lines(
+        self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
+    ) -> list[SegmentedLine]:
+        """Return lines of a file or a pipe as `lines` does, unless they were segmented ahead."""
+        if self.ahead and self.ahead[0][0] == list(raw):
+            return self.ahead.popleft()[1].result()
+        return self.lines(self.without_mark(raw), encode, trees)
 
     def lines(
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool

@@ -387,6 +387,47 @@ def test_the_next_batch_is_parsed_while_this_one_is_translated(corpus, asked, mo
     assert sorted(order) == ["parse"] * 3 + ["translated"] * 3
 
 
+def test_the_next_lines_are_tokenised_while_these_are_translated(corpus, asked, monkeypatch):
+    """No batch of the first ten lines is translated before the other ten were tokenised."""
+    translated, ask = StructuredTranslationTask.inference_step, LiveParser.ask
+    sizes, changed = [], threading.Condition()
+
+    def noted_ask(self, what, lines):
+        found = ask(self, what, lines)
+        with changed:
+            sizes.extend([len(lines)] if what == "tokenize" else [])
+            changed.notify_all()
+        return found
+
+    def waiting_translation(self, *args, **kwargs):
+        with changed:
+            assert changed.wait_for(lambda: sizes[:2] == [10, 10], timeout=PATIENCE)
+        return translated(self, *args, **kwargs)
+
+    monkeypatch.setattr(LiveParser, "ask", noted_ask)
+    monkeypatch.setattr(StructuredTranslationTask, "inference_step", waiting_translation)
+    found = interactive(corpus, "stanza", raw_test(corpus))
+    monkeypatch.setattr(StructuredTranslationTask, "inference_step", translated)
+    assert same(found, interactive(corpus, "stanza", raw_test(corpus), "--buffer-size", "100"))
+    assert sizes == [10, 10, 4, 24]
+
+
+def test_what_goes_wrong_ahead_is_told_in_its_turn(corpus, asked, monkeypatch):
+    """The lines before are translated, and nobody tries it again."""
+    ask = LiveParser.ask
+
+    def failing_ask(self, what, lines):
+        if what == "tokenize" and len(lines) == 4:  # the third buffer
+            raise InputError("no more memory")
+        return ask(self, what, lines)
+
+    monkeypatch.setattr(LiveParser, "ask", failing_ask)
+    result = interactive(corpus, "stanza", raw_test(corpus), check=False)
+    assert str(result.error) == "no more memory"
+    assert result.output.count("\nH-") == 20
+    assert [len(given) for what, given in asked if what == "tokenize"] == [10, 10]
+
+
 def test_empty_lines(corpus, asked):
     lines = raw_test(corpus)[:4]
     empty = ["", lines[0], " \u3000 ", lines[1], lines[2], "", lines[3]]

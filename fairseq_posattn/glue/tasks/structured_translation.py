@@ -26,6 +26,7 @@ from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Tre
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.glue.data.tree_printing import print_new_trees, print_read_trees
 from fairseq_posattn.glue.models.stock_models import ignore_trees
+from fairseq_posattn.glue.patches.reading_ahead import prepare_ahead
 from fairseq_posattn.live.codec import PipelineCodec
 from fairseq_posattn.live.new_text import NewText, flat
 from fairseq_posattn.live.pending import NewTrees, PendingTrees
@@ -232,13 +233,17 @@ class StructuredTranslationTask(TranslationTask):
         return SpelledSource(source, self.src_dict, self.separator(), find, labels)
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
-        segmented = self.new_sentences(self.new_text.without_mark(lines), encode_fn)
-        return super().get_interactive_tokens_and_lengths(segmented, lambda line: line)
+        segmented = self.new_text.read_lines(lines, encode_fn, bool(self.needs_trees))
+        pieces = self.pieces_of(segmented)
+        return super().get_interactive_tokens_and_lengths(pieces, lambda line: line)
 
     def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
         """Return the pieces of new lines; their trees are given, or are found later."""
         wanted = bool(self.needs_trees) and given is None
-        segmented = self.new_text.lines(lines, encode_fn, wanted)
+        return self.pieces_of(self.new_text.lines(lines, encode_fn, wanted), given)
+
+    def pieces_of(self, segmented, given=None) -> list[str]:
+        """Return the pieces of new lines, whose trees are given, or will be found later."""
         if self.needs_trees:
             self.pending.expect(self.new_text.trees(segmented, given, self.wanted_labels()))
         return [line.pieces for line in segmented]
@@ -276,6 +281,9 @@ class StructuredTranslationTask(TranslationTask):
             for model in models:
                 if not hasattr(model.encoder, "needs_tree"):
                     ignore_trees(model)
+        pipeline, cuts = self.pipeline(), getattr(args, "constraints", None)  # off the lines
+        waits = pipeline and pipeline.config.splits_parsers_words and not cuts
+        prepare_ahead(self.new_text.segment_ahead if waits else None)
         return super().build_generator(models, args, *rest, **kwargs)
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
