@@ -28,6 +28,8 @@ from fairseq_posattn.trees.labels import KINDS, UNKNOWN
 from fairseq_posattn.trees.sentence import NO_TAGS, mended
 
 BYTE_ORDER_MARK = "\ufeff"
+PARSED_TOGETHER = 32  # lines that are parsed ahead, which other lines may have to wait for
+Prepared = tuple[list[SegmentedLine], dict[int, Sentence]]  # lines, and trees by their numbers
 Given = Sequence[int] | Sentence | None  # a program gives the parents of the words, or a sentence
 
 
@@ -38,7 +40,8 @@ class NewText:
         self.cfg = cfg
         self.pipeline = pipeline
         self.began = False  # whether lines of a file or a pipe were read
-        self.ahead: deque[tuple[list[str], Future]] = deque()  # lines that will be asked for
+        self.ahead: deque[tuple[list[str], Future[Prepared]]] = deque()
+        self.prepared = 0  # how often lines were prepared ahead
 
     @cached_property
     def provider(self) -> TreeProvider:
@@ -63,25 +66,40 @@ class NewText:
             for k, line in enumerate(lines)
         ]
 
-    def segment_ahead(self, raw: Sequence[str]) -> None:
+    def prepare_ahead(self, raw: Sequence[str], trees: bool, labels: WantedLabels | None) -> None:
         """Segment lines of a file or a pipe that will be asked for next; an error is raised then.
 
-        The pieces must be those of the pipeline, and their trees will be asked for.
+        The pieces must be those of the pipeline. Lines that others are translated before are parsed
+        as well, if a lazy provider will be asked for their trees.
         """
-        segmented: Future = Future()
+        prepared: Future[Prepared] = Future()
         try:
-            segmented.set_result(self.lines(self.without_mark(raw), str, trees=True))
+            with self.stanza.parser.turns.giving_way():
+                lines = self.lines(self.without_mark(raw), str, trees)
+                waits = trees and self.provider.lazy and self.prepared > 0
+                found = self.parse_ahead(lines, labels) if waits else {}
+            prepared.set_result((lines, found))
         except Exception as error:
-            segmented.set_exception(error)
-        self.ahead.append((list(raw), segmented))
+            prepared.set_exception(error)
+        self.prepared += 1
+        self.ahead.append((list(raw), prepared))
 
-    def read_lines(
-        self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
-    ) -> list[SegmentedLine]:
-        """Return lines of a file or a pipe as `lines` does, unless they were segmented ahead."""
+    def parse_ahead(
+        self, lines: list[SegmentedLine], labels: WantedLabels | None
+    ) -> dict[int, Sentence]:
+        """Return the trees of all lines; those of like lengths are parsed together."""
+        order = sorted(range(len(lines)), key=lambda k: len(lines[k].pieces))
+        found: dict[int, Sentence] = {}
+        for start in range(0, len(order), PARSED_TOGETHER):
+            asked = order[start : start + PARSED_TOGETHER]
+            found.update(zip(asked, self.parse([lines[k] for k in asked], labels), strict=True))
+        return found
+
+    def read_lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> Prepared:
+        """Return lines of a file or a pipe, and the trees that were found ahead."""
         if self.ahead and self.ahead[0][0] == list(raw):
             return self.ahead.popleft()[1].result()
-        return self.lines(self.without_mark(raw), encode, trees)
+        return self.lines(self.without_mark(raw), encode, trees), {}
 
     def lines(
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
@@ -107,11 +125,13 @@ class NewText:
         lines: list[SegmentedLine],
         given: Sequence[Given] | None = None,
         labels: WantedLabels | None = None,
+        known: dict[int, Sentence] | None = None,
     ) -> NewTrees:
-        """Return the trees of the lines, which are found now, or when a batch asks for them."""
+        """Return the trees of the lines, which are known, or are found now, or when a batch asks
+        for them."""
         if given is None and self.provider.lazy:
             return NewTrees(
-                lines, lambda asked: self.parse([lines[k] for k in asked], labels), labels
+                lines, lambda asked: self.parse([lines[k] for k in asked], labels), labels, known
             )
         if given is None:
             found = self.parse(lines, labels)

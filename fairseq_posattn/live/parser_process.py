@@ -14,11 +14,11 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.live.turns import Turns
 from fairseq_posattn.parsing.loading import load_parser
 from fairseq_posattn.parsing.parsers import parse_safely
 from fairseq_posattn.text.parser_settings import ParserSettings
@@ -35,7 +35,7 @@ class LiveParser:
         self.settings = settings
         self.process: subprocess.Popen | None = None
         self.owner: int | None = None
-        self.one_at_a_time = threading.Lock()
+        self.turns = Turns()
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
         """Return the words of each line."""
@@ -49,7 +49,7 @@ class LiveParser:
         """Return the answer of the process; an error that it had is raised here."""
         if not lines:
             return []
-        with self.one_at_a_time:
+        with self.turns.one():
             try:
                 process = self.start()
                 send((what, lines), process)

@@ -35,6 +35,7 @@ class NewTrees:
 
     find: returns the trees of some of the lines, when a batch asks for them.
     labels: the labels that a model reads, if it reads any.
+    found: the trees of some lines that were found before, by the lines' numbers.
     first: the number of the first line among all new lines.
     """
 
@@ -43,13 +44,14 @@ class NewTrees:
         lines: Sequence[SegmentedLine],
         find: Callable[[list[int]], list[Sentence]],
         labels: WantedLabels | None = None,
+        found: dict[int, Sentence] | None = None,
     ):
         self.lines = lines
         self.find = find
         self.labels = labels
         self.first = 0
         self.batches: deque[CollatedBatch] = deque()
-        self.found: dict[int, Sentence] = {}
+        self.found = found or {}
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -57,7 +59,8 @@ class NewTrees:
     def read(self, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return records of the words of the sentences, and the number of words of each."""
         asked = sentences.tolist()
-        self.found.update(zip(asked, self.find(asked), strict=True))
+        if lacking := [k for k in asked if k not in self.found]:
+            self.found.update(zip(lacking, self.find(lacking), strict=True))
         lines, trees = [self.lines[k] for k in asked], [self.found[k] for k in asked]
         return records_of(lines, trees, self.labels)
 

@@ -1,13 +1,13 @@
-"""Measure what parsing new text costs a translation, beside the same text with trees at hand.
+"""Measure what parsing new text costs a translation, beside the same text parsed before.
 
-    python recipes/benchmark/live_speed.py data raw/test.en --subset test \
+    python recipes/benchmark/live_speed.py data raw/test.en \\
         --path structural=run/averaged.pt tree_supervised=other/averaged.pt
 
-All models translate the same sentences in turn, in batches of the same size, with one thread:
-`at hand` as fairseq-generate does, with the trees of the data if the model reads trees, and `live`
-as fairseq-interactive does, from raw text, which a process beside it tokenises and parses. Models
-and parser are loaded before. A ratio is taken within each round, and the interval is a bootstrap
-interval of the median (95 %).
+All models translate the same raw lines in turn with one thread, as fairseq-interactive does: `live`
+with a parser in a process beside it, `at hand` with what that parser answered before. Models and
+parser are loaded before, and only text whose pieces need the parser's words is tokenised for models
+that read no trees. A ratio is taken within each round, and the interval is a bootstrap interval of
+the median (95 %).
 """
 
 from __future__ import annotations
@@ -15,26 +15,46 @@ from __future__ import annotations
 import statistics
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq_cli.interactive import make_batches
+from fairseq_cli import interactive
 from setting import PLUGIN, in_turns, interval, report, times_faster
 
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.live.parser_process import LiveParser
+from fairseq_posattn.live.turns import Turns
+from fairseq_posattn.trees import Sentence
+
+
+class Known(LiveParser):
+    """Asks the parser what it was not asked before, and knows all other answers."""
+
+    def __init__(self, parser: LiveParser):
+        self.parser, self.turns = parser, Turns()
+        self.answers: dict[tuple[str, str], Sentence] = {}
+
+    def ask(self, what: str, lines: list) -> list[Sentence]:
+        """Return the answers of the parser."""
+        new = [line for line in lines if (what, repr(line)) not in self.answers]
+        for line, answer in zip(new, self.parser.ask(what, new), strict=True):
+            self.answers[what, repr(line)] = answer
+        return [self.answers[what, repr(line)] for line in lines]
 
 
 class Translation:
-    """Holds a model, and translates the test set with trees at hand, or from raw text."""
+    """Holds a model, and translates a text."""
 
-    def __init__(self, path: str, lines: list[str], args: Namespace):
-        arguments = [args.data, "--user-dir", PLUGIN, "--task", "structured_translation"]
-        arguments += ["--path", path, "--beam", str(args.beam), "--cpu"]
-        arguments += ["--batch-size", str(args.batch_size), "--buffer-size", str(len(lines))]
+    def __init__(self, path: str, args: Namespace):
+        arguments = [args.data, "--user-dir", PLUGIN, "--task", "structured_translation", "--cpu"]
+        arguments += ["--path", path, "--beam", str(args.beam), "--input", args.text]
+        arguments += ["--batch-size", str(args.batch_size), "--buffer-size", str(args.buffer_size)]
+        if args.length:
+            length = str(args.length)
+            arguments += ["--max-len-a", "0", "--max-len-b", length, "--min-len", length]
         if args.parser_dir:
             arguments += ["--parser-dir", args.parser_dir]
         parser = options.get_interactive_generation_parser()
@@ -44,56 +64,41 @@ class Translation:
         self.models, _ = checkpoint_utils.load_model_ensemble([path], task=self.task)
         for model in self.models:
             model.prepare_for_inference_(self.cfg)
-        self.generator = self.task.build_generator(self.models, self.cfg.generation)
         self.encode = self.task.build_bpe(self.cfg.bpe).encode
-        self.lines, self.subset = lines, args.subset
-        self.task.load_dataset(self.subset)
+        self.live_parser = self.task.new_text.stanza.parser
+        self.known = Known(self.live_parser)
 
     def at_hand(self, _: int) -> float:
-        """Return the seconds that the test set takes."""
-        return self.seconds(self.batches_of_data())
+        """Return the seconds that the text takes where the parser has answered before."""
+        return self.seconds(self.known)
 
     def live(self, _: int) -> float:
-        """Return the seconds that the raw text takes."""
-        return self.seconds(self.batches_of_text())
+        """Return the seconds that the text takes."""
+        return self.seconds(self.live_parser)
 
-    def seconds(self, batches: Iterator[dict]) -> float:
-        """Return how long it takes to get and to translate all batches."""
-        began, count = time.perf_counter(), 0
-        for batch in batches:
-            count += len(self.task.inference_step(self.generator, self.models, batch))
-        assert count == len(self.lines)
+    def seconds(self, parser: LiveParser) -> float:
+        """Return how long the translation of all lines takes."""
+        self.task.new_text.stanza.parser = parser
+        self.task.new_text.prepared = 0  # a text begins, of which nothing is known ahead
+        generator = self.task.build_generator(self.models, self.cfg.generation)
+        given = self.cfg.interactive
+        began = time.perf_counter()
+        for lines in interactive.buffered_read(given.input, given.buffer_size):
+            longest = utils.resolve_max_positions(
+                self.task.max_positions(), *(model.max_positions() for model in self.models)
+            )
+            batches = interactive.make_batches(lines, self.cfg, self.task, longest, self.encode)
+            for batch in batches:
+                pieces = {"src_tokens": batch.src_tokens, "src_lengths": batch.src_lengths}
+                self.task.inference_step(generator, self.models, {"net_input": pieces})
         return time.perf_counter() - began
-
-    def batches_of_data(self) -> Iterator[dict]:
-        """Yield the batches of the test set."""
-        batches = self.task.get_batch_iterator(
-            self.task.datasets[self.subset],
-            max_sentences=self.cfg.dataset.batch_size,
-            max_positions=self.longest(),
-        )
-        yield from batches.next_epoch_itr(shuffle=False)
-
-    def batches_of_text(self) -> Iterator[dict]:
-        """Yield the batches of the raw text, as fairseq-interactive translates them."""
-        batches = make_batches(list(self.lines), self.cfg, self.task, self.longest(), self.encode)
-        for batch in batches:
-            pieces = {"src_tokens": batch.src_tokens, "src_lengths": batch.src_lengths}
-            yield {"net_input": pieces}
-
-    def longest(self):
-        """Return how long a sentence may be."""
-        return utils.resolve_max_positions(
-            self.task.max_positions(), *(model.max_positions() for model in self.models)
-        )
 
 
 def main() -> None:
     """Measure all models and print sentences a second."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", help="the models were trained on this folder")
-    parser.add_argument("text", help="the raw source of the test set, one sentence a line")
-    parser.add_argument("--subset", default="test", help="the test set has this name in the data")
+    parser.add_argument("text", help="translate this raw text, which has one sentence a line")
     parser.add_argument(
         "--path", nargs="+", required=True, metavar="NAME=MODEL", help="measure these models"
     )
@@ -102,27 +107,31 @@ def main() -> None:
     parser.add_argument(
         "--batch-size", type=int, default=32, help="translate so many sentences at once"
     )
+    parser.add_argument(
+        "--buffer-size", type=int, default=200, help="sort so many sentences by their length"
+    )
+    parser.add_argument(
+        "--length", type=int, help="write translations of so many pieces, whatever a model finds"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="measure all models so many times")
     parser.add_argument("--json", help="write the rows to this file, too")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    lines = [line.strip() for line in read_lines(args.text)]
+    count = sum(1 for _ in read_lines(args.text))
     named = [text.rpartition("=")[::2] for text in args.path]
-    translations = {name or Path(path).stem: Translation(path, lines, args) for name, path in named}
     candidates = {}
-    for name, translation in translations.items():
-        candidates[f"{name}, at hand"] = translation.at_hand
-        if translation.task.needs_trees:
-            candidates[f"{name}, live"] = translation.live
+    for name, path in named:
+        translation = Translation(path, args)
+        candidates[f"{name or Path(path).stem}, at hand"] = translation.at_hand
+        candidates[f"{name or Path(path).stem}, live"] = translation.live
     for translate in candidates.values():  # this loads the parsers
         translate(0)
     taken = in_turns(candidates, args.rounds)
-    first = next(iter(taken))
-    rows = []
-    for name, seconds in taken.items():
-        beside = name.replace(", live", ", at hand") if name.endswith(", live") else first
+    rows, names = [], list(taken)
+    for k, (name, seconds) in enumerate(taken.items()):
+        beside = names[k - 1 if k % 2 else 0]  # its own at hand, or the first of all
         ratio, low, high = times_faster(taken[beside], seconds)
-        speed = len(lines) / statistics.median(seconds)
+        speed = count / statistics.median(seconds)
         rows.append({"what": name, "sentences_per_second": speed, "beside": beside})
         rows[-1] |= {"ratio": ratio, "low": low, "high": high}
     columns = {

@@ -336,11 +336,12 @@ def test_given_trees_need_a_tree_file(corpus, asked, tmp_path):
 
 
 def test_batches_are_parsed_together(corpus, asked):
+    """Those of the first buffer, as batches; all others before they are asked for, as buffers."""
     lines = raw_test(corpus)
     found = interactive(corpus, "stanza", lines)
     assert [len(given) for what, given in asked if what == "tokenize"] == [10, 10, 4]
     sizes = [len(given) for what, given in asked if what == "parse"]
-    assert sizes == [4, 4, 2, 4, 4, 2, 4]
+    assert sorted(sizes) == [2, 4, 4, *(4, 10)]
     alone = interactive(corpus, "stanza", lines, "--buffer-size", "1", "--batch-size", "1")
     assert same(found, alone)
 

@@ -233,8 +233,8 @@ class StructuredTranslationTask(TranslationTask):
         return SpelledSource(source, self.src_dict, self.separator(), find, labels)
 
     def get_interactive_tokens_and_lengths(self, lines, encode_fn):
-        segmented = self.new_text.read_lines(lines, encode_fn, bool(self.needs_trees))
-        pieces = self.pieces_of(segmented)
+        segmented, known = self.new_text.read_lines(lines, encode_fn, bool(self.needs_trees))
+        pieces = self.pieces_of(segmented, known=known)
         return super().get_interactive_tokens_and_lengths(pieces, lambda line: line)
 
     def new_sentences(self, lines, encode_fn, given=None) -> list[str]:
@@ -242,10 +242,11 @@ class StructuredTranslationTask(TranslationTask):
         wanted = bool(self.needs_trees) and given is None
         return self.pieces_of(self.new_text.lines(lines, encode_fn, wanted), given)
 
-    def pieces_of(self, segmented, given=None) -> list[str]:
-        """Return the pieces of new lines, whose trees are given, or will be found later."""
+    def pieces_of(self, segmented, given=None, known=None) -> list[str]:
+        """Return the pieces of new lines, whose trees are given, or known, or will be found."""
         if self.needs_trees:
-            self.pending.expect(self.new_text.trees(segmented, given, self.wanted_labels()))
+            labels = self.wanted_labels()
+            self.pending.expect(self.new_text.trees(segmented, given, labels, known))
         return [line.pieces for line in segmented]
 
     @cached_property
@@ -283,8 +284,12 @@ class StructuredTranslationTask(TranslationTask):
                     ignore_trees(model)
         pipeline, cuts = self.pipeline(), getattr(args, "constraints", None)  # off the lines
         waits = pipeline and pipeline.config.splits_parsers_words and not cuts
-        prepare_ahead(self.new_text.segment_ahead if waits else None)
+        prepare_ahead(self.prepare_lines if waits else None)
         return super().build_generator(models, args, *rest, **kwargs)
+
+    def prepare_lines(self, lines) -> None:
+        """Segment and parse lines that come after those that are being translated."""
+        self.new_text.prepare_ahead(lines, bool(self.needs_trees), self.wanted_labels())
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
         if self.needs_trees and "source_tree" not in sample["net_input"]:
