@@ -38,22 +38,32 @@ def cells_of(table: str) -> dict[str, list[str]]:
     return {name.strip(): [cell.strip() for cell in cells] for name, *cells in rows if cells}
 
 
+def within(factor: float, planned: float, taken: float) -> bool:
+    return 1 / factor < planned / taken < factor
+
+
 @pytest.mark.long
 def test_the_plan_holds_for_20000_lines(corpus, tmp_path):
-    """Processor time is compared, which other programs on the machine change little."""
+    """Processor time is compared. It grows where other programs take caches and memory, so a plan
+    that was made before they came, or while they were there, is made once more."""
     raw(tmp_path, 20_000)
     given = options(tmp_path, corpus.models, "--shard-lines", 10_000)
-    printed = run(*PREPARE, *given, "--plan", fresh=True).stdout
+
+    def plan(*more) -> dict[str, list[str]]:
+        return cells_of(run(*PREPARE, *given, *more, "--plan", fresh=True).stdout)
+
+    planned = plan()
     assert not (tmp_path / "data").exists() and not (tmp_path / "data.work").exists()
-    planned = cells_of(printed)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run(*PREPARE, *given, fresh=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert 1 / 1.5 < 3600 * float(planned["all"][0]) / taken < 1.5, (printed, taken)
+    taken = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 3600
     files = [p for top in ("data", "data.work") for p in (tmp_path / top).rglob("*")]
-    disk = sum(path.stat().st_size for path in files if path.is_file())
-    assert 1 / 1.5 < 1e6 * float(planned["all"][2].split()[0]) / disk < 1.5, (printed, disk)
+    disk = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
+    assert within(1.5, float(planned["all"][2].split()[0]), disk), (planned, disk)
+    if not within(1.5, float(planned["all"][0]), taken):
+        planned = plan("--out", tmp_path / "other")
+    assert within(1.5, float(planned["all"][0]), taken), (planned, taken)
 
 
 def test_a_plan_begins_nothing(tmp_path, capsys, monkeypatch):
