@@ -69,8 +69,8 @@ class NewText:
     def prepare_ahead(self, raw: Sequence[str], trees: bool, labels: WantedLabels | None) -> None:
         """Segment lines of a file or a pipe that will be asked for next; an error is raised then.
 
-        The pieces must be those of the pipeline. Lines that others are translated before are parsed
-        as well, if a lazy provider will be asked for their trees.
+        The pieces must be those of the pipeline. Lines that do not come first are parsed, too,
+        if a lazy provider will be asked for their trees.
         """
         prepared: Future[Prepared] = Future()
         try:

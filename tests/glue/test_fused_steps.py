@@ -154,7 +154,7 @@ def test_refused():
 
 @pytest.fixture
 def projected(monkeypatch):
-    """Whether the criterion projected the features itself, each time that it could."""
+    """The list gets an entry each time that the criterion does the last product itself."""
     seen = []
 
     def noted(*arguments):

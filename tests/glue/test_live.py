@@ -336,7 +336,7 @@ def test_given_trees_need_a_tree_file(corpus, asked, tmp_path):
 
 
 def test_batches_are_parsed_together(corpus, asked):
-    """Those of the first buffer, as batches; all others before they are asked for, as buffers."""
+    """The first buffer is parsed batch by batch, each later one whole and before it is wanted."""
     lines = raw_test(corpus)
     found = interactive(corpus, "stanza", lines)
     assert [len(given) for what, given in asked if what == "tokenize"] == [10, 10, 4]
