@@ -1,7 +1,8 @@
 """Check and measure everything on one GPU; `gpu.sh` describes how to use it.
 
 a: every mechanism, with all its examples, in float32, bfloat16 and float16 against double precision
-   on the CPU, with finite gradients; a short training of each mechanism, whose loss must fall.
+   on the CPU, with finite gradients; a short training of each mechanism, and by fairseq-train in
+   all its precisions and started by torchrun (NCCL), whose loss must fall.
 b: training speed of all mechanisms in bfloat16 at the sizes Base and Big, translation, and the peak
    of memory (`train_speed.py`, `generate_speed.py`).
 c: windows against FlexAttention, flash-attn and local-attention, as far as these are installed
@@ -17,17 +18,18 @@ import argparse
 import json
 import logging
 import math
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from fairseq.trainer import Trainer
-from setting import Model, configure, machine, make_corpus, set_up
+from setting import Model, configure, machine, make_corpus, set_up, training_options
 from train_speed import DEFAULT as SPECIFICATIONS
 
 from fairseq_posattn.core.attention import MECHANISMS
@@ -46,6 +48,9 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 STRUCTURAL = "sequence + tree_depth / relative + tree_relative"
 SECONDS = 570  # of a part
 UPDATES = 30  # of a short training
+HALVES = ("--fp16", "--memory-efficient-fp16", "--amp", "--bf16", "--memory-efficient-bf16")
+FASTER = "--optimizer fused_adam --criterion fused_label_smoothed_cross_entropy --fast-dropout"
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "1"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,12 @@ def cells(small: bool) -> Iterator[Cell]:
             yield Cell("a", specification, lambda s=specification: checked(s))
     for specification in ["relative", "tree_supervised@1"] if small else SPECIFICATIONS:
         yield Cell("a", f"train {specification}", lambda s=specification: short_training(s))
+    for options in ["", *(HALVES if torch.cuda.is_available() else ())]:
+        for steps, added in (("stock steps", ""), ("faster steps", FASTER)):
+            name = f"fairseq-train {options or 'in float32'}, {steps}"
+            given = f"{options} {added}".split()
+            yield Cell("a", name, lambda given=given: trained_by_fairseq(given))
+    yield Cell("a", "torchrun", lambda: trained_by_fairseq([], TORCHRUN))
     yield from speeds(small)
     yield from windows(small)
 
@@ -166,9 +177,33 @@ def short_training(specification: str) -> list[dict]:
         losses = []
         for k in range(UPDATES):
             losses.append(trainer.train_step([batches[k % len(batches)]])["loss"])
+    return [of_losses(losses)]
+
+
+def trained_by_fairseq(options: list[str], launcher: Sequence[str] = ()) -> list[dict]:
+    """Return the loss before and after some updates of the structural model by fairseq's program.
+
+    launcher: what starts the program, after the name of Python.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        make_corpus(Path(folder), 64, 100, 12)
+        given = training_options(Path(folder), Model.parse(STRUCTURAL), "toy")
+        given += ["--max-tokens", "400", "--lr", "2e-3", "--max-update", str(UPDATES)]
+        given += ["--log-format", "json", "--log-interval", "1", "--disable-validation"]
+        line = [sys.executable, *launcher, "-m", "fairseq_cli.train", *given, *options]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    losses = [float(loss) for loss in re.findall(r'"loss": "([^"]+)", .*"num_updates"', said)]
+    if done.returncode or not losses:
+        return [{"found": f"FAILED: {(said.strip().splitlines() or ['no message'])[-1][:200]}"}]
+    return [of_losses(losses)]
+
+
+def of_losses(losses: list[float]) -> dict:
+    """Return the first and the last loss of a training, and whether it falls."""
     falls = losses[-1] < losses[0] and all(map(math.isfinite, losses))
     row = {"first loss": round(losses[0], 3), "last loss": round(losses[-1], 3)}
-    return [{**row, "found": "ok" if falls else "FAILED: the loss does not fall"}]
+    return {**row, "found": "ok" if falls else "FAILED: the loss does not fall"}
 
 
 def do_part(part: str, todo: list[Cell], out: Path, seconds: float) -> bool:

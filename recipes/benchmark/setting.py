@@ -117,8 +117,8 @@ def random_tree(pieces: int, rng) -> tuple[list[int], list[int]]:
     return parents.tolist(), counts.tolist()
 
 
-def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namespace:
-    """Return fairseq's whole configuration for a model, as fairseq-train would make it."""
+def training_options(data: Path, model: Model | None, size: str) -> list[str]:
+    """Return the options of fairseq-train for a model."""
     width, inner, heads, layers = SIZES[size]
     arch = "transformer" if model is None else "posattn_transformer"
     arguments = [str(data), "--task", "structured_translation", "-s", "src", "-t", "tgt"]
@@ -130,9 +130,14 @@ def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namesp
     arguments += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"]
     arguments += ["--optimizer", "adam", "--lr", "1e-4", "--clip-norm", "1.0", "--dropout", "0.1"]
     arguments += model.options() if model else []
-    arguments += [] if torch.cuda.is_available() else ["--cpu"]
+    return [*arguments, *([] if torch.cuda.is_available() else ["--cpu"])]
+
+
+def configure(data: Path, model: Model | None, size: str, *extra: str) -> Namespace:
+    """Return fairseq's whole configuration for a model, as fairseq-train would make it."""
+    arguments = [*training_options(data, model, size), *extra]
     parser = options.get_training_parser()
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, [*arguments, *extra]))
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, arguments))
 
 
 def set_up(cfg):

@@ -44,7 +44,7 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.testing.layer import SHAPE, attention
 
 DEVICE = "pretended"
-COMBINATIONS = 60
+COMBINATIONS = 30
 
 
 class Watch(TorchDispatchMode):

@@ -44,6 +44,8 @@ from fairseq_posattn.glue.models.stock_checkpoints import (
 )
 from fairseq_posattn.trees.labels import KINDS
 
+SENTENCES = "sentences"  # the key under which the sentence of each row stands
+
 
 class PosattnEncoderLayer(nn.Module):
     """Applies self-attention with the layer's mechanisms, then feed-forward, in layout T B C."""
@@ -230,8 +232,21 @@ class PosattnEncoder(TransformerEncoderBase):
         return f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
 
     def reorder_encoder_out(self, encoder_out, new_order):
-        """Return the output for the hypotheses with which beam search goes on."""
+        """Return the output for the hypotheses with which beam search goes on.
+
+        Hypotheses of one sentence read the same, so nothing is copied where each of them is
+        replaced by one of its own sentence, as in most steps. A GPU would have to wait for an
+        answer to that, and copies faster.
+        """
+        sentences = []
+        if new_order.device.type == "cpu":
+            rows = len(encoder_out["src_lengths"][0])
+            [before] = encoder_out.get(SENTENCES) or [torch.arange(rows)]
+            sentences = [before.index_select(0, new_order)]
+            if torch.equal(before, sentences[0]):
+                return encoder_out
         found = super().reorder_encoder_out(encoder_out, new_order)
+        found[SENTENCES] = sentences
         if TREE in encoder_out:
             found[TREE] = [reordered(tree, new_order) for tree in encoder_out[TREE]]
         if EMPTY in encoder_out:
