@@ -127,11 +127,15 @@ def command(part: str, name: str, script: str, *options: str) -> Cell:
             line = [sys.executable, str(HERE / script), *options, "--json", str(out)]
             done = subprocess.run(line, capture_output=True, text=True, check=False)
             if done.returncode:
-                said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-                return [{"found": f"FAILED: {said[:200]}"}]
+                return [failure(done.stderr)]
             return json.loads(out.read_text())
 
     return Cell(part, name, run)
+
+
+def failure(printed: str) -> dict:
+    """Return the row of a program that has failed, with its last line."""
+    return {"found": f"FAILED: {(printed.strip().splitlines() or ['no message'])[-1][:200]}"}
 
 
 def checked(specification: str) -> list[dict]:
@@ -195,7 +199,7 @@ def trained_by_fairseq(options: list[str], launcher: Sequence[str] = ()) -> list
     said = done.stdout + done.stderr
     losses = [float(loss) for loss in re.findall(r'"loss": "([^"]+)", .*"num_updates"', said)]
     if done.returncode or not losses:
-        return [{"found": f"FAILED: {(said.strip().splitlines() or ['no message'])[-1][:200]}"}]
+        return [failure(said)]
     return [of_losses(losses)]
 
 

@@ -20,7 +20,7 @@ PREPARE = (sys.executable, ROOT / "preprocess/prepare.py")
 def raw(folder, pairs: int, name="train") -> None:
     """Write sentences whose length depends on their place."""
     rng = random.Random("plan")
-    texts = [sentence(rng, 1 + 2 * k // pairs).text for k in range(pairs)]
+    texts = [sentence(rng, 1 + 4 * k // pairs).text for k in range(pairs)]
     write(folder / f"{name}.de", texts)
     write(folder / f"{name}.en", [translation(text) for text in texts])
 

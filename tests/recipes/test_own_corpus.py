@@ -13,7 +13,6 @@ from support.files import lines_of, write
 
 pytest.importorskip("stanza")
 pytestmark = pytest.mark.long
-SEEDS = ("--seeds", "1-2")
 
 
 def documented() -> list[list[str]]:
@@ -24,7 +23,7 @@ def documented() -> list[list[str]]:
 
 
 def test_three_commands(corpus, tmp_path):
-    """Only names, places and sizes are others than in the document, and a seed less."""
+    """Only names, places and sizes are others than in the document."""
     folder, mine = tmp_path / "my_corpus", tmp_path / "mine"
     folder.mkdir()
     for name in ("train", "val", "test_a", "test_b"):
@@ -35,7 +34,7 @@ def test_three_commands(corpus, tmp_path):
     more = {
         "new": [],
         "prepare": ["--symbols", 90, "--workers", 2],
-        "table": ["--size", "demo", "--cpu", "--updates", 3, "--last", 1, *SEEDS, "--", *TINY],
+        "table": ["--size", "demo", "--cpu", "--updates", 3, "--last", 1, "--", *TINY],
     }
     steps = documented()
     assert [words[0] for words in steps] == [f"recipes/{step}.sh" for step in more]
@@ -46,7 +45,7 @@ def test_three_commands(corpus, tmp_path):
     rows = list(csv.DictReader((mine / "work/table.csv").read_text().splitlines()))
     assert [row["model"] for row in rows] == ["sequence", "structural", "structural_chain"]
     for row in rows:
-        assert row["runs"] == "2"
+        assert row["runs"] == "3"
         assert all(float(row[f"{test} BLEU"]) >= 0 for test in ("test_a", "test_b"))
     page = (mine / "work/report.html").read_text()
     assert "structural_chain.demo" in page and "de to en" in page

@@ -44,7 +44,7 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.testing.layer import SHAPE, attention
 
 DEVICE = "pretended"
-COMBINATIONS = 30
+COMBINATIONS = 60
 
 
 class Watch(TorchDispatchMode):
