@@ -105,7 +105,7 @@ find_python() {
         command -v "$PYTHON" >/dev/null || give_up "PYTHON=$PYTHON is no program: name one that is there"
         check_python_version "$PYTHON" 'set PYTHON to such a Python'
     fi
-    for candidate in ${PYTHON:+"$PYTHON"} python3.12 python3.11 python3.13 python3.10 python3; do
+    for candidate in ${PYTHON:+"$PYTHON"} python3.12 python3.11 python3.13 python3; do
         version=$(python_version "$candidate") || continue
         found+=", $version ($candidate)"
         right_version "$version" || continue
@@ -121,7 +121,7 @@ find_python() {
         give_up "$without_venv has no venv module: install it (Debian, Ubuntu: apt install python$version-venv)"
     fi
     found=${found:+Python ${found#, }}
-    give_up "found ${found:-no python3}, need Python 3.10 to 3.13: install one (Debian, Ubuntu: apt install python3.12 python3.12-venv) or set PYTHON=/path/to/python"
+    give_up "found ${found:-no python3}, need Python 3.11 to 3.13: install one (Debian, Ubuntu: apt install python3.12 python3.12-venv) or set PYTHON=/path/to/python"
 }
 
 python_version() {
@@ -129,13 +129,13 @@ python_version() {
 }
 
 right_version() {
-    [[ $1 == 3.10 || $1 == 3.11 || $1 == 3.12 || $1 == 3.13 ]]
+    [[ $1 == 3.11 || $1 == 3.12 || $1 == 3.13 ]]
 }
 
 check_python_version() { # PYTHON REMEDY
     local version
     version=$(python_version "$1") || give_up "$1 does not run: name another Python with PYTHON"
-    right_version "$version" || give_up "found Python $version ($1), need Python 3.10 to 3.13: $2"
+    right_version "$version" || give_up "found Python $version ($1), need Python 3.11 to 3.13: $2"
 }
 
 check_space() { # LACKING REQUIREMENTS
@@ -162,8 +162,7 @@ check_compiler() { # LACKING REQUIREMENTS
 }
 
 install_requirements() { # EXTRAS
-    local version fairseq isolation=--no-build-isolation extras="$*"
-    version=$(python_version "$environment/bin/python")
+    local extras="$*"
     pins=$log.pins
     if [[ -n $own ]]; then
         environment_py sweep
@@ -171,16 +170,10 @@ install_requirements() { # EXTRAS
     else
         environment_py pins "$@" >"$pins"
     fi
-    if [[ $version == 3.10 ]]; then
-        # Later releases of pip refuse the requirements of fairseq 0.12.2, whose build must not see torch.
-        fairseq=fairseq==0.12.2 isolation=
-        install 'the build tools' 'pip<24.1' 'setuptools>=64,<81' wheel cython 'numpy<2'
-    else
-        fairseq='fairseq-fixed>=0.12.3.1'
-        install 'the build tools' pip 'setuptools>=64' wheel cython numpy
-    fi
+    install 'the build tools' pip 'setuptools>=64' wheel cython numpy
     install torch 'torch>=2.1'
-    install 'fairseq (which takes some minutes if it is built from source)' ${isolation:+"$isolation"} "$fairseq"
+    install 'fairseq (which takes some minutes if it is built from source)' --no-build-isolation \
+        'fairseq-fixed>=0.12.3.1'
     install 'this package' --no-build-isolation --editable "$checkout${extras:+[${extras// /,}]}"
 }
 

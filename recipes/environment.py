@@ -12,6 +12,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 
 try:
@@ -20,10 +21,6 @@ try:
 except ImportError:
     from pip._vendor.packaging.requirements import Requirement
     from pip._vendor.packaging.utils import canonicalize_name
-try:
-    import tomllib
-except ImportError:  # Python 3.10, whose pip brings a reader of its own
-    from pip._vendor import tomli as tomllib
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 

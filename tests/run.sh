@@ -12,10 +12,7 @@ lint() {
     python -m ruff check --quiet .
     python -m ruff format --check --quiet .
     lint-imports --no-cache >/dev/null || lint-imports --no-cache
-    # Types are checked against the torch and numpy that constraints.txt has for Python 3.11 and later.
-    if python -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-        python -m mypy
-    fi
+    python -m mypy
     lint_scripts
 }
 

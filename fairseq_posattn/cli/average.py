@@ -17,7 +17,6 @@ from pathlib import Path
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.patches.old_names import rename_parameters
 from fairseq_posattn.glue.patches.safe import load_plain, register_classes
 from fairseq_posattn.glue.patches.writing import write
 from fairseq_posattn.io.argument_types import command_parser, positive
@@ -47,7 +46,6 @@ def average(paths: Sequence[str | os.PathLike]) -> dict:
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
         checkpoint = load_plain(path)
-        rename_parameters(checkpoint["model"])
         check_same_model(sums, checkpoint["model"], paths[0], path)
         for name, parameter in checkpoint["model"].items():
             sums[name] = sums.get(name, 0) + parameter.double()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,11 +16,6 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe_content import Content, Row
 from fairseq_posattn.io.code_version import CHECKOUT
 from fairseq_posattn.io.records import Record, as_record
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FILE = "recipe.toml"
 USER_DIR = CHECKOUT / "fairseq_posattn"

@@ -22,13 +22,11 @@ from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.store_format import (
     BLOCK,
     HEADER,
-    HEADER_1,
     HEADER_3,
     HEADERS,
     LABELLED_WORD,
     LARGEST,
     MAGIC,
-    MAGIC_1,
     MAGIC_3,
     STORED_WORD,
     WORD,
@@ -48,8 +46,6 @@ from fairseq_posattn.trees.store_format import (
 __all__ = [  # other modules need some names of the layout, too
     "BLOCK",
     "HEADER",
-    "HEADER_1",
-    "MAGIC_1",
     "WORD",
     "TreeFile",
     "TreeWriter",
@@ -186,11 +182,7 @@ class TreeFile:
         if count < 0 or header["pieces_bytes"] not in (1, 2):
             raise damaged(path)
         check_size(path, end + 4 * count)
-        self.index_is_checked = kind is not HEADER_1
-        if (
-            self.index_is_checked
-            and index_fingerprint(header, raw[kind.itemsize :]) != header["index"]
-        ):
+        if index_fingerprint(header, raw[kind.itemsize :]) != header["index"]:
             raise damaged(path)
         # these are plain arrays on the mapped memory, because np.memmap itself is slow to index
         self.starts = np.asarray(raw[kind.itemsize : end].view("<i8"))
@@ -261,26 +253,12 @@ class TreeFile:
                 f"{remedy}"
             )
         if self.made_for == fingerprint(source_files):
-            if not self.index_is_checked and not self.lengths_are(source):
-                raise damaged(idx_path(self.prefix))
             return
         differs = first_difference(self, source)
         if differs is not None:
             raise TreeError(
                 f"{names}: the first sentence that differs is number {differs + 1}; {remedy}"
             )
-
-    def lengths_are(self, source: Sequence[Integers]) -> bool:
-        """Return whether the words of each sentence have as many pieces as its source."""
-        sizes = getattr(source, "sizes", None)
-        sizes = np.asarray([len(s) for s in source] if sizes is None else sizes)
-        for begin in range(0, len(self), BLOCK):
-            starts = self.starts[begin : begin + BLOCK + 1]
-            until = np.cumsum(self.pieces[starts[0] : starts[-1]], dtype=np.int64)
-            until = np.concatenate([[0], until])[starts - starts[0]]
-            if not np.array_equal(np.diff(until) + 1, sizes[begin : begin + BLOCK]):
-                return False
-        return True
 
 
 def first_difference(trees: TreeFile, source: Sequence[Integers]) -> int | None:

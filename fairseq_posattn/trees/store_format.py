@@ -7,8 +7,7 @@ from which numpy picks ten times as fast as from three-byte records.
 .idx holds a header, then for each sentence the number of words before it (int64, one more at the
 end) and a checksum of its source pieces (uint32). The header holds fingerprints of .bin, of the
 source files that the trees were made for, and of the rest of .idx, and in version 3 that of the
-dictionaries of the labels. Trees without labels are written as version 2. Files of version 1, which
-lack the fingerprint of .idx, can be read, too.
+dictionaries of the labels. Trees without labels are written as version 2.
 """
 
 from __future__ import annotations
@@ -26,24 +25,23 @@ from numpy.typing import NDArray
 from fairseq_posattn.trees.checks import TreeError
 
 MAGIC = b"POSATTN TREES 2\n"
-MAGIC_1 = b"POSATTN TREES 1\n"
 MAGIC_3 = b"POSATTN TREES 3\n"
 WORD = np.dtype([("parent", "<u2"), ("pieces", "<u2")])
 LABELLED_WORD = np.dtype([*WORD.descr, ("relation", "u1"), ("tag", "u1")])
 STORED_WORD = np.dtype([*WORD.descr, ("labels", "<u2")])  # both labels are read at once
 LARGEST = np.iinfo(np.uint16).max
-HEADER_1 = np.dtype(
+HEADER = np.dtype(
     [
         ("magic", f"S{len(MAGIC)}"),
         ("sentences", "<i8"),
         ("pieces_bytes", "<i8"),
         ("trees", "S32"),
         ("source", "S32"),
+        ("index", "S32"),
     ]
 )
-HEADER = np.dtype([*HEADER_1.descr, ("index", "S32")])
 HEADER_3 = np.dtype([*HEADER.descr, ("labels", "S32")])
-HEADERS = {MAGIC_1: HEADER_1, MAGIC: HEADER, MAGIC_3: HEADER_3}
+HEADERS = {MAGIC: HEADER, MAGIC_3: HEADER_3}
 BLOCK = 1 << 16
 BLOCKS = 1024
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-from fairseq_posattn.trees import store
-
 from .corpora import copy_binarised, copy_labelled
 from .mutations import COLUMNS, OFFSETS
 from .registry import add
@@ -46,19 +42,6 @@ def read_all(folder: Path, labels: bool = False) -> None:
     (folder / "out").write_text("\n".join(found))
 
 
-def build_version_1(folder: Path) -> None:
-    """As the program wrote it before an index had a checksum."""
-    copy_binarised(folder)
-    for path in (folder / "data").glob("*.tree.idx"):
-        data = path.read_bytes()
-        header = np.frombuffer(data[: store.HEADER.itemsize], store.HEADER)[0]
-        old = np.zeros((), store.HEADER_1)
-        for name in store.HEADER_1.names:
-            old[name] = header[name]
-        old["magic"] = store.MAGIC_1
-        path.write_bytes(old.tobytes() + data[store.HEADER.itemsize :])
-
-
 def result(folder: Path) -> str:
     return (folder / "out").read_text()
 
@@ -69,13 +52,6 @@ def add_binarised(name: str, build=copy_binarised, **options) -> None:
 
 
 add_binarised("tree.idx", damaged=[f"{PREFIX}.de.tree.idx"], result=result)
-add_binarised(
-    "tree.idx, version 1",
-    build_version_1,
-    damaged=[f"{PREFIX}.de.tree.idx"],
-    result=result,
-    also_named=["train.de-en.de.tree.bin"],
-)
 add(
     InputClass(
         "trees with labels, and their dictionaries",

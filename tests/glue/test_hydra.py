@@ -2,20 +2,15 @@
 
 import pytest
 import yaml
+from hydra import compose, initialize_config_dir
 from test_presets import MODELS, SIZES, of_architecture
 
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.core.specification import SpecificationError
-from fairseq_posattn.glue.models import option_files
 from fairseq_posattn.glue.models.config import PosattnTransformerConfig
 from support.commands import PLUGIN, fairseq, generate
 from support.in_process import hypotheses_and_scores
-
-try:
-    from hydra import compose
-except ImportError:  # hydra 1.0, beside fairseq 0.12.2
-    from hydra.experimental import compose
 
 CONFIG = PLUGIN / "config"
 FILES = [size.removeprefix("_") for size in SIZES if size]
@@ -23,17 +18,8 @@ FILES = [size.removeprefix("_") for size in SIZES if size]
 
 def composed(*overrides: str, name: str = "structured_translation") -> dict:
     """The model that hydra makes of the shipped files."""
-    with initialized():
+    with initialize_config_dir(str(CONFIG)):
         return dict(compose(name, overrides=list(overrides)).model)
-
-
-def initialized():
-    """Get hydra ready to compose the files in config/."""
-    try:
-        from hydra import initialize_config_dir
-    except ImportError:  # hydra 1.0, beside fairseq 0.12.2
-        from hydra.experimental import initialize_config_dir
-    return initialize_config_dir(str(CONFIG))
 
 
 @pytest.mark.parametrize(
@@ -60,22 +46,9 @@ def test_every_yaml_file_is_known():
     assert {path.stem for path in CONFIG.glob("size/*.yaml")} == set(FILES)
 
 
-@pytest.mark.parametrize("name", option_files.MODELS)
-def test_every_option_stands_in_the_files(name):
-    """If not, run python -m fairseq_posattn.glue.models.option_files."""
-    text = option_files.path_of(name).read_text(encoding="utf-8")
-    assert yaml.safe_load(text) == option_files.defaults(name)
-    assert sorted(text.splitlines()) == sorted(option_files.text(name).splitlines())
-
-
-@pytest.mark.parametrize(
-    ("entry", "name"),
-    [("structured_translation", "posattn_transformer"), ("tagging", "san_tagger")],
-)
-def test_every_option_can_be_overridden_without_a_plus(entry, name):
-    assert composed(name=entry).keys() == {"_name", *option_files.defaults(name)}
-    changed = [f"model.{option}=7" for option in option_files.defaults(name)]
-    assert set(composed(*changed, name=entry).values()) == {name, 7}
+def test_an_option_that_the_files_leave_open_is_added_with_a_plus():
+    assert "activation_fn" not in composed()
+    assert composed("+model.activation_fn=gelu")["activation_fn"] == "gelu"
 
 
 def test_the_decoder_follows_the_width_of_the_encoder():

@@ -6,7 +6,7 @@ from fairseq import checkpoint_utils
 from fairseq.modules import SinusoidalPositionalEmbedding
 
 from support.commands import FULL_TREE, fairseq, training_options
-from support.in_process import OLD_FAIRSEQ, batch, build, losses_of_updates, train
+from support.in_process import batch, build, losses_of_updates, train
 
 STOCK = ("--arch", "transformer")
 KINDS = {  # options that change how the model is built
@@ -22,14 +22,7 @@ KINDS = {  # options that change how the model is built
 def pair(data, *options):
     options = ("--dropout", "0.1", "--attention-dropout", "0.1", *options)
     stock, ours = build(data, *STOCK, *options), build(data, *options)
-    if OLD_FAIRSEQ:
-        ours.model.load_state_dict(dict(stock.model.state_dict()), model_cfg=ours.cfg.model)
     return stock, ours
-
-
-same_random_order = pytest.mark.skipif(
-    OLD_FAIRSEQ, reason="0.12.2 makes the matrices of its encoder layers twice"
-)
 
 
 @pytest.fixture(params=list(KINDS), scope="module")
@@ -46,10 +39,9 @@ def sample(request, models):
 
 
 @pytest.mark.long(but=["normalize_before"])
-@same_random_order
 def test_the_same_seed_gives_the_same_parameters(models):
     stock, ours = (built.model.state_dict() for built in models)
-    assert OLD_FAIRSEQ or list(stock) == list(ours)
+    assert list(stock) == list(ours)
     assert all(torch.equal(value, stock[key]) for key, value in ours.items())
 
 
@@ -59,7 +51,6 @@ def test_the_same_logits_as_in_translating(models, sample):
     assert torch.equal(ours, stock)
 
 
-@same_random_order
 @pytest.mark.parametrize("mode", ["train", "eval"])
 def test_the_same_logits_and_gradients(models, sample, mode):
     """They are compared in train mode with dropout."""
@@ -122,12 +113,10 @@ def test_the_same_training(toy_data, tmp_path, options):
         states.append(checkpoint_utils.load_checkpoint_to_cpu(str(last))["model"])
     assert len(outputs[0]) == 6
     assert outputs[0] == outputs[1]
-    if not OLD_FAIRSEQ:
-        assert states[0].keys() == states[1].keys()
-        assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
 
 
-@same_random_order
 def test_checkpoints_go_both_ways(models, toy_data):
     """Strict loading, as fairseq does it, from another seed."""
     for source, target in (models, models[::-1]):

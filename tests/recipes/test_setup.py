@@ -136,13 +136,13 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def test_no_python(checkout):
     line = checkout.failure()
-    assert "found no python3, need Python 3.10 to 3.13: install one" in line
+    assert "found no python3, need Python 3.11 to 3.13: install one" in line
 
 
 def test_python_too_old(checkout):
     checkout.command("python3", "echo 3.9")
     line = checkout.failure()
-    assert "found Python 3.9 (python3), need Python 3.10 to 3.13: install one" in line
+    assert "found Python 3.9 (python3), need Python 3.11 to 3.13: install one" in line
     assert not (checkout.folder / ".venv").exists()
 
 
@@ -150,7 +150,7 @@ def test_python_too_old(checkout):
 def test_wrong_python_that_is_asked_for(checkout, version):
     path = checkout.command("other", f"echo {version}")
     line = checkout.failure(PYTHON=str(path))
-    assert f"found Python {version} ({path}), need Python 3.10 to 3.13: set PYTHON" in line
+    assert f"found Python {version} ({path}), need Python 3.11 to 3.13: set PYTHON" in line
 
 
 def test_a_real_python_of_the_wrong_version(checkout):
@@ -159,7 +159,7 @@ def test_a_real_python_of_the_wrong_version(checkout):
     if not pythons:
         pytest.skip("no Python but the supported ones here")
     line = checkout.failure(PYTHON=str(pythons[0]))
-    assert "need Python 3.10 to 3.13" in line
+    assert "need Python 3.11 to 3.13" in line
 
 
 def test_a_python_that_is_not_there(checkout):

@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+import tomllib
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from importlib import import_module
@@ -11,11 +12,6 @@ from unittest import mock
 
 from fairseq_posattn.cli import recipe
 from support.commands import ROOT, script
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 # Programs of others, and words of the shell.
 OTHERS = {"pip", "torchrun", "srun", "sbatch", "mkdir", "head", "tee", "export", "python"}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-import fairseq
 import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -20,8 +19,6 @@ import fairseq_posattn.plugin  # noqa: F401  (--user-dir passes over what is imp
 from fairseq_posattn.io import command_line
 from support.commands import PLUGIN, training_options
 from support.quick_hydra import quick_hydra
-
-OLD_FAIRSEQ = fairseq.__version__ == "0.12.2"
 
 
 class Result(NamedTuple):

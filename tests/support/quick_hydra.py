@@ -18,11 +18,8 @@ import fairseq
 import hydra
 from fairseq.dataclass import utils
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository
 from hydra.core.override_parser.overrides_parser import OverridesParser
-
-IS_OLD = tuple(map(int, hydra.__version__.split(".")[:2])) < (1, 3)  # that of Python 3.10
-if not IS_OLD:
-    from hydra._internal.config_repository import CachingConfigRepository
 
 OPTIONS = Path(fairseq.__file__).parent / "config"
 COMPOSED: dict = {}
@@ -80,10 +77,7 @@ def composed(name: str, overrides: list[str], **options):
 
 @contextmanager
 def quick_hydra():
-    """Let fairseq reuse what hydra composed; versions before 1.3 are left alone."""
-    if IS_OLD:
-        yield
-        return
+    """Let fairseq reuse what hydra composed."""
     with (
         mock.patch.object(OverridesParser, "parse_rule", lambda _, *text: parsed_rule(*text)),
         mock.patch.object(CachingConfigRepository, "__init__", share_sources),

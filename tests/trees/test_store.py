@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.store import (
     BLOCK,
-    HEADER,
-    HEADER_1,
-    MAGIC_1,
     TreeFile,
     TreeWriter,
     bin_path,
@@ -195,47 +192,6 @@ def test_torn_files_are_refused_by_name(tmp_path, path, keep):
     file.write_bytes(file.read_bytes()[:keep])
     with pytest.raises(TreeError, match=str(file)):
         TreeFile(prefix)
-
-
-def as_version_1(prefix: str) -> None:
-    """The index as it was written before it had a checksum of its own."""
-    data = idx_path(prefix).read_bytes()
-    header = np.frombuffer(data[: HEADER.itemsize], HEADER)[0]
-    old = np.array(tuple(header)[:-1], HEADER_1)
-    old["magic"] = MAGIC_1
-    idx_path(prefix).write_bytes(old.tobytes() + data[HEADER.itemsize :])
-
-
-def test_version_1_is_read(tmp_path):
-    prefix, source, source_file = write_trees(tmp_path)
-    as_version_1(prefix)
-    trees = TreeFile(prefix)
-    trees.check([source_file], source)
-    assert trees.read(np.array([0]))[0]["parent"].tolist() == [2, 0, 2]
-
-
-@pytest.mark.parametrize("sentence", range(1, len(TREES)))
-@pytest.mark.parametrize("moved", [-1, 1])
-def test_version_1_with_another_offset_is_refused(tmp_path, sentence, moved):
-    prefix, source, source_file = write_trees(tmp_path)
-    as_version_1(prefix)
-    data = bytearray(idx_path(prefix).read_bytes())
-    starts = np.frombuffer(data, "<i8", len(TREES) + 1, HEADER_1.itemsize)
-    starts[sentence] += moved
-    idx_path(prefix).write_bytes(data)
-    with pytest.raises(TreeError, match=r"tree\.(idx|bin): .*(damaged|torn)"):
-        TreeFile(prefix).check([source_file], source)
-
-
-@pytest.mark.parametrize("block", [1, 2, 3, 100])
-def test_lengths_are_compared_block_by_block(tmp_path, monkeypatch, block):
-    for module in ("store", "store_format"):
-        monkeypatch.setattr(f"fairseq_posattn.trees.{module}.BLOCK", block)
-    prefix, source, _ = write_trees(tmp_path)
-    trees = TreeFile(prefix)
-    assert trees.lengths_are(source)
-    for k in range(len(source)):
-        assert not trees.lengths_are([s[: len(s) - (j == k)] for j, s in enumerate(source)])
 
 
 def test_too_many_words_are_refused(tmp_path):

@@ -92,20 +92,6 @@ OWN = [
 ]
 
 
-NEWER = [  # fairseq 0.12.2 lacks these, but config/options must be the same for all releases
-    (
-        "merge_src_tgt_embed",
-        bool,
-        field(
-            default=False,
-            metadata={
-                "help": "share one table of embeddings between source and target (fairseq-fixed)"
-            },
-        ),
-    ),
-]
-
-
 def flat_fields():
     """Yield name, type and field of every option of fairseq's Transformer, each under its name on
     the command line."""
@@ -129,11 +115,8 @@ def flat_field(name: str, source):
 
 
 def all_fields():
-    """Return name, type and field of every option of posattn_transformer, the same for all releases
-    of fairseq."""
-    found = list(flat_fields())
-    known = {name for name, *_ in found}
-    return [*found, *(option for option in NEWER if option[0] not in known), *OWN]
+    """Return name, type and field of every option of posattn_transformer."""
+    return [*flat_fields(), *OWN]
 
 
 PosattnTransformerConfig = make_dataclass(

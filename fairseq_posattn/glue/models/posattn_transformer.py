@@ -17,7 +17,7 @@ from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.core.positions.registry import describe as describe_positions
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.models.config import NEWER, PosattnTransformerConfig, plain_namespace
+from fairseq_posattn.glue.models.config import PosattnTransformerConfig, plain_namespace
 from fairseq_posattn.glue.models.decoder import PosattnDecoder
 from fairseq_posattn.glue.models.dropout import use_fast_dropout
 from fairseq_posattn.glue.models.encoder import PosattnEncoder
@@ -159,12 +159,6 @@ def refuse_what_cannot_work(args) -> None:
     for option, name in refused.items():
         if getattr(args, option, None):
             raise InputError(f"{name} does not work with posattn_transformer; leave it out")
-    for option, *_ in NEWER:
-        if getattr(args, option, None) and not hasattr(TransformerConfig, option):
-            raise InputError(
-                f"--{option.replace('_', '-')} does not work with this release of fairseq; "
-                "install fairseq-fixed, or leave it out"
-            )
 
 
 def add_label_sizes(args, task) -> None:

@@ -172,7 +172,7 @@ PATCHES = [
         "make_dataset",
         checked_dataset,
         "Incomplete or damaged data end in a traceback, or in other words than were written.",
-        "0.12.2, fairseq-fixed 0.12.3.1",
+        "fairseq-fixed 0.12.3.1",
         "fairseq checks sizes and offsets when it opens data",
     ),
     Patch(
@@ -180,7 +180,7 @@ PATCHES = [
         "add_from_file",
         checked_dictionary,
         "A damaged dictionary ends in a traceback that does not name its line.",
-        "0.12.2, fairseq-fixed 0.12.3.1",
+        "fairseq-fixed 0.12.3.1",
         "fairseq names file and line",
     ),
 ]

@@ -38,7 +38,7 @@ def patch(program: object) -> Patch:
         "buffered_read",
         reading_ahead,
         "The translation waits while the lines of the next buffer are tokenised.",
-        "0.12.2, fairseq-fixed 0.12.3.1",
+        "fairseq-fixed 0.12.3.1",
         "fairseq reads ahead",
     )
 

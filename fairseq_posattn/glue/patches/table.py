@@ -24,8 +24,6 @@ from fairseq_posattn.glue.patches import (
     launch,
     loading,
     numpy_compat,
-    old_names,
-    older_release,
     one_line,
     patience,
     safe,
@@ -34,18 +32,10 @@ from fairseq_posattn.glue.patches import (
 from fairseq_posattn.glue.patches import patch as patching
 from fairseq_posattn.glue.patches.patch import Patch
 
-ALL = "0.12.2, fairseq-fixed 0.12.3.1"
+ALL = "fairseq-fixed 0.12.3.1"
 NEVER = "fairseq does the same"
 
 CHECKPOINTS = [
-    Patch(
-        checkpoint_utils,
-        "load_checkpoint_to_cpu",
-        old_names.renamed,
-        "Checkpoints of version 0.1.0 hold names that have changed since.",
-        ALL,
-        "nobody has such checkpoints any more",
-    ),
     Patch(
         checkpoint_utils,
         "load_checkpoint_to_cpu",
@@ -252,7 +242,7 @@ NUMPY = [
     )
     for module in (language_pair_dataset, token_block_dataset)
 ]
-PATCHES = [*CHECKPOINTS, *checked_data.PATCHES, *INPUT, *NUMPY, *older_release.PATCHES]
+PATCHES = [*CHECKPOINTS, *checked_data.PATCHES, *INPUT, *NUMPY]
 
 
 def install() -> None:

@@ -195,7 +195,7 @@ class StructuredTranslationTask(TranslationTask):
             self.datasets[split] = TreeDataset(dataset, trees)
 
     def get_batch_iterator(self, dataset, *args, **options):
-        """Return batches of all sentences outside of training: fairseq after 0.12.2 drops the last
+        """Return batches of all sentences outside of training, where fairseq drops the last
         and longest ones if they do not fill --required-batch-size-multiple."""
         if dataset is not self.datasets.get(self.cfg.train_subset):
             options["required_batch_size_multiple"] = 1

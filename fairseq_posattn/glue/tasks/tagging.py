@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
-import fairseq
 import torch
 from fairseq.data import data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -99,8 +98,6 @@ class TaggingTask(FairseqTask):
         """Return batches of all sentences, where fairseq would drop those that do not fill a
         multiple of 8."""
         options["required_batch_size_multiple"] = 1
-        if fairseq.__version__ == "0.12.2":  # it ignores the epoch; its successor does not
-            options["seed"] = options.get("seed", 1) + options.get("epoch", 1)
         return super().get_batch_iterator(dataset, *args, **options)
 
     def build_model(self, cfg, from_checkpoint=False):
