@@ -107,7 +107,6 @@ def test_what_a_benchmark_takes_for_a_model(text, positions, attention):
     ("program", "models", "column"),
     [
         ("train_speed", ["window@0", "sequence + tree_depth / relative"], "words_per_second_ratio"),
-        ("loader_speed", [], "sentences_per_second_ratio"),
         ("generate_speed", [], "sentences_per_second_ratio"),
     ],
 )
