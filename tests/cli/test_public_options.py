@@ -47,6 +47,7 @@ def described(parser: argparse.ArgumentParser) -> dict:
             found |= {name: described(one) for name, one in action.choices.items()}
         elif not isinstance(action, argparse._HelpAction):
             name = " ".join(action.option_strings) or action.dest
+            assert action.help, f"{name} has no help text"
             found[name] = {
                 "default": None if action.default is None else str(action.default),
                 "choices": action.choices and [str(choice) for choice in action.choices],
