@@ -20,11 +20,10 @@ from fairseq_posattn.parsing.sharded_parse import (
     read_plan,
     suffix,
 )
+from fairseq_posattn.shards.slurm_jobs import TASK
 from fairseq_posattn.shards.work import PLAN, remove
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.trees.conllu import read_blocks
-
-SUBMITTED = "executor.pik"  # datatrove writes this file when it submits to Slurm
 
 
 def plan(
@@ -78,7 +77,7 @@ def differs(folder: Path, choices: dict) -> str | None:
 
 def is_begun(work: ShardedParse) -> bool:
     """Return whether a shard is done, or Slurm may be working on one."""
-    return len(work.pending()) < len(work.shards) or (work.folder / "logs" / SUBMITTED).exists()
+    return len(work.pending()) < len(work.shards) or (work.logs / TASK).exists()
 
 
 def _difference(before, now) -> str:

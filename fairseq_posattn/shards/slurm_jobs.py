@@ -18,6 +18,7 @@ from fairseq_posattn.shards.work import ShardedWork
 
 FILE = "jobs.json"
 LOGS = "slurm_logs"
+TASK = "task.pickle"  # what the jobs do; it is there from just before they are submitted
 SHOWN_FAILURES = 10
 LONGEST_LINE = 150
 UNKNOWN_JOB = "Invalid job id specified"

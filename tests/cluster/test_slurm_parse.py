@@ -163,7 +163,7 @@ def test_the_joining_job_waits_for_a_run_that_is_at_work(parse):
     _, join = parse.submit("--sbatch", "begin=now+3")
     with locked(parse.out):
         log = parse.logs / f"{join}_0.out"
-        parse.slurm.wait_until(lambda: log.exists() and "shards: join" in log.read_text())
+        parse.slurm.wait_until(lambda: log.exists() and "parse: join" in log.read_text())
         assert not parse.out.exists()
     parse.slurm.wait_for_jobs()
     assert parse.slurm.state(f"{join}_0") == "COMPLETED"
@@ -177,8 +177,7 @@ def test_joining_by_hand_without_all_shards(parse):
     parse.slurm.run("scancel", array)
     parse.slurm.wait_for_jobs()
     parse.slurm.run("scontrol", "update", "nodename=n1,n2", "state=resume")
-    [script] = parse.parts.glob("logs/join-*/launch_script.slurm")
-    join = parse.slurm.sbatch(script)
+    join = parse.slurm.sbatch(parse.parts / "logs/parse-join.slurm")
     parse.slurm.wait_for_jobs()
     assert parse.slurm.state(f"{join}_0") == "FAILED"
     log = (parse.logs / f"{join}_0.out").read_text()

@@ -21,7 +21,7 @@ from support.commands import ROOT, run
 DOCUMENT = ROOT / "docs/plain_pytorch.md"
 SNIPPETS = "\n".join(re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S))
 SHAPES = "torch.Size([4, 2, 64]) torch.Size([2, 4, 4, 4])"
-ABSENT = ["fairseq", "omegaconf", "hydra", "yaml", "sacrebleu", "stanza", "datatrove", "pytest"]
+ABSENT = ["fairseq", "omegaconf", "hydra", "yaml", "sacrebleu", "stanza", "pytest"]
 NOTHING_BUT_TORCH = f"""
 import importlib
 for name in {ABSENT}:

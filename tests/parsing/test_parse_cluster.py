@@ -123,7 +123,6 @@ def test_killed_between_the_two_submissions(slurm, given, tmp_path):
 
 @pytest.mark.parametrize("said", ["", " on cluster far"])
 def test_the_number_of_a_job(said):
-    pytest.importorskip("datatrove")
     from fairseq_posattn.shards.executors.slurm import job_id
 
     assert job_id(f"sbatch: a note\nSubmitted batch job 4711{said}\n") == "4711"
@@ -134,7 +133,6 @@ def test_the_number_of_a_job(said):
 @pytest.mark.parametrize(("named", "asked"), [(None, "auto"), ("nowhere", "nowhere")])
 def test_the_address_of_ray(named, asked, monkeypatch):
     """Without RAY_ADDRESS the cluster is asked for that this machine is part of."""
-    pytest.importorskip("datatrove")
     from fairseq_posattn.shards.executors.ray import connect
 
     ray = mock.Mock()
@@ -154,7 +152,6 @@ def test_without_options(slurm, given, tmp_path):
     assert shards["options"]["array"] == "0-2"
     assert "partition" not in shards["options"]
     assert f"their logs are in {tmp_path}/out.conllu.parts/logs/slurm_logs" in printed
-    assert "datatrove" not in printed
 
 
 @pytest.mark.parametrize("partition", [["--partition", "cpu"], ["--sbatch", "partition=cpu"]])

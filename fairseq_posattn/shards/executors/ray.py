@@ -1,4 +1,4 @@
-"""Parse the shards on a Ray cluster, each in a task of its own."""
+"""Do the shards on a Ray cluster, each in a task of its own."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from datatrove.executor import LocalPipelineExecutor
-
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.shards.cluster import Cluster
-from fairseq_posattn.shards.executors.local import QUIET
-from fairseq_posattn.shards.executors.steps import DoShard
 from fairseq_posattn.shards.work import Task
 
 if TYPE_CHECKING:
@@ -36,14 +32,15 @@ def run_here(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> No
             f"Ray is missing ({error}): pip install 'fairseq_posattn[cluster]'"
         ) from None
     connect(ray)
-    work, run = task.work, RayRun(task, cluster, on_done)
+    run = RayRun(task, cluster, on_done)
     run.finish()
     if run.failures:
         k, failure = next(iter(run.failures.items()))
+        cause = getattr(failure, "cause", None) or failure  # what was raised, or befell its process
         raise InputError(
-            f"{len(run.failures)} of {len(work.shards)} shards failed on Ray, among them {k}: "
-            f"{reason(failure)}; see {work.logs}/logs, and run the same command again, which goes "
-            "on with them"
+            f"{len(run.failures)} of {len(task.work.shards)} shards failed on Ray, among them {k}: "
+            f"{' '.join(str(cause).split())[:150]}; run the same command again, which goes on with "
+            "them"
         )
 
 
@@ -84,48 +81,41 @@ class RayRun:
         import ray
 
         self.ray, self.on_done = ray, on_done
-        work = task.work
-        self.waiting = work.pending()
+        self.waiting = task.work.pending()
         self.at_once = cluster.workers or len(self.waiting)
         self.at_work: dict[ObjectRef, int] = {}
         self.failures: dict[int, Exception] = {}
         self.needs = {"CPU": 1, "GPU": cluster.gpus, "memory": cluster.memory_gb << 30}
         self.without_node_since: float | None = None
-        executor = LocalPipelineExecutor(
-            [DoShard(task)], tasks=len(work.shards), logging_dir=str(work.logs.absolute())
-        )
-        self.executor = ray.put(executor)
-        self.task = ray.remote(
+        self.work = ray.put(task)
+        self.start = ray.remote(
             num_cpus=self.needs["CPU"],
             num_gpus=self.needs["GPU"],
             memory=self.needs["memory"],
             max_retries=RETRIES,
-        )(run_one)
+        )(run_one).remote
 
     def finish(self) -> None:
         """Start all tasks, as many at a time as are admitted, and wait for them."""
         while self.waiting or self.at_work:
             while self.waiting and len(self.at_work) < self.at_once:
                 k = self.waiting.pop(0)
-                self.at_work[self.task.remote(self.executor, k)] = k
+                self.at_work[self.start(self.work, k)] = k
             done, _ = self.ray.wait(list(self.at_work), timeout=SECONDS_BETWEEN_LOOKS)
             for task in done:
-                self.take(task)
+                k = self.at_work.pop(task)
+                try:
+                    self.ray.get(task)
+                    self.on_done(k)
+                except self.ray.exceptions.RayError as error:
+                    self.failures[k] = error
             self.refuse_what_no_node_can_do()
-
-    def take(self, task: ObjectRef) -> None:
-        """Record that a task has ended, well or with an error."""
-        k = self.at_work.pop(task)
-        try:
-            self.ray.get(task)
-            self.on_done(k)
-        except self.ray.exceptions.RayError as error:
-            self.failures[k] = error
 
     def refuse_what_no_node_can_do(self) -> None:
         """Raise an error if no machine is large enough, where Ray itself would wait for ever."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        if any(self.fits(resources) for resources in nodes):
+        wanted = self.needs.items()
+        if any(all(node.get(name, 0) >= needed for name, needed in wanted) for node in nodes):
             self.without_node_since = None
             return
         now = time.monotonic()
@@ -137,17 +127,7 @@ class RayRun:
                 f"{SECONDS_TO_WAIT_FOR_A_NODE} seconds; ask for less with --memory-gb and --gpus"
             )
 
-    def fits(self, resources: dict[str, float]) -> bool:
-        """Return whether a node has what a task needs."""
-        return all(resources.get(name, 0) >= needed for name, needed in self.needs.items())
 
-
-def run_one(executor: LocalPipelineExecutor, k: int) -> None:
+def run_one(task: Task, k: int) -> None:
     """Do one shard, within the process of the Ray task."""
-    executor._run_for_rank(k, QUIET)
-
-
-def reason(error: Exception) -> str:
-    """Return why a shard failed: the error that was raised, or what happened to its process."""
-    cause = getattr(error, "cause", None) or error
-    return " ".join(str(cause).split())[:150]
+    task.do(task.work, k)

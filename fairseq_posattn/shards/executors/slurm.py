@@ -2,134 +2,109 @@
 
 from __future__ import annotations
 
-import contextlib
-import inspect
 import math
 import os
+import pickle
 import re
 import shlex
 import shutil
+import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from subprocess import CalledProcessError, check_output
-
-import datatrove.executor.slurm
-from datatrove.executor import SlurmPipelineExecutor
-from datatrove.utils.logging import logger
+from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.shards.cluster import Cluster
-from fairseq_posattn.shards.executors.steps import DoShard, Join
-from fairseq_posattn.shards.slurm_jobs import LOGS, Jobs, Submitted
+from fairseq_posattn.shards.slurm_jobs import LOGS, TASK, Jobs, Submitted
 from fairseq_posattn.shards.work import Task
 from fairseq_posattn.text.parser_settings import PARSER_THREADS
 
 # This is Slurm's usual limit; with several arrays, the joining job would wait for one of them only.
 LONGEST_ARRAY = 1000
-# The user sets these variables; all others that start like Slurm's own describe a job.
-USERS_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT", "SLURM_TIME_FORMAT")
-# srun does not take the number of CPUs from the job, so it is told here.
-CPUS = " ".join(
-    f"{name}=${{SLURM_CPUS_PER_TASK:-1}}"
-    for name in ("OMP_NUM_THREADS", "SRUN_CPUS_PER_TASK", PARSER_THREADS)
-)
-# Pre-emption with a grace time sends SIGTERM first, and a job that ends by it counts as failed. The
-# last task of an array has the number of the whole array as SLURM_JOB_ID.
-REQUEUE_IF_PREEMPTED = (
-    "|| { { code=$?; set +x; } 2>/dev/null; "
-    'task="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"; '
-    '! scontrol show job "$task" | grep -q PreemptTime=2 || '
-    'scontrol requeue "$task"; exit $code; }'
-)
+# The user sets some variables; all others that start like Slurm's own describe a job.
+OF_A_JOB = re.compile("(?!SLURM_(CONF|CLUSTERS|JWT|TIME_FORMAT)$)(SLURM|SLURMD|SRUN)_")
 MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-SUBMITTED_JOB = re.compile(r"Submitted batch job (\d+)")
-
-
-class SlurmExecutor(SlurmPipelineExecutor):
-    """This executor of datatrove submits no job for statistics, and can use the default partition.
-
-    Memory is that of a whole worker, and paths may have spaces.
-    """
-
-    def get_sbatch_args(self, *args, **kwargs) -> dict:
-        options = super().get_sbatch_args(*args, **kwargs)
-        if not options["partition"]:
-            del options["partition"]
-        memory = options.pop("mem-per-cpu")
-        if not any(name in self._sbatch_args for name in MEMORY):
-            options["mem"] = memory
-        options |= {name: self._sbatch_args[name] for name in MEMORY if name in self._sbatch_args}
-        return {"kill-on-invalid-dep": "yes", **options}
-
-    def get_launch_file_contents(self, sbatch_args: dict, run_script: str) -> str:
-        path = str(self.logging_dir.resolve_paths("executor.pik"))
-        script = f"{run_script.removesuffix(path)}{shlex.quote(path)}"
-        quoted = {name: value and shlex.quote(str(value)) for name, value in sbatch_args.items()}
-        script = f"export {CPUS}; {script} {REQUEUE_IF_PREEMPTED}"
-        return super().get_launch_file_contents(quoted, script)
-
-    def launch_merge_stats(self) -> None:
-        pass
+# srun does not take the number of CPUs from the job, so it is told. Pre-emption with a grace time
+# sends SIGTERM first, and a job that ends by it counts as failed, so it is queued again. The last
+# task of an array has the number of the whole array as SLURM_JOB_ID.
+ONE_FOR_EACH_CPU = ("OMP_NUM_THREADS", "SRUN_CPUS_PER_TASK", PARSER_THREADS)
+SCRIPT = f"""\
+#!/bin/bash
+%(options)s
+%(setup)s
+set -xe
+export PYTHONUNBUFFERED=TRUE
+export {" ".join(f"{name}=${{SLURM_CPUS_PER_TASK:-1}}" for name in ONE_FOR_EACH_CPU)}
+srun -l -n 1 python -m {__name__} %(arguments)s || {{ {{ code=$?; set +x; }} 2>/dev/null
+    task="${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
+    ! scontrol show job "$task" | grep -q PreemptTime=2 || scontrol requeue "$task"
+    exit $code; }}
+"""
 
 
 def submit(task: Task, cluster: Cluster) -> None:
     """Submit all shards that are not done, and the job that joins them, if the task has one."""
     if not shutil.which("sbatch"):
         raise InputError("sbatch was not found; start this on a machine of a Slurm cluster")
-    work, pending = task.work, task.work.pending()
-    options = {
-        "time": cluster.time,
-        "partition": cluster.partition,
-        "mem_per_cpu_gb": cluster.memory_gb,
-        "env_command": cluster.setup or activate_this_environment(),
-        "qos": "",
-        "requeue": True,
-        **({"job_id_retriever": job_id} if ASKS_FOR_NUMBER else {}),
-    }
+    logs, pending = task.work.logs, task.work.pending()
+    each = math.ceil(len(pending) / LONGEST_ARRAY)
+    (logs / LOGS).mkdir(parents=True, exist_ok=True)
+    with replaced_whole(logs / TASK) as partial:
+        Path(partial).write_bytes(pickle.dumps((task, pending, each)))
+    at_once = f"%{cluster.workers}" if cluster.workers else ""
+    array = f"0-{math.ceil(len(pending) / each) - 1}{at_once}"
     gpus = {"gpus": cluster.gpus} if cluster.gpus else {}
-    array = SlurmExecutor(
-        [DoShard(task)],
-        tasks=len(work.shards),
-        workers=cluster.workers or -1,
-        job_name=task.name,
-        tasks_per_job=math.ceil(len(pending) / LONGEST_ARRAY),
-        logging_dir=str(work.logs),
-        slurm_logs_folder=str(work.logs / LOGS),
-        sbatch_args={**gpus, **cluster.sbatch},
-        **options,
-    )
-    joining = SlurmExecutor(
-        [Join(task)],
-        tasks=1,
-        job_name=f"{task.name}-join",
-        depends=array,
-        logging_dir=str(work.logs / f"join-{time.time_ns()}"),
-        slurm_logs_folder=str(work.logs / LOGS),
-        sbatch_args=cluster.for_plain_work.sbatch,
-        **options,
-    )
-    try:
-        with without_variables_of_a_job(), silent():
-            for executor in (array, joining) if task.join else (array,):
-                executor.launch_job()
-                jobs = (array.job_id, joining.job_id, pending, array.tasks_per_job)
-                Jobs(work.logs, Submitted(*jobs)).save()
-    except CalledProcessError as error:
-        refused = joining if array.job_id else array
-        script = refused.logging_dir.resolve_paths("launch_script.slurm")
-        queued = f"; job {array.job_id}, which does the shards, goes on" if array.job_id else ""
+    job = sbatch(task, cluster, task.name, "do", {"array": array, **gpus, **cluster.sbatch})
+    Jobs(logs, Submitted(job, None, pending, each)).save()
+    if task.join:
+        options = {"kill-on-invalid-dep": "yes", "array": "0-0", **cluster.for_plain_work.sbatch}
+        last = sbatch(task, cluster, f"{task.name}-join", "join", options, job)
+        Jobs(logs, Submitted(job, last, pending, each)).save()
+
+
+def sbatch(
+    task: Task, cluster: Cluster, name: str, what: str, own: dict[str, Any], array: str = ""
+) -> str:
+    """Write the script of a job, submit it, and return its number.
+
+    array: the job that does the shards, where this one joins them.
+    """
+    logs = task.work.logs
+    log = logs / LOGS / "%A_%a.out"
+    options = {"job-name": name, "time": cluster.time, "output": log, "error": log}
+    options |= {"nodes": 1, "cpus-per-task": 1, "requeue": ""}
+    options |= {"partition": cluster.partition} if cluster.partition else {}
+    options |= {} if own.keys() & {*MEMORY} else {"mem": f"{cluster.memory_gb}G"}
+    quoted = {
+        name: value and f"={shlex.quote(str(value))}" for name, value in (options | own).items()
+    }
+    text = SCRIPT % {
+        "options": "\n".join(f"#SBATCH --{name}{value}" for name, value in quoted.items()),
+        "setup": cluster.setup or activate_this_environment(),
+        "arguments": shlex.join([what, str(logs / TASK)]),
+    }
+    script = logs / f"{name}.slurm"
+    with written_whole(script) as file:
+        file.write(text)
+    # The new job must not inherit the memory, the nodes and the array of the one that this runs in.
+    ours = {name: os.environ[name] for name in os.environ if not OF_A_JOB.match(name)}
+    after = [f"--dependency=afterok:{array}"] if array else []
+    command = ["sbatch", "--export=ALL", *after, str(script)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=ours, check=False)
+    if done.returncode:
+        queued = f"; job {array}, which does the shards, goes on" if array else ""
         raise InputError(
-            f"sbatch refused {script} with exit code {error.returncode}; its message above says "
+            f"sbatch refused {script} with exit code {done.returncode}; its message above says "
             f"what to change{queued}"
-        ) from error
+        )
+    return job_id(done.stdout)
 
 
 def job_id(said: str) -> str:
     """Return the number of the job from what sbatch says, even if a cluster's name follows it."""
-    found = SUBMITTED_JOB.search(said)
+    found = re.search(r"Submitted batch job (\d+)", said)
     if found is None:
         raise InputError(
             f"sbatch named no job in '{said.strip()[:150]}'; look for the job with squeue"
@@ -137,53 +112,26 @@ def job_id(said: str) -> str:
     return found[1]
 
 
-def launch(script: str, *arguments: str) -> str:
-    """Submit a job and return its number, for which datatrove would take any last word."""
-    with tempfile.NamedTemporaryFile("w") as file:
-        file.write(script)
-        file.flush()
-        return job_id(check_output(["sbatch", *arguments, file.name], text=True))
-
-
-# datatrove 0.3, the last release for numpy 1, does not ask.
-ASKS_FOR_NUMBER = "job_id_retriever" in inspect.signature(SlurmPipelineExecutor).parameters
-if not ASKS_FOR_NUMBER:
-    datatrove.executor.slurm.launch_slurm_job = launch
-
-
-@contextlib.contextmanager
-def without_variables_of_a_job() -> Iterator[None]:
-    """Hide the job that this program runs in, if any, from the jobs that it submits.
-
-    They would inherit its memory, its nodes and its place in an array.
-    """
-    hidden = {name: os.environ.pop(name) for name in list(os.environ) if is_of_a_job(name)}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
-
-
-def is_of_a_job(name: str) -> bool:
-    """Return whether an environment variable describes a job of Slurm."""
-    return name.startswith(("SLURM_", "SLURMD_", "SRUN_")) and name not in USERS_VARIABLES
-
-
-@contextlib.contextmanager
-def silent() -> Iterator[None]:
-    """Keep the messages of datatrove about each step of a submission from the terminal."""
-    logger.disable("datatrove")
-    try:
-        yield
-    finally:
-        logger.enable("datatrove")
-
-
 def activate_this_environment() -> str:
     """Return the shell command that activates the environment of this program."""
-    script = Path(sys.prefix) / "bin" / "activate"
-    return (
-        f"source {shlex.quote(str(script))}"
-        if script.exists()
-        else f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
-    )
+    folder = Path(sys.executable).parent
+    if (script := folder / "activate").exists():
+        return f"source {shlex.quote(str(script))}"
+    return f"export PATH={shlex.quote(str(folder))}:$PATH"
+
+
+def main(what: str, path: str) -> None:
+    """Do the shards of this task of the array, or join all, in the job that Slurm has started."""
+    with open(path, "rb") as file:
+        task, shards, each = pickle.load(file)
+    say(f"{task.name}: {what}")
+    if what == "join":
+        task.join(task.work)
+        return
+    first = each * int(os.environ["SLURM_ARRAY_TASK_ID"])
+    for k in shards[first : first + each]:
+        task.do(task.work, k)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
