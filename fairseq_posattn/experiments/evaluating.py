@@ -80,7 +80,8 @@ class Evaluating:
 
     def average(self) -> None:
         """Average the last checkpoints of the run."""
-        last = self.plan.last or self.content.sizes[self.run.record.size].averaged
+        size = self.place.recipe.size(self.run.record.size)  # it may not be there any more
+        last = self.plan.last or self.content.sizes[size].averaged
         self.do(
             "average",
             last,
