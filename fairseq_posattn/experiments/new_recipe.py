@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.allowed import PLAIN, is_plain
 from fairseq_posattn.experiments.corpora import PACKED
 from fairseq_posattn.experiments.recipe import FILE
 from fairseq_posattn.io.atomic import written_whole
@@ -114,6 +115,9 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
     names = texts_in(corpus, source, target)
     valid = next((name for name in VALID if name in names), None)
     tests = sorted(name for name in names if name.startswith("test"))
+    for name in (source, target, *tests):
+        if not is_plain(name):
+            raise InputError(f"'{name}' is not {PLAIN}; give it such a name")
     missing = [
         f"{name}.{source} and {name}.{target}"
         for name, there in (("train", "train" in names), ("valid", valid), ("test", tests))

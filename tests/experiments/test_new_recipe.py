@@ -45,6 +45,15 @@ def test_what_is_missing_is_named(tmp_path, corpus):
         new_recipe(tmp_path / "mine", "en", "ja", tmp_path / "none")
 
 
+def test_names_that_no_recipe_may_have(tmp_path, corpus):
+    for language in ("en", "ja"):
+        (corpus / f"test a.{language}").write_text("x\n")
+    with pytest.raises(InputError, match=r"'test a' is not a plain name: .*; give it such"):
+        new_recipe(tmp_path / "mine", "en", "ja", corpus)
+    with pytest.raises(InputError, match=r"'en/\.\.' is not a plain name"):
+        new_recipe(tmp_path / "mine", "en/..", "ja", corpus)
+
+
 def test_a_recipe_is_not_overwritten(tmp_path, corpus):
     path = new_recipe(tmp_path / "mine", "en", "ja", corpus)
     before = path.read_text()

@@ -80,7 +80,7 @@ def test_data_are_made_for_each_control(tmp_path):
         ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
         ('size = "base"', 'size = "big"', "has the size 'big', which is none of: base"),
         ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "no control of trees"),
-        ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a name without a f"),
+        ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a plain name"),
         (
             'size = "base"',
             'size = "base"\n[[models]]\nmodel = "sequence"\nsize = "base"',
@@ -88,6 +88,13 @@ def test_data_are_made_for_each_control(tmp_path):
         ),
         ('model = "sequence"', 'model = "straight"', "there is no preset 'straight'; mend"),
         ('source = "en"', "source = en", r"this is no TOML \(.*line 3"),
+        ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; mend'),
+        ("updates = 10", "updates = 07:32:00", 'updates is "07:32:00", expected a whole number'),
+        (
+            'size = "base"',
+            'size = "base"\ntraining.lr = 2024-05-01',
+            "training.lr is .* expected t",
+        ),
     ],
 )
 def test_a_recipe_with_a_fault(tmp_path, old, new, message):
