@@ -4,7 +4,7 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments import new_recipe as module
-from fairseq_posattn.experiments.new_recipe import new_recipe
+from fairseq_posattn.experiments.new_recipe import new_recipe, prepare_options
 from fairseq_posattn.experiments.recipe import read_recipe
 
 
@@ -25,6 +25,13 @@ def test_a_recipe_is_written_that_can_be_read(tmp_path, corpus):
     assert content.corpus.prepare["segmenter"] == "sentencepiece"
     assert [row.title for row in content.models] == ["sequence", "structural", "structural_chain"]
     assert {row.size for row in content.models} == {"small"} and "demo" in content.sizes
+
+
+@pytest.mark.parametrize("target", ["zh_CN", "jpn", "Thai", "yue", "lo"])
+def test_languages_without_spaces(target):
+    assert "sentencepiece" in prepare_options("en", target, False)
+    assert "sentencepiece" in prepare_options(target, "en", False)
+    assert "segmenter" not in prepare_options("en", "ko", False)
 
 
 def test_a_large_corpus_gets_a_larger_model(tmp_path, corpus, monkeypatch):

@@ -209,6 +209,13 @@ def test_files_in_the_recipe_are_part_of_what_makes_a_run(tmp_path):
     assert run_of(place, row, 1, Plan()).folder != before
 
 
+def test_a_language_that_is_not_known_is_told_at_once(tmp_path):
+    text = GOOD.replace('target = "de"', 'target = "klingon"')
+    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
+    with pytest.raises(InputError, match="--target-lang klingon: no such language is known"):
+        check_scoring(place)
+
+
 def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path):
     pytest.importorskip("sacrebleu")
     text = GOOD.replace('target = "de"', 'target = "ja"')
