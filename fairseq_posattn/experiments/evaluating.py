@@ -145,7 +145,8 @@ class Evaluating:
         ]
         self.shell.run_at_once(commands, logs, self.environments(shards))
         out = ("--sources", f"{start}src", "--out", f"{start}hyp")
-        self.command("fairseq_posattn.cli.translations", data, *logs, *out)
+        words = (data, *logs, "--gen-subset", subset, *out)
+        self.command("fairseq_posattn.cli.translations", *words)
 
     def environments(self, shards: int) -> list[dict[str, str]]:
         """Return the variables of each shard, which name its GPU."""
