@@ -7,10 +7,31 @@ import os
 import re
 
 from fairseq_posattn.core.specification import UnknownNameError
-from fairseq_posattn.errors import InputError
+from fairseq_posattn.errors import InputError, names_like
+from fairseq_posattn.io.command_line import one_line
 from fairseq_posattn.io.lists import refuse_split_path
 
 TOO_LONG = re.compile(r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip")
+CHOICE = re.compile(r"argument (--[^/\s]+)\S*: invalid choice: '(.*?)' \(choose from ", re.DOTALL)
+UNKNOWN = re.compile(r"unrecognized arguments: .*?(?P<name>--[^\s=]+)", re.DOTALL)
+
+
+def without_usage(error):
+    """Wrap ArgumentParser.error, which prints 115 lines of usage and all names of a list."""
+
+    @functools.wraps(error)
+    def end(parser, message):
+        options = parser._option_string_actions  # argparse has no public list of options
+        if "--no-progress-bar" not in options:  # this is no parser of fairseq
+            return error(parser, message)
+        if (found := CHOICE.match(message)) and found[1] in options:
+            names = map(str, options[found[1]].choices)
+            message = f"{found[1]}: there is no '{found[2]}'; {names_like(found[2], names)}"
+        elif found := UNKNOWN.match(message):
+            message += f"; {names_like(found['name'], options)}"
+        parser.exit(2, f"{one_line(f'error: {message}')}\n")
+
+    return end
 
 
 def whole_paths(split_paths):

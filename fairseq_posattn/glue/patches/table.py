@@ -5,6 +5,7 @@ The order counts where one function is wrapped several times: the last wrapper r
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from fairseq import checkpoint_utils, utils
@@ -229,6 +230,14 @@ INPUT = [
         "get_interactive_tokens_and_lengths",
         input_errors.lines_counted,
         "Errors of fairseq-interactive cannot name the line of the input.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        argparse.ArgumentParser,
+        "error",
+        input_errors.without_usage,
+        "A mistyped --arch is buried under 115 lines of usage and a line with all names.",
         ALL,
         NEVER,
     ),
