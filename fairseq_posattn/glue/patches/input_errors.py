@@ -5,10 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
+
+from fairseq import utils
 
 from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError, names_like
+from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.command_line import one_line
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.lists import refuse_split_path
 
 TOO_LONG = re.compile(r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip")
@@ -44,6 +49,70 @@ def whole_paths(split_paths):
         return split_paths(paths, separator)
 
     return split_or_refuse
+
+
+def data_found(setup_task):
+    """Wrap tasks.setup_task to say which folder of data is missing, or lacks what."""
+
+    @functools.wraps(setup_task)
+    def setup(cfg, **kwargs):
+        try:
+            return setup_task(cfg, **kwargs)
+        except Exception as error:
+            data = utils.split_paths(getattr(cfg, "data", None) or "")[0]
+            missing = isinstance(error, FileNotFoundError) and error.filename
+            if data and missing and not os.path.exists(data):
+                found = f"{data}: there is no such folder"
+            elif data and missing and str(missing).startswith(data):
+                found = f"{missing}: there is no such file"
+            elif data and str(error).startswith("Could not infer language pair"):
+                found = f"{data}: no data of a pair of languages are there"
+            else:
+                raise
+        raise InputError(
+            f"{found}; name the folder that posattn-prepare or posattn-binarize made, and the "
+            "languages, if it has several, with --source-lang and --target-lang"
+        )
+
+    return setup
+
+
+def lines_named(call_main):
+    """Wrap distributed_utils.call_main to let fairseq-interactive name a line that is not UTF-8."""
+
+    @functools.wraps(call_main)
+    def start(cfg, main, **kwargs):
+        program = sys.modules.get(main.__module__)
+        if hasattr(program, "buffered_read"):
+            Patch(program, "buffered_read", utf8_lines, call_main.__doc__, "", "").install()
+        return call_main(cfg, main, **kwargs)
+
+    return start
+
+
+def utf8_lines(buffered_read):
+    """Wrap fairseq_cli.interactive.buffered_read to name a line of the input that is not UTF-8."""
+
+    @functools.wraps(buffered_read)
+    def read(input, buffer_size):
+        lines = 0
+        try:
+            for buffer in buffered_read(input, buffer_size):
+                for line in buffer:
+                    line.encode("utf-8")  # Python may have read odd bytes as lone surrogates
+                    lines += 1
+                yield buffer
+        except UnicodeError as error:
+            if os.path.isfile(input):
+                for _ in read_lines(input):  # this names the line
+                    pass
+            name = "standard input" if input == "-" else input
+            raise InputError(
+                f"{name}: a line after line {lines} is not UTF-8; convert the text, with iconv for "
+                "example"
+            ) from error
+
+    return read
 
 
 def fits_batches(batch_by_size):

@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, tasks, utils
 from fairseq.data import data_utils, iterators, language_pair_dataset, token_block_dataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.models import distributed_fairseq_model
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
@@ -183,8 +184,40 @@ CHECKPOINTS = [
         ALL,
         "fairseq takes the rank from torchrun there, too",
     ),
+    Patch(
+        distributed_fairseq_model,
+        "DistributedDataParallel",
+        launch.in_parallel,
+        "The default --ddp-backend fails on CPUs, and with --encoder-layerdrop.",
+        ALL,
+        "fairseq passes no device on CPUs, and looks for unused parameters with LayerDrop",
+    ),
 ]
 INPUT = [
+    Patch(
+        distributed_utils,
+        "call_main",
+        launch.refused_early,
+        "A training without --max-tokens, or with an untried --ddp-backend, ends in an assertion.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        distributed_utils,
+        "call_main",
+        input_errors.lines_named,
+        "A line of --input that is not UTF-8 ends in a traceback without its place.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        tasks,
+        "setup_task",
+        input_errors.data_found,
+        "A mistyped folder of data ends in a message about a file, or a traceback.",
+        ALL,
+        NEVER,
+    ),
     Patch(
         iterators.BackgroundConsumer,
         "run",
