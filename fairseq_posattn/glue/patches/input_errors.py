@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import re
-import sys
 
 from fairseq import utils
 
 from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError, names_like
-from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.command_line import one_line
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.lists import refuse_split_path
@@ -75,19 +73,6 @@ def data_found(setup_task):
         )
 
     return setup
-
-
-def lines_named(call_main):
-    """Wrap distributed_utils.call_main to let fairseq-interactive name a line that is not UTF-8."""
-
-    @functools.wraps(call_main)
-    def start(cfg, main, **kwargs):
-        program = sys.modules.get(main.__module__)
-        if hasattr(program, "buffered_read"):
-            Patch(program, "buffered_read", utf8_lines, call_main.__doc__, "", "").install()
-        return call_main(cfg, main, **kwargs)
-
-    return start
 
 
 def utf8_lines(buffered_read):

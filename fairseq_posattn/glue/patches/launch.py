@@ -6,6 +6,7 @@ import atexit
 import functools
 import logging
 import os
+import sys
 from pathlib import Path
 
 import torch
@@ -15,6 +16,8 @@ from fairseq.modules import LayerDropModuleList
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.atomic import mend_last, remove_partial, writes_here
 from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.input_errors import utf8_lines
+from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.atomic import full_disk_named
 from fairseq_posattn.io.lock import NoLocks, hold_until_the_end, this_process
 
@@ -110,11 +113,15 @@ def take_lock(save_dir: str) -> None:
 
 
 def refused_early(call_main):
-    """Wrap distributed_utils.call_main, which starts a training, to refuse what cannot end well."""
+    """Wrap distributed_utils.call_main, which starts programs, to refuse what cannot end well."""
 
     @functools.wraps(call_main)
     def start(cfg, main, **kwargs):
-        if "should_stop_early" in main.__globals__:  # this is fairseq-train
+        program = sys.modules[main.__module__]
+        if hasattr(program, "buffered_read"):  # this is fairseq-interactive
+            why = "A line of --input that is not UTF-8 ends in a traceback without its place."
+            Patch(program, "buffered_read", utf8_lines, why, "all", "fairseq does so").install()
+        if hasattr(program, "should_stop_early"):  # this is fairseq-train
             refuse_untried(cfg.distributed_training.ddp_backend)
             refuse_without_size(cfg.dataset)
         return call_main(cfg, main, **kwargs)
