@@ -5,12 +5,14 @@ The order counts where one function is wrapped several times: the last wrapper r
 
 from __future__ import annotations
 
+import argparse
 import sys
 
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, tasks, utils
 from fairseq.data import data_utils, iterators, language_pair_dataset, token_block_dataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.models import distributed_fairseq_model
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
@@ -182,8 +184,32 @@ CHECKPOINTS = [
         ALL,
         "fairseq takes the rank from torchrun there, too",
     ),
+    Patch(
+        distributed_fairseq_model,
+        "DistributedDataParallel",
+        launch.in_parallel,
+        "The default --ddp-backend fails on CPUs, and with --encoder-layerdrop.",
+        ALL,
+        "fairseq passes no device on CPUs, and looks for unused parameters with LayerDrop",
+    ),
 ]
 INPUT = [
+    Patch(
+        distributed_utils,
+        "call_main",
+        launch.refused_early,
+        "No --max-tokens, an untried backend and lines that are not UTF-8 end in tracebacks.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        tasks,
+        "setup_task",
+        input_errors.data_found,
+        "A mistyped folder of data ends in a message about a file, or a traceback.",
+        ALL,
+        NEVER,
+    ),
     Patch(
         iterators.BackgroundConsumer,
         "run",
@@ -229,6 +255,14 @@ INPUT = [
         "get_interactive_tokens_and_lengths",
         input_errors.lines_counted,
         "Errors of fairseq-interactive cannot name the line of the input.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        argparse.ArgumentParser,
+        "error",
+        input_errors.without_usage,
+        "A mistyped --arch is buried under 115 lines of usage and a line with all names.",
         ALL,
         NEVER,
     ),
