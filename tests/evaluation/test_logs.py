@@ -419,6 +419,15 @@ def test_a_log_without_its_last_sentence(valid_log, toy_data, tmp_path, monkeypa
     assert not (tmp_path / "out").exists()
 
 
+def test_new_text_is_no_set(valid_log, toy_data, tmp_path, monkeypatch):
+    """fairseq-interactive says with W how long it took, and translates as many lines as it gets."""
+    log = tmp_path / "log"
+    kept = [line for line in valid_log.read_text().splitlines() if line[:3] in ("S-0", "H-0")]
+    log.write_text("".join(f"{line}\n" for line in [*kept, "W-0\t0.012\tseconds"]))
+    command(monkeypatch, toy_data, log, "--gen-subset", "valid", "--out", tmp_path / "out")
+    assert len((tmp_path / "out").read_text().splitlines()) == 1
+
+
 def test_no_such_folder(write, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"none: there is no such folder"):
         command(monkeypatch, tmp_path / "none", write("log", []), "--out", tmp_path / "out")

@@ -126,6 +126,8 @@ def check_set(logs: Sequence[Text], data: str, subset: str, translations: int) -
                     f"{log.name}:{number}: this is a log of the set '{other}', not of '{subset}'; "
                     f"give a log of '{subset}', or --gen-subset {other}"
                 )
+    if any(line.startswith("W-") for log in logs for line in log.lines):
+        return  # fairseq-interactive writes such lines, and translates text that is no set
     sentences = sentences_of(data, subset)
     if sentences and translations not in sentences:
         raise InputError(
