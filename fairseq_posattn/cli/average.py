@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.patches.fitting import refuse_not_finite
 from fairseq_posattn.glue.patches.old_names import rename_parameters
 from fairseq_posattn.glue.patches.safe import load_plain, register_classes
 from fairseq_posattn.glue.patches.writing import write
@@ -49,6 +50,7 @@ def average(paths: Sequence[str | os.PathLike]) -> dict:
         checkpoint = load_plain(path)
         rename_parameters(checkpoint["model"])
         check_same_model(sums, checkpoint["model"], paths[0], path)
+        refuse_not_finite(checkpoint["model"].items(), path)
         for name, parameter in checkpoint["model"].items():
             sums[name] = sums.get(name, 0) + parameter.double()
     mean = {name: (total / len(paths)) for name, total in sums.items()}

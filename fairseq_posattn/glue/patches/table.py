@@ -18,8 +18,10 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.glue.patches import (
     atomic,
     checked_data,
+    checked_state,
     diagnostics,
     finished,
+    fitting,
     input_errors,
     launch,
     loading,
@@ -38,6 +40,14 @@ ALL = "0.12.2, fairseq-fixed 0.12.3.1"
 NEVER = "fairseq does the same"
 
 CHECKPOINTS = [
+    Patch(
+        checkpoint_utils,
+        "torch",
+        checked_state.with_checks,
+        "A checkpoint can have changed bits, ask for any memory, and read the environment.",
+        ALL,
+        "torch and fairseq check what they load",
+    ),
     Patch(
         checkpoint_utils,
         "load_checkpoint_to_cpu",
@@ -115,6 +125,14 @@ CHECKPOINTS = [
         "load_checkpoint",
         input_errors.reason_shown,
         "A checkpoint that a model refuses ends in a message without the reason.",
+        ALL,
+        "fairseq raises the error of the model",
+    ),
+    Patch(
+        Trainer,
+        "load_checkpoint",
+        fitting.fit_to_train,
+        "A checkpoint with a parameter too few or of another size is not told what does not fit.",
         ALL,
         "fairseq raises the error of the model",
     ),
@@ -201,6 +219,14 @@ INPUT = [
         "nobody has classes of their own",
     ),
     Patch(
+        checkpoint_utils,
+        "load_model_ensemble_and_task",
+        fitting.fit,
+        "A checkpoint that does not fit ends in a traceback; one that is no number translates.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
         utils,
         "split_paths",
         input_errors.whole_paths,
@@ -213,6 +239,14 @@ INPUT = [
         "batch_by_size",
         input_errors.fits_batches,
         "--max-tokens below the longest sentence ends in an assertion without a message.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        FairseqTask,
+        "build_model",
+        fitting.with_one_dictionary,
+        "--share-all-embeddings with two dictionaries ends in a traceback.",
         ALL,
         NEVER,
     ),
