@@ -157,6 +157,43 @@ def test_nothing_is_looked_up_in_the_configuration(trained, tmp_path, monkeypatc
     assert os.listdir(tmp_path) == ["run"]
 
 
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (
+            lambda s: s["cfg"]["model"].update(encoder_attention="window"),
+            "model's encoder_attention",
+        ),
+        (lambda s: s["cfg"]["common"].update(seed=2), "the seed is 2 here, but 1 there"),
+        (lambda s: s["task_state"]["trained_on"].update(dictionaries={"source": "0"}), "dictionar"),
+        (lambda s: s["task_state"]["trained_on"].update(data={"train.bin": 0}), "of the data diff"),
+        (lambda s: s["cfg"]["model"].update(dropout=0.3), None),
+        (lambda s: s["cfg"]["optimization"].update(max_update=99), None),
+        (lambda s: s.pop("task_state"), None),  # of an earlier version
+    ],
+)
+def test_of_one_training_only(change, found, trained, tmp_path):
+    [path] = newest(trained, 1)
+    changed(path, tmp_path / "other.pt", change)
+    if found is None:
+        average([path, tmp_path / "other.pt"])
+        return
+    with pytest.raises(InputError, match=f"other.pt: it is of another training than .*{found}"):
+        average([path, tmp_path / "other.pt"])
+
+
+def test_two_seeds_of_a_stock_model(toy_data, tmp_path):
+    """Its options stand in a namespace with those of all other parts."""
+    for seed in "12":
+        options = ("--arch", "transformer", "--seed", seed, "--max-update", "1", *EACH_UPDATE)
+        train(toy_data, tmp_path / seed, *options)
+    first, second = (newest(tmp_path / seed, 1)[0] for seed in "12")
+    changed(first, tmp_path / "later.pt", lambda s: vars(s["cfg"]["model"]).update(max_update=9))
+    average([first, tmp_path / "later.pt"])
+    with pytest.raises(InputError, match="the seed is 2 here, but 1 there"):
+        average([first, second])
+
+
 @pytest.mark.parametrize("value", ["nan", "-inf"])
 def test_what_is_not_finite(value, trained, tmp_path):
     first, second = newest(trained, 2)

@@ -31,6 +31,7 @@ from fairseq_posattn.glue.patches import (
     one_line,
     patience,
     safe,
+    trained_on,
     writing,
 )
 from fairseq_posattn.glue.patches import patch as patching
@@ -183,6 +184,30 @@ CHECKPOINTS = [
         "An interruption makes reduce_lr_on_plateau count from zero again.",
         ALL,
         "the state holds num_bad_epochs",
+    ),
+    Patch(
+        Trainer,
+        "load_checkpoint",
+        trained_on.compared_when_resumed,
+        "A training goes on with other dictionaries, in which numbers mean other words.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
+    ),
+    Patch(
+        FairseqTask,
+        "state_dict",
+        trained_on.noted,
+        "A checkpoint does not tell with which dictionaries and trees it was trained.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
+    ),
+    Patch(
+        FairseqTask,
+        "load_state_dict",
+        trained_on.compared,
+        "Data with other dictionaries are translated, into nonsense.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
     ),
     Patch(
         FairseqTask,
