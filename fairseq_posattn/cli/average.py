@@ -27,6 +27,7 @@ from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
 
 BY_UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
+MAY_CHANGE = re.compile(r"drop|_activations|min_params_to_wrap")  # options for training alone
 BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 
 
@@ -98,7 +99,7 @@ def check_same_training(
     """Refuse a checkpoint of another model, data or seed; one that does not tell is taken."""
     for name in sorted(origin.keys() & own.keys()):
         here, there = own[name], origin[name]
-        if here != there and None not in (here, there) and "dropout" not in name:
+        if here != there and None not in (here, there) and not MAY_CHANGE.search(name):
             found = (
                 "differs" if isinstance(here, dict) else f"is {here!r} here, but {there!r} there"
             )
