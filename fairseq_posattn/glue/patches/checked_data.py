@@ -114,7 +114,7 @@ def check_numbers(prefix: str, code: int, dictionary: Dictionary) -> None:
         )
     found = 0
     for block in blocks(path, KINDS[code]):
-        found = zlib.crc32(block, found)
+        found = zlib.crc32(block.data, found)
         least, most = int(block.min()), int(block.max())
         if least < 0 or most >= len(dictionary):
             found = least if least < 0 else most
@@ -144,7 +144,7 @@ def write_checksums(folder: Path) -> None:
         if not path.name.endswith(".tree.bin"):
             found[path.name] = 0
             for block in blocks(str(path), "u1"):
-                found[path.name] = zlib.crc32(block, found[path.name])
+                found[path.name] = zlib.crc32(block.data, found[path.name])
     text = json.dumps(found, indent=1) + "\n"
     (folder / CHECKSUMS).write_text(text, encoding="utf-8")
 

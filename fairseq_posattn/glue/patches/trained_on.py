@@ -143,13 +143,13 @@ def fingerprint(dictionary: Dictionary) -> str:
 def separator_of(task) -> str | None:
     """Return the mark by which prepare.json joins pieces; None: there is no such file."""
     prepared = prepared_as(task)
-    return prepared and prepared.separator
+    return None if prepared is None else prepared.separator
 
 
 def control_of(task) -> str | None:
     """Return the control of the trees of the data; None: nobody has written it down."""
     prepared = prepared_as(task)
-    return prepared and prepared.config.control.tag
+    return None if prepared is None else prepared.config.control.tag
 
 
 def prepared_as(task) -> pipeline.TextPipeline | None:
