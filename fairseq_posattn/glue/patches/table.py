@@ -20,8 +20,10 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.glue.patches import (
     atomic,
     checked_data,
+    checked_state,
     diagnostics,
     finished,
+    fitting,
     input_errors,
     launch,
     loading,
@@ -31,6 +33,7 @@ from fairseq_posattn.glue.patches import (
     one_line,
     patience,
     safe,
+    trained_on,
     writing,
 )
 from fairseq_posattn.glue.patches import patch as patching
@@ -40,6 +43,14 @@ ALL = "0.12.2, fairseq-fixed 0.12.3.1"
 NEVER = "fairseq does the same"
 
 CHECKPOINTS = [
+    Patch(
+        checkpoint_utils,
+        "torch",
+        checked_state.with_checks,
+        "A checkpoint can have changed bits, ask for any memory, and read the environment.",
+        ALL,
+        "torch and fairseq check what they load",
+    ),
     Patch(
         checkpoint_utils,
         "load_checkpoint_to_cpu",
@@ -122,6 +133,14 @@ CHECKPOINTS = [
     ),
     Patch(
         Trainer,
+        "load_checkpoint",
+        fitting.fit_to_train,
+        "A checkpoint with a parameter too few or of another size is not told what does not fit.",
+        ALL,
+        "fairseq raises the error of the model",
+    ),
+    Patch(
+        Trainer,
         "begin_valid_epoch",
         patience.noted,
         "A validation at --max-update counts, although a longer training would not have made it.",
@@ -167,6 +186,30 @@ CHECKPOINTS = [
         "An interruption makes reduce_lr_on_plateau count from zero again.",
         ALL,
         "the state holds num_bad_epochs",
+    ),
+    Patch(
+        Trainer,
+        "load_checkpoint",
+        trained_on.compared_when_resumed,
+        "A training goes on with other dictionaries, in which numbers mean other words.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
+    ),
+    Patch(
+        FairseqTask,
+        "state_dict",
+        trained_on.noted,
+        "A checkpoint does not tell with which dictionaries and trees it was trained.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
+    ),
+    Patch(
+        FairseqTask,
+        "load_state_dict",
+        trained_on.compared,
+        "Data with other dictionaries are translated, into nonsense.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
     ),
     Patch(
         FairseqTask,
@@ -227,6 +270,14 @@ INPUT = [
         "nobody has classes of their own",
     ),
     Patch(
+        checkpoint_utils,
+        "load_model_ensemble_and_task",
+        fitting.fit,
+        "A checkpoint that does not fit ends in a traceback; one that is no number translates.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
         utils,
         "split_paths",
         input_errors.whole_paths,
@@ -239,6 +290,14 @@ INPUT = [
         "batch_by_size",
         input_errors.fits_batches,
         "--max-tokens below the longest sentence ends in an assertion without a message.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        FairseqTask,
+        "build_model",
+        fitting.with_one_dictionary,
+        "--share-all-embeddings with two dictionaries ends in a traceback.",
         ALL,
         NEVER,
     ),
