@@ -25,6 +25,7 @@ from fairseq_posattn.io.argument_types import (
     positive,
 )
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.lock import locked
 
 
 def options_parser() -> argparse.ArgumentParser:
@@ -212,8 +213,9 @@ def main() -> None:
     others = [read_probes(path) for path in options.results]
     paths = [*options.results]
     if options.path or options.vectors:
-        found = of_heads(options) if options.heads else of_tasks(options)
-        write_json(options.json, as_document(found), indent=1)
+        with locked(options.json):
+            found = of_heads(options) if options.heads else of_tasks(options)
+            write_json(options.json, as_document(found), indent=1)
         others, paths = [found, *others], [str(options.json), *paths]
     tables = all_tables(Results(others, paths))
     print("\n".join(markdown(tables)))

@@ -13,6 +13,7 @@ from fairseq_posattn.evaluation.report.systems import read_systems
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.visible import visible
 
 
@@ -43,6 +44,12 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     """Write the report that the command line asks for."""
     options = parse_options()
+    with locked(options.out):
+        write(options)
+
+
+def write(options: argparse.Namespace) -> None:
+    """Write the report, which no other run writes meanwhile."""
     extra = []
     if options.probes:
         from fairseq_posattn.probing.report import section

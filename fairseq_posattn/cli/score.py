@@ -10,15 +10,18 @@ from fairseq_posattn.evaluation.score import scored_system
 from fairseq_posattn.evaluation.score_options import parse_arguments
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
+from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.records import as_document
 
 
 def main() -> None:
     """Score the translation, print the scores and write the JSON."""
     args = parse_arguments()
-    result = scored_system(args)
-    if args.json:
-        write_json(args.json, as_document(result), ensure_ascii=False, indent=1, allow_nan=False)
+    with locked(args.json):
+        result = scored_system(args)
+        if args.json:
+            document = as_document(result)
+            write_json(args.json, document, ensure_ascii=False, indent=1, allow_nan=False)
     print("\n".join(table.lines(result)))
 
 

@@ -138,7 +138,7 @@ def load_state(path: str) -> dict:
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(path)
         task = state["cfg"]["task"]["_name"]
-    except OSError:
+    except (OSError, InputError):
         raise
     except Exception as error:  # a file of another kind can raise anything here
         raise InputError(

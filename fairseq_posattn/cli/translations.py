@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.fairseq_logs.generate_log import (
+    check_set,
     outputs_of,
     read_texts,
     to_text,
@@ -31,6 +32,12 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "logs", nargs="+", help="read these outputs of fairseq-generate, all shards of a run"
     )
     parser.add_argument("--out", required=True, help="write one translation a line to this file")
+    parser.add_argument(
+        "--gen-subset",
+        default="test",
+        metavar="NAME",
+        help="expect logs of this set of the data, and of all its sentences (default: %(default)s)",
+    )
     parser.add_argument(
         "--sources", metavar="OUT", help="write the pieces of the sources to this file, too"
     )
@@ -58,6 +65,7 @@ def main() -> None:
     logs = read_texts(args.logs)
     texts = [(args.sources, outputs_of(logs, "S"))] if args.sources else []
     translations = [decode(pieces) for pieces in outputs_of(logs)]
+    check_set(logs, args.data, args.gen_subset, len(translations))
     write([*texts, (args.out, translations)])  # the last file gets its name last
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairseq_posattn.core.option_values import expected, kinds_of, read, write
-from fairseq_posattn.errors import InputError
+from fairseq_posattn.errors import InputError, names_like
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,9 +34,8 @@ class UnknownNameError(SpecificationError):
     def __init__(self, name: str, table: Mapping[str, type[Any]], kind: str):
         """Make the message; kind says what was looked for, as 'position'."""
         self.kind, self.name = kind, name
-        known = ", ".join(sorted(table)) or "none"
         super().__init__(
-            f"no {kind} is called '{name}'; there are: {known}; "
+            f"no {kind} is called '{name}'; {names_like(name, table)}; "
             "--user-dir FOLDER brings in those of your own"
         )
 
@@ -110,7 +109,7 @@ def format_numbers(numbers: tuple[int, ...]) -> str:
 
 
 def registered(name: str, table: Mapping[str, type[Kind]], kind: str) -> type[Kind]:
-    """Return the class of a name, or raise an error that lists all names."""
+    """Return the class of a name, or raise an error that shows names like it."""
     if name not in table:
         raise UnknownNameError(name, table, kind)
     return table[name]

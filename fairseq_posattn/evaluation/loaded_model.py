@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fairseq_posattn.errors import InputError
+from fairseq_posattn.errors import InputError, names_like
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
@@ -86,8 +86,8 @@ def task_called(name: str, checkpoint: Path, overrides: dict[str, str]) -> Any:
     from fairseq_posattn.glue.models.config import plain_namespace
 
     if name not in tasks.TASK_REGISTRY:
-        known = ", ".join(sorted(tasks.TASK_REGISTRY))
-        raise InputError(f"--task {name}: there is no such task; there are: {known}")
+        known = names_like(name, tasks.TASK_REGISTRY)
+        raise InputError(f"--task {name}: there is no such task; {known}")
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint), overrides)
     args = state.get("args")
     cfg = state["cfg"] if args is None else convert_namespace_to_omegaconf(args)

@@ -147,7 +147,7 @@ class Evaluating:
             for k in range(shards)
         ]
         self.shell.run_at_once(commands, logs, self.environments(shards))
-        out = ("--sources", f"{start}src", "--out", f"{start}hyp")
+        out = ("--gen-subset", subset, "--sources", f"{start}src", "--out", f"{start}hyp")
         self.command("fairseq_posattn.cli.translations", data, *logs, *out)
 
     def environments(self, shards: int) -> list[dict[str, str]]:

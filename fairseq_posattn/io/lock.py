@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.paths import is_stream
 
 # A file system without locks answers with one of these errors; the work then goes on without one.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
@@ -25,12 +27,16 @@ class NoLocks(OSError):
 
 
 @contextlib.contextmanager
-def locked(target: str | os.PathLike[str], wait: bool = False) -> Iterator[None]:
+def locked(target: str | os.PathLike[str] | None, wait: bool = False) -> Iterator[None]:
     """Hold the lock TARGET.lock while the block runs, so that one run at a time works on TARGET.
 
     If another run holds it, this one waits for it (`wait`) or ends with an error. The lock is
-    released when its process ends, even if it is killed; a lock file that stays does no harm.
+    released when its process ends, even if it is killed; a lock file that stays does no harm. A
+    pipe, a device, or no target at all needs no lock.
     """
+    if target is None or is_stream(Path(target)):
+        yield
+        return
     path = Path(f"{os.path.realpath(target)}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _take(path)
@@ -39,7 +45,10 @@ def locked(target: str | os.PathLike[str], wait: bool = False) -> Iterator[None]
         print(waiting, file=sys.stderr, flush=True)
     while file is None:
         if not wait:
-            raise InputError(f"{target}: another run is at work here; wait for its end, or stop it")
+            raise InputError(
+                f"{target}: another run is at work here{_holder(path)}; wait for its end, or "
+                "stop it"
+            )
         time.sleep(SECONDS_BETWEEN_TRIES)
         file = _take(path)
     try:
@@ -79,8 +88,24 @@ def _take(path: Path) -> int | None:
             os.close(file)
             return None
         if is_still(path, file):
+            with contextlib.suppress(OSError):  # a full disk has no room for the note
+                os.ftruncate(file, 0)
+                os.write(file, this_process().encode())
             return file
         os.close(file)  # the process that held the lock has just removed the file
+
+
+def this_process() -> str:
+    """Return what tells users which process holds a lock."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def _holder(path: Path) -> str:
+    """Return which process holds a lock, in brackets, or nothing if the file does not tell."""
+    with contextlib.suppress(OSError, ValueError):
+        if note := path.read_text(encoding="utf-8"):
+            return f" ({note})"
+    return ""
 
 
 def lock_if_possible(file: int) -> bool:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.parsing.parsers import ParserFailure
@@ -204,6 +205,12 @@ def missing_model(settings: ParserSettings, error: Exception, messages: Sequence
     """Return the message for models that cannot be loaded."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     reason = ": ".join([*messages[-1:], reason])
+    models = Path(model_folder(settings), settings.lang)
+    if models.is_dir() and not settings.tokenized and not (models / "tokenize").exists():
+        return (
+            f"{models}: stanza's models for '{settings.lang}' have no tokeniser; let others split "
+            "the text, with --tokenize moses or spaces (in posattn-parse: --tokenized)"
+        )
     return (
         f"no stanza model for '{settings.lang}' (package {settings.package}) can be loaded from "
         f"{model_folder(settings)}: {reason}; get it with --download, or name a folder that has it "

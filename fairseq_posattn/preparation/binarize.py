@@ -74,6 +74,7 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
             if not args.no_trees:
                 _add_trees(split, args, dictionaries)
         add(partial)
+        checked_data.write_checksums(partial)
 
 
 def splits(args: Namespace) -> list[Split]:

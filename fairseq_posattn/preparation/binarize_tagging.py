@@ -77,6 +77,7 @@ def binarize(args: Namespace) -> Vocabulary:
         vocabulary.save(partial)
         for name, sentences in sets.items():
             write_set(partial / name, sentences, vocabulary)
+        checked_data.write_checksums(partial)
     return vocabulary
 
 

@@ -117,6 +117,13 @@ def trees(inputs: ProjectionInputs) -> Iterator[Sentence]:
     labels = iter(read_lines(inputs.labels)) if inputs.labels else None
     lines = zip(read_words(inputs.words), read_own_parents(inputs), strict=True)
     for number, (tokens, (parents, counts)) in enumerate(lines, start=1):
+        of_tree = parents if counts is None else counts
+        if of_tree is not None and len(of_tree) != len(tokens):
+            raise TreeError(
+                f"{inputs.parents}:{number}: the line has parents of {len(of_tree)} words, but "
+                f"that of {inputs.words} has {len(tokens)} words; make both from the same "
+                "CoNLL-U file"
+            )
         sentence = of_tokens(tokens, parents, counts)
         if parents is None and inputs.control.needs_trees:
             refuse_missing_tree(sentence, f"{inputs.parents}:{number}", inputs.missing_tree)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -56,12 +57,26 @@ def learn_sentencepiece(
     except RuntimeError as error:
         if lines.error is not None:
             raise lines.error from None
-        raise InputError(
-            f"{', '.join(texts)}: sentencepiece cannot learn from this ({error}); "
-            "change --symbols, or give more text"
-        ) from error
+        raise InputError(f"{', '.join(texts)}: {why_not_learnt(str(error), symbols)}") from error
     with replaced_whole(model) as partial:
         Path(partial).write_bytes(learnt.getvalue())
+
+
+def why_not_learnt(error: str, symbols: int) -> str:
+    """Return what an error of sentencepiece means, with the number that would be right."""
+    if found := re.search(r"size too high .* <= (\d+)", error):
+        return (
+            f"there are not enough different words for --symbols {symbols}; give at most "
+            f"--symbols {found[1]}, or more text"
+        )
+    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", error):
+        return (
+            f"--symbols {symbols} does not hold the characters of the text; give at least "
+            f"--symbols {found[1]}, or a lower --character-coverage"
+        )
+    if "sentences_.empty()" in error:
+        return "there is no sentence to learn pieces from; give more text"
+    return f"sentencepiece cannot learn from this ({error}); change --symbols, or give more text"
 
 
 class Lines:

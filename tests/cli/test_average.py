@@ -88,6 +88,18 @@ def refused(*arguments, capsys) -> str:
     return err
 
 
+HUGE = torch.zeros(1).expand(10**11)
+
+
+def with_a_flipped_bit(file) -> None:
+    """Change a weight as a bad disk does, which torch does not notice."""
+    content = bytearray(file.read_bytes())
+    weight = parameters(file)["encoder.layers.0.fc1.weight"].numpy().tobytes()
+    content[content.index(weight) + len(weight) // 2] ^= 4
+    file.write_bytes(content)
+    assert parameters(file)
+
+
 class Hidden:
     def __reduce__(self):
         return os.system, ("touch witness",)
@@ -97,8 +109,14 @@ class Hidden:
     ("damage", "message"),
     [
         (lambda file: file.write_bytes(file.read_bytes()[:5000]), "is incomplete"),
-        (lambda file: file.write_bytes(b"no checkpoint at all"), "is refused"),
+        (
+            lambda file: file.write_bytes(b"no checkpoint at all"),
+            "the file does not begin as one of",
+        ),
         (lambda file: torch.save([1, 2], file), "it holds no parameters"),
+        (lambda file: torch.save({"model": {}}, file), "it holds no parameters"),
+        (with_a_flipped_bit, "has another checksum"),
+        (lambda file: torch.save({"model": {"x": HUGE}}, file), "more numbers than the file holds"),
         (lambda file: torch.save({"model": {"weight": "text"}}, file), "it holds no parameters"),
         pytest.param(
             lambda file: torch.save({"model": {}, "x": Hidden()}, file),
@@ -108,7 +126,7 @@ class Hidden:
             ),
         ),
     ],
-    ids=["torn", "text", "list", "no-tensor", "code"],
+    ids=["torn", "text", "list", "empty", "bit", "huge", "no-tensor", "code"],
 )
 def test_what_is_no_checkpoint(damage, message, trained, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -119,18 +137,70 @@ def test_what_is_no_checkpoint(damage, message, trained, tmp_path, capsys, monke
     assert sorted(os.listdir(tmp_path)) == ["run"]
 
 
-def test_nothing_is_looked_up_in_the_configuration(trained, tmp_path, monkeypatch):
+def changed(path, out, change) -> None:
+    state = torch.load(path, weights_only=False)
+    change(state)
+    torch.save(state, out)
+
+
+def test_nothing_is_looked_up_in_the_configuration(trained, tmp_path, monkeypatch, capsys):
     """The environment of whoever averages a foreign checkpoint is nobody else's business."""
     monkeypatch.setenv("SECRET", "of this machine")
     (tmp_path / "run").mkdir()
-    state = torch.load(newest(trained, 1)[0], weights_only=False)
-    state["cfg"]["common"]["wandb_project"] = "${oc.env:SECRET}"
-    torch.save(state, tmp_path / "run/checkpoint1.pt")
-    with pytest.raises(SystemExit) as ended:
-        averaged(tmp_path / "run", "--last", "1", "--out", tmp_path / "out.pt")
-    assert ended.value.code == 0
-    cfg = torch.load(tmp_path / "out.pt", weights_only=False)["cfg"]
-    assert type(cfg) is dict and cfg == state["cfg"]
+
+    def ask(state) -> None:
+        state["cfg"]["common"]["wandb_project"] = "${oc.env:SECRET}"
+
+    changed(newest(trained, 1)[0], tmp_path / "run/checkpoint1.pt", ask)
+    line = refused(tmp_path / "run", "--last", "1", "--out", tmp_path / "out", capsys=capsys)
+    assert "'${oc.env:SECRET}'" in line and "of this machine" not in line
+    assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (
+            lambda s: s["cfg"]["model"].update(encoder_attention="window"),
+            "model's encoder_attention",
+        ),
+        (lambda s: s["cfg"]["common"].update(seed=2), "the seed is 2 here, but 1 there"),
+        (lambda s: s["task_state"]["trained_on"].update(dictionaries={"source": "0"}), "dictionar"),
+        (lambda s: s["task_state"]["trained_on"].update(data={"train.bin": 0}), "of the data diff"),
+        (lambda s: s["cfg"]["model"].update(dropout=0.3), None),
+        (lambda s: s["cfg"]["optimization"].update(max_update=99), None),
+        (lambda s: s.pop("task_state"), None),  # of an earlier version
+    ],
+)
+def test_of_one_training_only(change, found, trained, tmp_path):
+    [path] = newest(trained, 1)
+    changed(path, tmp_path / "other.pt", change)
+    if found is None:
+        average([path, tmp_path / "other.pt"])
+        return
+    with pytest.raises(InputError, match=f"other.pt: it is of another training than .*{found}"):
+        average([path, tmp_path / "other.pt"])
+
+
+def test_two_seeds_of_a_stock_model(toy_data, tmp_path):
+    """Its options stand in a namespace with those of all other parts."""
+    for seed in "12":
+        options = ("--arch", "transformer", "--seed", seed, "--max-update", "1", *EACH_UPDATE)
+        train(toy_data, tmp_path / seed, *options)
+    first, second = (newest(tmp_path / seed, 1)[0] for seed in "12")
+    changed(first, tmp_path / "later.pt", lambda s: vars(s["cfg"]["model"]).update(max_update=9))
+    average([first, tmp_path / "later.pt"])
+    with pytest.raises(InputError, match="the seed is 2 here, but 1 there"):
+        average([first, second])
+
+
+@pytest.mark.parametrize("value", ["nan", "-inf"])
+def test_what_is_not_finite(value, trained, tmp_path):
+    first, second = newest(trained, 2)
+    name = "encoder.layers.0.fc1.bias"
+    changed(second, tmp_path / "bad.pt", lambda s: s["model"][name].fill_(float(value)))
+    with pytest.raises(InputError, match=rf"bad.pt: the parameter {name} holds what is not a fin"):
+        average([first, tmp_path / "bad.pt"])
 
 
 @pytest.mark.parametrize("change", ["shape", "names"])

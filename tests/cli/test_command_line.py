@@ -14,8 +14,10 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.errors import CheckpointError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
+from fairseq_posattn.io.lock import locked, this_process
 from fairseq_posattn.trees.checks import TreeError
 from support.commands import ROOT, run
+from support.in_process import end_of
 
 
 def ended(capsys, error: BaseException) -> str:
@@ -191,3 +193,27 @@ def test_fairseqs_programs_end_in_one_line(tmp_path):
     assert result.returncode == 1
     assert "Traceback" not in result.stdout
     assert result.stdout.rstrip().rpartition("\n")[2].startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "arguments"),
+    [
+        ("average", "--out", ["{0}", "--last", "1"]),
+        ("score", "--json", ["{0}/hyp", "--references", "{0}/ref"]),
+        ("report", "--out", ["{0}/a.json"]),
+        ("probe", "--json", ["{0}", "--path", "a=a.pt", "--tasks", "{0}"]),
+    ],
+)
+def test_a_second_run_with_the_same_output(command, option, arguments, tmp_path):
+    """The first one goes on, and its lock leaves nothing behind."""
+    (tmp_path / "checkpoint1.pt").touch()
+    out = tmp_path / "out"
+    words = [word.format(tmp_path) for word in arguments]
+    with locked(out):
+        line = end_of(command, *words, option, out)
+        assert line == (
+            f"error: {out}: another run is at work here ({this_process()}); wait for its end, or "
+            "stop it"
+        )
+    assert "another run" not in end_of(command, *words, option, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint1.pt"]

@@ -287,7 +287,8 @@ def test_trees_of_other_sentences(models, toy_data, conllu, tmp_path, kind, mess
 def test_data_of_another_vocabulary(models, tmp_path):
     make_toy_data(tmp_path / "other", train=60, dev=10, test=10)
     with pytest.raises(
-        InputError, match=r"checkpoint_last.pt: the checkpoint cannot be loaded with .*size misma"
+        InputError,
+        match=r"dict.src.txt: the model was trained with another dictionary of the source",
     ):
         made(tmp_path / "other/data", models["plain"], [0])
 

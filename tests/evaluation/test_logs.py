@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -291,6 +292,15 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
         ),
         (["H-x\t-1\ta"], "log:1: fairseq-generate writes no such line"),
         (["text"], "log: there is no line H-0"),
+        (["H-0\t-1\ta bH-1\t-1\tc"], "log:1: fairseq-generate writes no such line"),
+        (
+            ["H-0\t-1\ta b2026-01-01 00:00:00 | INFO | fairseq_cli.generate | NOTE: scores"],
+            "log:1: fairseq-generate writes no such line",
+        ),
+        (
+            ["H-0\t-1\ta", "D-0\t-1\ta", "H-1\t-1\tb"],
+            "log: H-1 is there, but D-1 is missing, so the log is cut off; give a complete log",
+        ),
         (["H-0\tThe dog\t-0.5"], "log:1: fairseq-generate writes no such line"),
         *(
             [[f"H-{number}\t-1\ta"], "log:1: fairseq-generate writes no such line"]
@@ -304,8 +314,8 @@ def test_faults_of_outputs(write, lines, message):
 
 
 def test_outputs_as_they_stand(write):
-    log = write("log", ["H-1\t-1\ta\u2028b\tc", "D-1\t-1\tx", "H-0\t-1\t"])
-    assert texts.outputs([log]) == ["", "a\u2028b\tc"]
+    log = write("log", ["H-1\t-1\ta\u2028b c", "D-1\t-1\tx\ty", "H-0\t-1\t", "D-0\t-1\t"])
+    assert texts.outputs([log]) == ["", "a\u2028b c"]
 
 
 @pytest.mark.parametrize(
@@ -373,6 +383,49 @@ def test_nothing_is_written_of_half_a_run(write, tmp_path, monkeypatch):
     with pytest.raises(InputError):
         command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--sources", tmp_path / "s")
     assert not (tmp_path / "out").exists() and not (tmp_path / "s").exists()
+
+
+@pytest.fixture(scope="module")
+def valid_log(toy_data, trained, tmp_path_factory) -> Path:
+    """The log of a translation of the set `valid`, which has as many sentences as `test`."""
+    checkpoint = trained / "simple" / "checkpoint_last.pt"
+    log = tmp_path_factory.mktemp("valid") / "valid.log"
+    log.write_text(in_process.generate(toy_data, checkpoint, "--gen-subset", "valid").output)
+    return log
+
+
+@pytest.mark.parametrize("end", ["Generate ", "INFO | fairseq_cli.generate | {", "H-"])
+def test_the_log_of_another_set(end, valid_log, toy_data, tmp_path, monkeypatch):
+    """Its first line names the set, and so does the last; one that has neither names none."""
+    lines = valid_log.read_text().splitlines()
+    log = tmp_path / "log"
+    log.write_text("".join(f"{line}\n" for line in lines if line.startswith((end, "H-"))))
+    options = [toy_data, log, "--out", tmp_path / "out"]
+    if end != "H-":
+        with pytest.raises(InputError, match="this is a log of the set 'valid', not of 'test'"):
+            command(monkeypatch, *options)
+        assert not (tmp_path / "out").exists()
+    command(monkeypatch, *options, "--gen-subset", "valid")
+    assert len((tmp_path / "out").read_text().splitlines()) == 60
+
+
+def test_a_log_without_its_last_sentence(valid_log, toy_data, tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    kept = [line for line in valid_log.read_text().splitlines() if "-59\t" not in line[:5]]
+    log.write_text("".join(f"{line}\n" for line in kept))
+    message = "there are 59 translations, but the set 'valid' in .*data has 60 sentences; give all"
+    with pytest.raises(InputError, match=message):
+        command(monkeypatch, toy_data, log, "--gen-subset", "valid", "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_new_text_is_no_set(valid_log, toy_data, tmp_path, monkeypatch):
+    """fairseq-interactive says with W how long it took, and translates as many lines as it gets."""
+    log = tmp_path / "log"
+    kept = [line for line in valid_log.read_text().splitlines() if line[:3] in ("S-0", "H-0")]
+    log.write_text("".join(f"{line}\n" for line in [*kept, "W-0\t0.012\tseconds"]))
+    command(monkeypatch, toy_data, log, "--gen-subset", "valid", "--out", tmp_path / "out")
+    assert len((tmp_path / "out").read_text().splitlines()) == 1
 
 
 def test_no_such_folder(write, tmp_path, monkeypatch):

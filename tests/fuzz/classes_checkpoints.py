@@ -16,7 +16,7 @@ def build(folder: Path) -> None:
     run.mkdir()
     for number in (1, 2):
         weights = {"embed": torch.randn(7, 4), "out.bias": torch.randn(9)}
-        configuration = {"common": {"seed": number, "project": "${oc.env:HOME}"}}
+        configuration = {"common": {"seed": 1, "project": "a word"}}
         state = {"model": weights, "cfg": configuration, "last_optimizer_state": dict(weights)}
         torch.save(state, run / f"checkpoint{number}.pt")
 

@@ -27,6 +27,7 @@ D-0\t-1.25e-01\tThe dog bar@@ ks .
 P-0\t-0.1000 -0.2000 -0.3000 -0.4000
 S-2\t
 H-2\t-0.7\t
+D-2\t-0.7\t
 NOTE: hypothesis and token scores are output in base 2
 2026-01-02 03:04:09 | INFO | fairseq_cli.generate | Translated 1,003 sentences (86,000 tokens) \
 in 1.5s (668.67 sentences/s, 57333.33 tokens/s)

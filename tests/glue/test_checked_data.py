@@ -14,7 +14,7 @@ import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tree_files import SourcePieces
 from fairseq_posattn.glue.patches.checked_data import HEADER
-from support.in_process import train
+from support.in_process import generate, train
 
 SENTENCES = [[4, 5, 2], [2], [], [9, 4, 2], [8, 2]]
 STARTS = HEADER.size + 4 * len(SENTENCES)
@@ -170,3 +170,23 @@ def test_what_a_dictionary_may_hold(tmp_path, mark, end):
 def test_a_missing_dictionary_is_fairseqs_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         Dictionary.load(str(tmp_path / "dict.txt"))
+
+
+@pytest.mark.parametrize("language", ["src", "tgt"])
+def test_a_flipped_bit_is_refused(language, toy_data, tree_model, tmp_path):
+    """Both numbers stand for symbols, so only the checksum tells."""
+    data = shutil.copytree(toy_data, tmp_path / "data")
+    path = data / f"test.src-tgt.{language}.bin"
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(content)
+    error = generate(data, tree_model, check=False).error
+    assert isinstance(error, InputError)
+    assert str(error).startswith(f"{path}: the file has another checksum than in checksums.json")
+
+
+def test_data_without_checksums_are_read(toy_data, stock_model, tmp_path):
+    """Earlier versions and fairseq-preprocess make none."""
+    data = shutil.copytree(toy_data, tmp_path / "data")
+    (data / "checksums.json").unlink()
+    assert "H-0" in generate(data, stock_model).output

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import zipfile
 from argparse import Namespace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 import fairseq_posattn.plugin  # noqa: F401
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import atomic, safe
 from fairseq_posattn.glue.patches.errors import CheckpointError
 from fairseq_posattn.glue.patches.table import install
@@ -150,6 +152,90 @@ def test_the_witness_would_appear(tmp_path):
     torch.save(poisons(witness)["posix.system"], file)
     torch.load(file, weights_only=False)
     assert witness.exists()
+
+
+def set_parameter(name: str, change):
+    def act(state: dict) -> None:
+        state["model"][name] = change(state["model"][name])
+
+    return act
+
+
+FC1 = "encoder.layers.0.fc1.weight"
+EMBEDDING = "encoder.embed_tokens.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            set_parameter(FC1, lambda weight: weight * float("nan")),
+            f"the parameter {FC1} holds wha",
+        ),
+        (set_parameter(FC1, lambda weight: weight[1:]), f"{FC1} has the sizes [63, 32], but this "),
+        (
+            set_parameter(FC1, lambda _: torch.zeros(1).expand(10**11)),
+            "has more numbers than the f",
+        ),
+        (set_parameter(EMBEDDING, lambda weight: weight[1:]), "symbols (encoder.embed_tokens.weig"),
+        (lambda state: state["model"].pop(FC1), f'it lacks "{FC1}"'),
+        (lambda state: state["model"].update(more=torch.ones(1)), 'does not have "more"'),
+        (lambda state: state.update(model={}), "it holds no parameters"),
+        (lambda state: state.update(task_state=[1]), "its 'task_state' is of the type list"),
+        (
+            lambda state: state["cfg"]["task"].update(data="${oc.env:SECRET}"),
+            "'${oc.env:SECRET}', ",
+        ),
+        (lambda state: state.update(cfg='a: "\\x24{oc.env:SECRET}"'), "'cfg' is of the type str"),
+        (
+            lambda state: state.update(args=Namespace(data="${oc.decode:x}")),
+            "'${oc.decode:x}', whic",
+        ),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit(
+    change, message, tree_model, toy_data, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SECRET", "of this machine")
+    file = tmp_path / "checkpoint_last.pt"
+    state = torch.load(tree_model)
+    change(state)
+    torch.save(state, file)
+    for result in (
+        generate(toy_data, file, check=False),
+        train(toy_data, tmp_path, *FULL_TREE, check=False),
+    ):
+        assert isinstance(result.error, InputError)
+        assert str(result.error).startswith(f"{file}: ") and message in str(result.error)
+        assert "of this machine" not in result.message
+
+
+@pytest.mark.parametrize("content", [b"no checkpoint", b"checkpoint\nof a\nkind\n", b"\0" * 99])
+def test_no_checkpoint_is_not_called_dangerous(content, toy_data, tmp_path):
+    file = tmp_path / "checkpoint_last.pt"
+    file.write_bytes(content)
+    message = str(generate(toy_data, file, check=False).error)
+    assert message.startswith(f"{file}: the file does not begin as one of torch; the file is dama")
+
+
+def test_parts_that_are_larger_than_the_file(tree_model, toy_data, tmp_path):
+    """A file of few bytes can be unpacked to any size; torch itself never packs."""
+    file = tmp_path / "checkpoint_last.pt"
+    with zipfile.ZipFile(tree_model) as old, zipfile.ZipFile(file, "w", 8) as new:
+        for part in old.infolist():
+            new.writestr(part.filename, old.read(part) + bytes(10**7 * ("/data/" in part.filename)))
+    message = str(generate(toy_data, file, check=False).error)
+    assert message.startswith(f"{file}: its parts are larger than the file")
+
+
+def test_one_dictionary_for_shared_embeddings(toy_data, tmp_path):
+    data = shutil.copytree(toy_data, tmp_path / "data")
+    with open(data / "dict.tgt.txt", "a") as file:
+        file.write("more 1\n")
+    for arch in ("transformer", "posattn_transformer"):
+        options = ("--arch", arch, "--share-all-embeddings")
+        error = train(data, tmp_path, *options, check=False).error
+        assert isinstance(error, InputError) and "has two dictionaries; binarise" in str(error)
 
 
 def test_the_reason_is_the_last_line(toy_data, tmp_path):

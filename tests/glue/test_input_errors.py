@@ -150,3 +150,61 @@ def training(data: Path, save_dir: Path, *options):
 
 def binarized(*options) -> None:
     binarize(parser().parse_args([str(option) for option in options]))
+
+
+# what fairseq-train and fairseq-interactive are given
+
+
+def test_a_training_without_the_size_of_a_batch(toy_data, tmp_path):
+    """As the first command of docs/training.md once was."""
+    options = ["--task", "structured_translation", "--arch", "posattn_transformer", "--cpu"]
+    result = in_process.call(
+        "train", toy_data, *options, "--save-dir", tmp_path / "run", check=False
+    )
+    assert "--max-tokens 4096, or in sentences with --batch-size" in refusal(result)
+
+
+def test_a_backend_that_nobody_has_tried(toy_data, tmp_path, monkeypatch):
+    sharded = ["--ddp-backend", "fully_sharded"]
+    assert "nobody has trained these models so" in refusal(training(toy_data, tmp_path, *sharded))
+    monkeypatch.setenv("POSATTN_UNTRIED", "1")
+    result = training(toy_data, tmp_path, *sharded)
+    assert result.error is not None and not isinstance(result.error, InputError)
+
+
+LANGUAGES = ["-s", "src", "-t", "tgt"]
+
+
+@pytest.mark.parametrize("languages", [LANGUAGES, []], ids=["named", "inferred"])
+@pytest.mark.parametrize("task", ["translation", "structured_translation"])
+@pytest.mark.parametrize("program", ["train", "generate", "interactive"])
+def test_a_folder_of_data_that_is_not_there(program, task, languages, stock_model, tmp_path):
+    data, options = tmp_path / "daat", ["--task", task, "--cpu", *languages]
+    if program == "train":
+        options += ["--arch", "posattn_transformer", "--max-tokens", "9"]
+    else:
+        options += ["--path", stock_model]
+    found = refusal(in_process.call(program, data, *options, check=False))
+    assert found.startswith(
+        f"{data}: there is no such folder; name the folder that posattn-prepare"
+    )
+
+
+def test_a_folder_without_the_data(tmp_path, toy_data):
+    found = refusal(training(toy_data, tmp_path, "-t", "tg"))
+    assert found.startswith(f"{toy_data}/dict.tg.txt: there is no such file; name the folder")
+    options = ["--task", "structured_translation", "--arch", "posattn_transformer"]
+    result = in_process.call("train", tmp_path, *options, "--max-tokens", "9", check=False)
+    assert refusal(result).startswith(f"{tmp_path}: no data of a pair of languages are there; name")
+
+
+@pytest.mark.parametrize("size", ["1", "9"])
+def test_a_line_that_is_not_utf_8(size, stock_model, toy_data, tmp_path):
+    text = tmp_path / "text"
+    text.write_bytes(b"tse\ntse \xff\xfe\ntse\n")
+    options = [*STOCK, "--buffer-size", size]
+    result = interactive(toy_data, stock_model, "", *options, "--input", text, check=False)
+    assert refusal(result).startswith(f"{text}:2: the line is not UTF-8")
+    lines = "tse\ntse \udcff\n"  # as Python reads it from a standard input without a language
+    result = interactive(toy_data, stock_model, lines, *options, check=False)
+    assert refusal(result).startswith("standard input: a line after line 1 is not UTF-8; convert")

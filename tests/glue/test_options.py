@@ -13,7 +13,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig
 
 import fairseq_posattn.plugin  # noqa: F401
-from fairseq_posattn.core.attention import MECHANISMS
 from fairseq_posattn.glue.models.config import plain_namespace
 from support.commands import FULL_TREE, PLUGIN, fairseq, run, training_options
 from support.in_process import (
@@ -111,7 +110,7 @@ def test_help(option, expected):
 
 MISTAKES = [
     # options, what the message must contain: the mistake, the remedy
-    (["--encoder-attention", "relativ"], ["'relativ'", "there are: alibi, block, cnn, "]),
+    (["--encoder-attention", "relativ"], ["'relativ'", "names are relative, tree_relative and"]),
     (["--encoder-attention", "relative(maxi=3)"], ["'maxi'", "it has: max, shared_heads"]),
     (["--encoder-attention", "relative(max=x)"], ["relative(max=x)", "expected a whole number"]),
     (["--encoder-attention", "relative(max=0)"], ["max=0", "at least 1"]),
@@ -175,6 +174,38 @@ def test_a_mistake_ends_the_program_at_start(mistake, expected, toy_data, tmp_pa
     assert not list(tmp_path.glob("*.pt"))
 
 
+def last_line(output: str) -> str:
+    """Return the line that a program ends with, which is short."""
+    line = output.rstrip("\n").rpartition("\n")[2]
+    assert line.startswith("error: ") and len(line) <= 300
+    return line
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "nearest"),
+    [
+        ("--arch", "posattn_transformr", "posattn_transformer, posattn_transformer_tiny and"),
+        ("--task", "structured_translations", "structured_translation, "),
+        ("--criterion", "label_smoothed", "label_smoothed_cross_entropy, "),
+        ("--optimizer", "adm", "adam, adamax and "),
+        ("--encoder-attention", "relativ + window", "relative, tree_relative and "),
+    ],
+)
+def test_a_mistyped_name_shows_those_like_it(option, value, nearest, toy_data, tmp_path):
+    """One line does, where fairseq prints its usage and all names."""
+    result = train(toy_data, tmp_path, option, value, check=False)
+    assert result.error.code == 2 and "usage:" not in result.output
+    line = last_line(result.output)
+    assert option in line and f" names are {nearest}" in line
+
+
+def test_a_mistyped_option_shows_those_like_it(toy_data, tmp_path):
+    result = train(toy_data, tmp_path, "--max-token", "5", check=False)
+    assert result.error.code == 2 and "usage:" not in result.output
+    assert "--max-token 5; the nearest of " in last_line(result.output)
+    assert "are --max-tokens, " in last_line(result.output)
+
+
 @pytest.mark.long
 def test_exit_codes_on_the_command_line(toy_data, tmp_path):
     bare = ["--user-dir", PLUGIN, "--arch", "posattn_transformer", "--encoder-attention"]
@@ -182,8 +213,11 @@ def test_exit_codes_on_the_command_line(toy_data, tmp_path):
     assert "\ntree_relative\n" in shown.stdout
     wrong = fairseq("train", *bare, "relativ", toy_data, check=False)
     assert wrong.returncode == 2
-    known = ", ".join(sorted(MECHANISMS))
-    assert f"no attention mechanism is called 'relativ'; there are: {known}; " in wrong.stdout
+    message = "no attention mechanism is called 'relativ'; the nearest of "
+    assert message in last_line(wrong.stdout) and "usage:" not in wrong.stdout
+    wrong = fairseq("train", "--user-dir", PLUGIN, "--arch", "posattn_sequenc", check=False)
+    assert wrong.returncode == 2 and "usage:" not in wrong.stdout
+    assert last_line(wrong.stdout).startswith("error: --arch: there is no 'posattn_sequenc'; the n")
 
 
 def options_of(arch: str) -> dict:
@@ -400,6 +434,7 @@ def test_a_shard_for_each_epoch(toy_data, tmp_path):
         file.unlink()
     for file in list(second.glob("valid.*")):
         shutil.copy(file, second / file.name.replace("valid", "train"))
+    (second / "checksums.json").unlink()  # those of the other texts
     options = ["--max-epoch", "2", "--max-update", "100"]
     output = train(f"{toy_data}:{second}", tmp_path / "run", *FULL_TREE, *options).output
     trees = re.findall(r"(\S+)/train\.src-tgt\.src\.tree: (\d+) trees", output)

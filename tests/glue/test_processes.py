@@ -71,6 +71,30 @@ def test_two_processes_with_faster_steps(toy_data, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--encoder-layerdrop", "0.5"),
+        (
+            *("--encoder-attention", "tree_supervised(scores=biaffine)@1"),
+            *("--criterion", "tree_supervised_cross_entropy"),
+        ),
+    ],
+    ids=["trees", "layerdrop", "supervised"],
+)
+def test_two_processes_under_torch_s_own_backend(options, toy_data, tmp_path):
+    """It is the default, and waits for the gradient of each parameter, used or not."""
+    folders = {name: tmp_path / name for name in ("pytorch_ddp", "legacy_ddp")}
+    for name, folder in folders.items():
+        backend = ("--ddp-backend", name, "--optimizer", "sgd", "--lr", "0.1", *options)
+        (code, printed), (other_code, other) = train_in_two(toy_data, folder, *backend)
+        assert (code, other_code) == (0, 0), printed[-2000:] + other[-2000:]
+    ours, legacy = (torch.load(folder / "checkpoint_last.pt") for folder in folders.values())
+    torch.testing.assert_close(ours["model"], legacy["model"], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.long
 def test_two_processes_resume(one_process, toy_data, tmp_path):
     """Also from a torn file: both mend it in the same way."""
     train_in_two(toy_data, tmp_path, "--max-update", "2", "--save-interval-updates", "2")

@@ -641,6 +641,14 @@ def test_torn_list_of_models(toy, tmp_path, content):
         load_pipeline(having(toy, model_dir=str(models)))
 
 
+def test_models_without_a_tokeniser(toy, tmp_path):
+    models = shutil.copytree(toy.model_dir, tmp_path / "models")
+    shutil.rmtree(models / "en" / "tokenize")
+    with pytest.raises(InputError, match=r"have no tokeniser; .* with --tokenize moses or spaces"):
+        load_pipeline(having(toy, model_dir=str(models), tokenized=False))
+    load_pipeline(having(toy, model_dir=str(models), tokenized=True))
+
+
 @pytest.mark.parametrize(
     "changed", [{"lang": "xx"}, {"lang": "de"}, {"package": "none"}, {"model_dir": os.devnull}]
 )

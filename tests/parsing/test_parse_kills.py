@@ -5,6 +5,7 @@ import fcntl
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
@@ -313,9 +314,9 @@ def test_a_second_run_is_refused(corpus, tmp_path):
         second = step("parse", *corpus.options(out), check=False)
         send(workers, signal.SIGCONT)
         assert second.returncode == 1
-        assert (
-            second.stdout
-            == f"error: {out}: another run is at work here; wait for its end, or stop it\n"
+        holder = f"process {parse.process.pid} on {socket.gethostname()}"
+        assert second.stdout == (
+            f"error: {out}: another run is at work here ({holder}); wait for its end, or stop it\n"
         )
         assert parse.wait() == 0, parse.printed()
     assert out.read_bytes() == corpus.result

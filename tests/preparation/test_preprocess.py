@@ -246,7 +246,8 @@ def replace_line(path, number, line):
 SPOILT = [
     ("w.words", "other", "w.en:1: text and tree do not match: character 1 "),
     ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' must be joined"),
-    ("w.parents", "0 1", "w.en:1: the sentence has 1 words and its tree 2"),
+    ("w.parents", "0 1", "w.parents:1: the line has parents of 2 words, but that of"),
+    ("w.parents", "0 1+1", "w.parents:1: the line has parents of 2 words, but that of"),
     ("w.parents", "-", "w.parents:1: there is no tree for 'house'; parse it, or take a flat tree"),
     ("w.parents", "1", "w.parents:1: the sentence has no root"),
     ("w.words", "house\nhouse", "w.words has 31, "),

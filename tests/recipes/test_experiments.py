@@ -371,7 +371,7 @@ def test_a_sweep_trains_each_window(tmp_path):
     for window in ("size=3", "size=19", "size=11, across=7"):
         assert f"--encoder-attention 'window({window})@0-2'" in printed
     # nine runs share eight GPUs, so each translates on one of them
-    assert printed.count("--gen-subset valid") == 9
+    assert printed.count("--gen-subset valid --path") == 9
     assert {f"CUDA_VISIBLE_DEVICES={k} " in printed for k in range(8)} == {True}
 
 

@@ -447,6 +447,24 @@ def test_models_that_cannot_tag(model, tmp_path):
     assert "other.pt" in message and "'translation'" in message
 
 
+def test_a_model_that_is_not_a_number(model, tmp_path):
+    """Its tags would be as good as any, and look as if they were meant."""
+    state = torch.load(model, weights_only=False)
+    name = next(iter(state["model"]))
+    state["model"][name].fill_(float("nan"))
+    torch.save(state, tmp_path / "nan.pt")
+    assert f"nan.pt: the parameter {name} holds" in refused(tmp_path / "nan.pt", input="the run")
+
+
+def test_words_in_another_order(model, data, tmp_path):
+    other = shutil.copytree(data, tmp_path / "data")
+    path = other / "dict.word.txt"
+    first, second, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([second, first, *rest]))
+    message = refused(model, "--data", other, input="the run")
+    assert f"{path}: the model was trained with another dictionary of the words" in message
+
+
 def test_a_file_that_is_no_checkpoint(tmp_path):
     (tmp_path / "text").write_text("the run is\n")
     assert str(tmp_path / "text") in refused(tmp_path / "text", input="the run")

@@ -5,6 +5,7 @@ The steps that take text, pieces and model are tested too, as these must belong 
 
 import importlib
 import io
+import re
 import sys
 from contextlib import redirect_stderr
 from itertools import pairwise
@@ -292,7 +293,7 @@ def spoil(inputs: ProjectionInputs, name: str) -> None:
         ),
         ("pieces", "pieces:2", "segment the text again with this model"),
         ("text", "pieces:2", "makes of '他们在北京。'"),
-        ("parents", "text:2", "the sentence has 2 words and its tree 3"),
+        ("parents", "parents:2", "the line has parents of 3 words, but that of"),
     ],
 )
 def test_files_that_do_not_belong_together(files, name, where, message):
@@ -392,9 +393,16 @@ def trained_alone(text: str, kind: str) -> bytes:
 
 def test_learning_that_cannot_work(files):
     text, model = files.write("training", ["ab"] * 9), str(files.folder / "model")
-    with pytest.raises(InputError, match=r"training: sentencepiece cannot .*change --symbols"):
-        learn_sentencepiece([text], model, 5000)
-    with pytest.raises(InputError, match="change --symbols"):
+    for kind, symbols, message in (
+        ("unigram", 5000, "training: there are .* for --symbols 5000; give at most --symbols 7,"),
+        ("bpe", 5, "--symbols 5 does not hold .*; give at least --symbols 6, or a lower --cha"),
+        ("bpe", 1, "sentencepiece cannot learn from this .*; change --symbols"),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            learn_sentencepiece([text], model, symbols, kind)
+        if found := re.search(r"at (?:most|least) --symbols (\d+)", str(error.value)):
+            learn_sentencepiece([text], f"{model}.{kind}", int(found[1]), kind)  # the advice works
+    with pytest.raises(InputError, match="no sentence to learn pieces from; give more text"):
         learn_sentencepiece([files.write("empty", ["", ""])], model, 50)
     assert not Path(model).exists()
 

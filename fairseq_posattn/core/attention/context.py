@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fairseq_posattn.core.once import once
 from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.errors import InputError
 
 Made = TypeVar("Made")
 is_compiling = getattr(torch.compiler, "is_compiling", lambda: False)  # torch 2.1 has none
@@ -62,6 +63,16 @@ class AttentionContext:
     def __post_init__(self) -> None:
         self.queries = self.length if self.queries is None else self.queries
         self.first = self.length - self.queries if self.first is None else self.first
+
+    @property
+    def given_tree(self) -> SourceTree:
+        """Return the trees of the batch; refuse a batch without any."""
+        if self.tree is None:
+            raise InputError(
+                "this attention reads dependency trees, and the batch has none; give its "
+                "AttentionContext a tree=SourceTree.from_parents(...)"
+            )
+        return self.tree
 
     @once
     def allowed(self) -> Tensor | None:

@@ -56,8 +56,7 @@ class DepsSan(ScoreChange):
     equation = "s′_ij = s_ij · exp(−t_ij² / (2σ²)) / √(2πσ²), t_ij edges between the words"
 
     def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        assert ctx.tree is not None  # needs_tree
-        distances = self.distances(ctx.tree)
+        distances = self.distances(ctx.given_tree)
         sigma = self.options.sigma
         density = torch.exp(-0.5 * (distances / sigma).square()) / (sigma * math.sqrt(2 * math.pi))
         return scores * density[:, None].type_as(scores)

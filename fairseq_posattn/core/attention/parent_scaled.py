@@ -27,8 +27,8 @@ class ParentScaled(ScoreChange):
     equation = "s′_ij = s_ij · exp(−(j − m_i)² / 2) / √(2π), m_i: mean position of the parent of i"
 
     def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        assert ctx.tree is not None  # needs_tree
-        words, parents = ctx.tree.words, ctx.tree.parent_words  # B K each; no parent: -1
+        tree = ctx.given_tree
+        words, parents = tree.words, tree.parent_words  # B K each; no parent: -1
         positions = ctx.positions.expand_as(words)
         of_parent = (parents[:, :, None] == words[:, None, :]) & (parents >= 0)[:, :, None]
         own = words[:, :, None] == words[:, None, :]  # B Q K

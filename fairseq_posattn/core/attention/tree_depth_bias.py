@@ -56,8 +56,7 @@ class TreeDepthBias(ScoreBias):
         return dict(zip([*names, "bias of the end of sentence"], self.scores.T, strict=True))
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        assert ctx.tree is not None  # needs_tree
-        tree = ctx.tree
+        tree = ctx.given_tree
         rows = ctx.cached((TreeDepthBias, self.options.max), lambda: self.rows(tree))  # B K
         return self.scores[:, rows].transpose(0, 1)[:, :, None]  # B H 1 K
 

@@ -26,6 +26,5 @@ class TreeDepthRelative(TableByRelation):
 
     def relation(self, ctx: AttentionContext) -> Tensor:
         """Return the depth of the key minus that of the query, B Q K."""
-        assert ctx.tree is not None  # needs_tree
-        tree = ctx.tree
+        tree = ctx.given_tree
         return tree.of_keys(tree.depths) - tree.of_queries(tree.depths)

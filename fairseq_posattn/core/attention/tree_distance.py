@@ -87,13 +87,11 @@ class TreeDistance(ScoreBias):
         return {"σ": at_least_float32(self.log_sigma).exp()}
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
-        assert ctx.tree is not None  # needs_tree
-        return {"edges between the words": ctx.tree.distances[:, None]}
+        return {"edges between the words": ctx.given_tree.distances[:, None]}
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the bias, B H Q K."""
-        assert ctx.tree is not None  # needs_tree
-        tree = ctx.tree
+        tree = ctx.given_tree
         if self.options.kind == "bias":
             rows = ctx.cached((TreeDistance, self.options.max), lambda: self.rows(tree))
             return self.scores.T[rows].permute(0, 3, 1, 2)

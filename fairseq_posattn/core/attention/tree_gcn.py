@@ -52,10 +52,9 @@ class TreeGcn(PreAttention):
         )
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        assert ctx.tree is not None  # needs_tree
         x = x.transpose(0, 1)  # B T C
         for convolution in self.convolutions:
-            change: Tensor = convolution(x, ctx.tree)
+            change: Tensor = convolution(x, ctx.given_tree)
             x = x + torch.relu(change)
         return x.transpose(0, 1)
 

@@ -51,8 +51,7 @@ class TreeLabels(ByTables):
 
     def rows(self, ctx: AttentionContext) -> Tensor:
         """Return what holds between the words of query and key, as a row: B 1 Q K."""
-        assert ctx.tree is not None  # needs_tree
-        tree = ctx.tree
+        tree = ctx.given_tree
         return ctx.cached((type(self), self.names), lambda: self.between(tree)[:, None])
 
     def between(self, tree: SourceTree) -> Tensor:

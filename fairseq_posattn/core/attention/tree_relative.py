@@ -29,5 +29,4 @@ class TreeRelative(TableByRelation):
 
     def relation(self, ctx: AttentionContext) -> Tensor:
         """Return the relation in the tree, B Q K; see `SourceTree.relations`."""
-        assert ctx.tree is not None  # needs_tree
-        return ctx.tree.relations
+        return ctx.given_tree.relations

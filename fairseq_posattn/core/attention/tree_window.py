@@ -52,8 +52,7 @@ class TreeWindow(ScoreMask):
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return which words are near enough, B 1 Q K; all layers share it."""
-        assert ctx.tree is not None  # needs_tree
-        tree = ctx.tree
+        tree = ctx.given_tree
         return ctx.cached((TreeWindow, self.options), lambda: self.near(tree)[:, None])
 
     def near(self, tree: SourceTree) -> Tensor:

@@ -67,8 +67,7 @@ class LabelEmbedding(Position):
         raise NotImplementedError
 
     def forward(self, ctx: AttentionContext) -> Tensor:
-        assert ctx.tree is not None  # a model refuses a batch without trees
-        vectors: Tensor = self.embedding(self.labels(ctx.tree))
+        vectors: Tensor = self.embedding(self.labels(ctx.given_tree))
         return vectors
 
     def change(self, x: Tensor, ctx: AttentionContext) -> Tensor:

@@ -93,8 +93,7 @@ class TreeDepth(Position):
 
     def forward(self, ctx: AttentionContext) -> Tensor:
         """Return the sinusoids of the depths, B T C; `joined` fuses them with the sequence's."""
-        assert ctx.tree is not None  # a model refuses a batch without trees
-        return sinusoid(ctx.tree.depths, self.shape.width)
+        return sinusoid(ctx.given_tree.depths, self.shape.width)
 
 
 for _position in (RelationEmbedding, TagEmbedding):

@@ -7,7 +7,8 @@ separator, and Moses detokenises the words if a language is named.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from glob import escape
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
@@ -19,10 +20,18 @@ from fairseq_posattn.text.languages import known
 from fairseq_posattn.text.segmenters import SPACE
 
 NUMBER = "(0|[1-9][0-9]{0,14})"
-LINES = {  # as fairseq-generate writes them: number, score (of translations), pieces
-    "H": re.compile(rf"H-{NUMBER}\t-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)\t(.*)", re.DOTALL),
-    "S": re.compile(rf"S-{NUMBER}\t(.*)", re.DOTALL),
+SCORE = r"-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)"
+# A line of the program's log without a line end before it would become a part of a translation.
+LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| [A-Z]+ \| "
+TEXT = rf"((?:(?!{LOGGED})[^\t])*)"
+LINES = {  # as fairseq-generate writes them: number, score (of translations), pieces or text
+    "H": re.compile(rf"H-{NUMBER}\t{SCORE}\t{TEXT}"),
+    "S": re.compile(rf"S-{NUMBER}\t{TEXT}"),
+    "D": re.compile(rf"D-{NUMBER}\t{SCORE}\t(.*)", re.DOTALL),
 }
+SET = re.compile(
+    r"Generate (.+) with beam=\d+: |.*\| fairseq_cli\.generate \| \{.*'gen_subset': '([^']+)'"
+)
 
 
 def outputs(logs: Sequence[str], kind: str = "H") -> list[str]:
@@ -37,6 +46,16 @@ def read_texts(logs: Sequence[str]) -> list[Text]:
 
 def outputs_of(logs: Sequence[Text], kind: str = "H") -> list[str]:
     """Return the same as `outputs` for logs that are read already."""
+    found = found_in(logs, kind)
+    names = ", ".join(log.name for log in logs)
+    check_complete(kind, found, names)
+    if kind == "H":
+        check_not_cut(found, found_in(logs, "D"), names)
+    return [found[sentence][1] for sentence in range(len(found))]
+
+
+def found_in(logs: Sequence[Text], kind: str) -> dict[int, tuple[str, str]]:
+    """Return the place and the pieces of each sentence by its number."""
     found: dict[int, tuple[str, str]] = {}
     for log in logs:
         for number, line in enumerate(log.lines, start=1):
@@ -45,8 +64,7 @@ def outputs_of(logs: Sequence[Text], kind: str = "H") -> list[str]:
                 sentence, pieces = numbered(line, kind, where)
                 check_once(kind, sentence, found, where)
                 found[sentence] = where, pieces
-    check_complete(kind, found, [log.name for log in logs])
-    return [found[sentence][1] for sentence in range(len(found))]
+    return found
 
 
 def numbered(line: str, kind: str, where: str) -> tuple[int, str]:
@@ -69,9 +87,8 @@ def check_once(kind: str, sentence: int, found: dict, where: str) -> None:
         )
 
 
-def check_complete(kind: str, found: dict, logs: Sequence[str]) -> None:
+def check_complete(kind: str, found: Mapping[int, object], names: str) -> None:
     """Refuse logs in which a sentence is missing."""
-    names = ", ".join(logs)
     if not found:
         raise InputError(f"{names}: there is no line {kind}-0; name logs of fairseq-generate")
     missing = next((k for k in range(len(found)) if k not in found), None)
@@ -79,6 +96,58 @@ def check_complete(kind: str, found: dict, logs: Sequence[str]) -> None:
         raise InputError(
             f"{names}: {kind}-{missing} is missing; give all shards, and complete logs"
         )
+
+
+def check_not_cut(translations: Iterable[int], texts: Mapping[int, object], names: str) -> None:
+    """Refuse a log that ends within a translation: fairseq writes a line D-NUMBER after each.
+
+    Somebody who keeps the lines H-NUMBER alone has no such lines at all.
+    """
+    cut = [sentence for sentence in translations if texts and sentence not in texts]
+    if cut:
+        raise InputError(
+            f"{names}: H-{cut[0]} is there, but D-{cut[0]} is missing, so the log is cut off; give "
+            "a complete log"
+        )
+
+
+def check_set(logs: Sequence[Text], data: str, subset: str, translations: int) -> None:
+    """Refuse logs of another set, or those without all sentences that the set has in the data.
+
+    A log that does not name its set is taken for one of the set. A folder that does not have the
+    set tells no number of sentences.
+    """
+    for log in logs:
+        for number, line in enumerate(log.lines, start=1):
+            named = SET.match(line)
+            other = named and (named[1] or named[2])
+            if other not in (None, subset):
+                raise InputError(
+                    f"{log.name}:{number}: this is a log of the set '{other}', not of '{subset}'; "
+                    f"give a log of '{subset}', or --gen-subset {other}"
+                )
+    if any(line.startswith("W-") for log in logs for line in log.lines):
+        return  # fairseq-interactive writes such lines, and translates text that is no set
+    sentences = sentences_of(data, subset)
+    if sentences and translations not in sentences:
+        raise InputError(
+            f"{', '.join(log.name for log in logs)}: there are {translations} translations, but "
+            f"the set '{subset}' in {data} has {max(sentences)} sentences; give all shards, and "
+            "complete logs, or name their set with --gen-subset"
+        )
+
+
+def sentences_of(data: str, subset: str) -> set[int]:
+    """Return how many sentences a set of binarised data has, in each of its pairs of languages."""
+    from fairseq_posattn.glue.patches.checked_data import HEADER, MAGIC
+
+    found = set()
+    for path in Path(data).glob(f"{escape(subset)}.*-*.*.idx"):
+        with open(path, "rb") as file:
+            header = file.read(HEADER.size)
+        if header.startswith(MAGIC) and len(header) == HEADER.size:
+            found.add(HEADER.unpack(header)[-1])
+    return found
 
 
 def join_pieces(pieces: str, separator: str) -> str:

@@ -122,8 +122,9 @@ def load_tree_file(source_prefix: str, dictionaries: LabelDictionaries | None = 
     """
     if not exists(source_prefix):
         raise TreeError(
-            f"{idx_path(source_prefix)}: there are no trees beside the data; make them with "
-            "posattn-binarize, or translate with flat trees: --missing-tree flat"
+            f"{idx_path(source_prefix)}: there are no trees beside the data; prepare them with "
+            "a parser (posattn-prepare without --parser none, or posattn-project and "
+            "posattn-binarize), or take flat trees: --missing-tree flat"
         )
     trees = TreeFile(source_prefix, with_labels=dictionaries is not None)
     if dictionaries is not None and trees.labels is None:

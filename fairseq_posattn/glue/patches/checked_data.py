@@ -8,9 +8,11 @@ here.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,12 +23,13 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, data_file_path, ind
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import patch
 from fairseq_posattn.glue.patches.patch import Patch
-from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.files import read_json, read_lines
 
 MAGIC = MMapIndexedDataset.Index._HDR_MAGIC
 HEADER = struct.Struct("<9sQBQ")  # magic, version, type of the numbers, sentences
 KINDS = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4", 10: "<u8"}
 BLOCK = 1 << 20
+CHECKSUMS = "checksums.json"
 AGAIN = "make the data again, or copy them again"
 SYMBOL = re.compile(r"(?P<symbol>.+) (0|[1-9][0-9]{0,17})(?P<flag> #fairseq:overwrite)?")
 
@@ -100,7 +103,7 @@ def check_offsets(index: str, sentences: int, size: int) -> int:
 
 
 def check_numbers(prefix: str, code: int, dictionary: Dictionary) -> None:
-    """Refuse a number that stands for no symbol of the dictionary.
+    """Refuse a number that stands for no symbol of the dictionary, and a file that was changed.
 
     fairseq reads the whole file anyway, so the check costs little.
     """
@@ -109,7 +112,9 @@ def check_numbers(prefix: str, code: int, dictionary: Dictionary) -> None:
         raise InputError(
             f"{index_file_path(prefix)}: the data are not whole numbers, so not text; {AGAIN}"
         )
+    found = 0
     for block in blocks(path, KINDS[code]):
+        found = zlib.crc32(block.data, found)
         least, most = int(block.min()), int(block.max())
         if least < 0 or most >= len(dictionary):
             found = least if least < 0 else most
@@ -118,6 +123,30 @@ def check_numbers(prefix: str, code: int, dictionary: Dictionary) -> None:
                 f"{path}: the data hold the number {found}, but {named} has {len(dictionary)} "
                 f"symbols, so they do not belong together; {AGAIN}"
             )
+    if checksums(Path(path).parent).get(Path(path).name, found) != found:
+        raise InputError(
+            f"{path}: the file has another checksum than in {CHECKSUMS} beside it, so it was "
+            f"changed after it was made; {AGAIN}, or remove {CHECKSUMS} if the change was meant"
+        )
+
+
+def checksums(folder: Path) -> dict[str, int]:
+    """Return the checksum of each binary file of text in a folder, as they were made; data of
+    fairseq-preprocess or of an earlier version have none."""
+    path = folder / CHECKSUMS
+    return dict(read_json(path, AGAIN)) if path.exists() else {}
+
+
+def write_checksums(folder: Path) -> None:
+    """Write the checksums of new data; trees have theirs in their own files."""
+    found = {}
+    for path in sorted(folder.glob("*.bin")):
+        if not path.name.endswith(".tree.bin"):
+            found[path.name] = 0
+            for block in blocks(str(path), "u1"):
+                found[path.name] = zlib.crc32(block.data, found[path.name])
+    text = json.dumps(found, indent=1) + "\n"
+    (folder / CHECKSUMS).write_text(text, encoding="utf-8")
 
 
 def blocks(path: str, kind: str) -> Iterator[np.ndarray]:

@@ -6,11 +6,35 @@ import functools
 import os
 import re
 
+from fairseq import utils
+
 from fairseq_posattn.core.specification import UnknownNameError
-from fairseq_posattn.errors import InputError
+from fairseq_posattn.errors import InputError, names_like
+from fairseq_posattn.io.command_line import one_line
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.lists import refuse_split_path
 
 TOO_LONG = re.compile(r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip")
+CHOICE = re.compile(r"argument (--[^/\s]+)\S*: invalid choice: '(.*?)' \(choose from ", re.DOTALL)
+UNKNOWN = re.compile(r"unrecognized arguments: .*?(?P<name>--[^\s=]+)", re.DOTALL)
+
+
+def without_usage(error):
+    """Wrap ArgumentParser.error, which prints 115 lines of usage and all names of a list."""
+
+    @functools.wraps(error)
+    def end(parser, message):
+        options = parser._option_string_actions  # argparse has no public list of options
+        if "--no-progress-bar" not in options:  # this is no parser of fairseq
+            return error(parser, message)
+        if (found := CHOICE.match(message)) and found[1] in options:
+            names = map(str, options[found[1]].choices)
+            message = f"{found[1]}: there is no '{found[2]}'; {names_like(found[2], names)}"
+        elif found := UNKNOWN.match(message):
+            message += f"; {names_like(found['name'], options)}"
+        parser.exit(2, f"{one_line(f'error: {message}')}\n")
+
+    return end
 
 
 def whole_paths(split_paths):
@@ -23,6 +47,57 @@ def whole_paths(split_paths):
         return split_paths(paths, separator)
 
     return split_or_refuse
+
+
+def data_found(setup_task):
+    """Wrap tasks.setup_task to say which folder of data is missing, or lacks what."""
+
+    @functools.wraps(setup_task)
+    def setup(cfg, **kwargs):
+        try:
+            return setup_task(cfg, **kwargs)
+        except Exception as error:
+            data = utils.split_paths(getattr(cfg, "data", None) or "")[0]
+            missing = isinstance(error, FileNotFoundError) and error.filename
+            if data and missing and not os.path.exists(data):
+                found = f"{data}: there is no such folder"
+            elif data and missing and str(missing).startswith(data):
+                found = f"{missing}: there is no such file"
+            elif data and str(error).startswith("Could not infer language pair"):
+                found = f"{data}: no data of a pair of languages are there"
+            else:
+                raise
+        raise InputError(
+            f"{found}; name the folder that posattn-prepare or posattn-binarize made, and the "
+            "languages, if it has several, with --source-lang and --target-lang"
+        )
+
+    return setup
+
+
+def utf8_lines(buffered_read):
+    """Wrap fairseq_cli.interactive.buffered_read to name a line of the input that is not UTF-8."""
+
+    @functools.wraps(buffered_read)
+    def read(input, buffer_size):
+        lines = 0
+        try:
+            for buffer in buffered_read(input, buffer_size):
+                for line in buffer:
+                    line.encode("utf-8")  # Python may have read odd bytes as lone surrogates
+                    lines += 1
+                yield buffer
+        except UnicodeError as error:
+            if os.path.isfile(input):
+                for _ in read_lines(input):  # this names the line
+                    pass
+            name = "standard input" if input == "-" else input
+            raise InputError(
+                f"{name}: a line after line {lines} is not UTF-8; convert the text, with iconv for "
+                "example"
+            ) from error
+
+    return read
 
 
 def fits_batches(batch_by_size):

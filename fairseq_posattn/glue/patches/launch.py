@@ -6,20 +6,25 @@ import atexit
 import functools
 import logging
 import os
-import socket
+import sys
 from pathlib import Path
 
 import torch
 from fairseq.distributed import utils as distributed_utils
+from fairseq.modules import LayerDropModuleList
 
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.atomic import mend_last, remove_partial, writes_here
 from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.input_errors import utf8_lines
+from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.atomic import full_disk_named
-from fairseq_posattn.io.lock import NoLocks, hold_until_the_end
+from fairseq_posattn.io.lock import NoLocks, hold_until_the_end, this_process
 
 logger = logging.getLogger(__name__)
 
 LOCK = ".training.lock"
+UNTRIED = "POSATTN_UNTRIED"  # if it is 1, a training may do what nobody has tried
 
 AS_ONE = (
     "If they are to train as one, give each of them --distributed-world-size {n}, and on "
@@ -96,7 +101,7 @@ def take_lock(save_dir: str) -> None:
     """Refuse a second training in this folder, as long as this process lives."""
     path = Path(os.path.realpath(os.path.join(save_dir, LOCK)))
     try:
-        holder = hold_until_the_end(path, f"process {os.getpid()} on {socket.gethostname()}")
+        holder = hold_until_the_end(path, this_process())
     except NoLocks as error:
         logger.warning("%s cannot be locked (%s): let no other training write there", path, error)
         return
@@ -105,6 +110,57 @@ def take_lock(save_dir: str) -> None:
             f"another training ({holder}) is writing to {save_dir}, and two would overwrite each "
             f"other's checkpoints; choose another --save-dir. {AS_ONE.format(n='N')}"
         )
+
+
+def refused_early(call_main):
+    """Wrap distributed_utils.call_main, which starts programs, to refuse what cannot end well."""
+
+    @functools.wraps(call_main)
+    def start(cfg, main, **kwargs):
+        program = sys.modules[main.__module__]
+        if hasattr(program, "buffered_read"):  # this is fairseq-interactive
+            why = "A line of --input that is not UTF-8 ends in a traceback without its place."
+            Patch(program, "buffered_read", utf8_lines, why, "all", "fairseq does so").install()
+        if hasattr(program, "should_stop_early"):  # this is fairseq-train
+            refuse_untried(cfg.distributed_training.ddp_backend)
+            refuse_without_size(cfg.dataset)
+        return call_main(cfg, main, **kwargs)
+
+    return start
+
+
+def refuse_untried(backend: str) -> None:
+    """Refuse to share a model out over processes, which nobody has done with these models."""
+    if backend == "fully_sharded" and os.environ.get(UNTRIED) != "1":
+        raise InputError(
+            "--ddp-backend fully_sharded: fairscale does it on GPUs only, and nobody has trained "
+            "these models so; leave it out, or try it with the variable "
+            f"{UNTRIED}=1 in the environment"
+        )
+
+
+def refuse_without_size(dataset) -> None:
+    """Refuse a training that is not told how large a batch is."""
+    if dataset.max_tokens is None and dataset.batch_size is None:
+        raise InputError(
+            "say how large a batch is: in pieces with --max-tokens, such as --max-tokens 4096, or "
+            "in sentences with --batch-size"
+        )
+
+
+def in_parallel(data_parallel):
+    """Wrap DistributedDataParallel, the default and c10d, which fails on a CPU and with layers that
+    a batch leaves out."""
+
+    @functools.wraps(data_parallel)
+    def make(module, device_ids=None, output_device=None, **options):
+        if all(parameter.device.type == "cpu" for parameter in module.parameters()):
+            device_ids = output_device = None
+        if any(isinstance(part, LayerDropModuleList) for part in module.modules()):
+            options["find_unused_parameters"] = True
+        return data_parallel(module, device_ids, output_device, **options)
+
+    return make
 
 
 def without_gpus(infer):

@@ -21,7 +21,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from fairseq_posattn.glue.patches import checked_state
 from fairseq_posattn.glue.patches.errors import CheckpointError
+
+CLASS = re.compile(r"GLOBAL ([\w.]+)|(an array [^\n]*)")
 
 
 class NumberType:
@@ -109,13 +112,10 @@ def explained(load):
             return load(path, *args, **kwargs)
         except (OSError, MemoryError):
             raise
-        except pickle.UnpicklingError as error:
-            raise CheckpointError(refusal(path, error)) from error
+        except checked_state.UnfitStateError as error:
+            raise CheckpointError(f"{path}: {error}") from error
         except Exception as error:
-            raise CheckpointError(
-                f"{path} cannot be read as a checkpoint of fairseq ({reason(error)}): it is "
-                "damaged, or not a checkpoint; take another one"
-            ) from error
+            raise CheckpointError(refusal(path, error) or damage(path, error)) from error
 
     return load_explained
 
@@ -126,16 +126,15 @@ def load_plain(path) -> dict:
 
     Its configuration stays plain text and numbers, because no class is looked up for it.
     """
-    state = torch.load(path, map_location="cpu")
-    model = state.get("model") if isinstance(state, dict) else None
-    if not isinstance(model, dict) or not all(map(torch.is_tensor, model.values())):
-        raise ValueError("it holds no parameters")
-    return state
+    with open(path, "rb") as file:
+        return checked_state.load(file, map_location="cpu")
 
 
-def reason(error: Exception) -> str:
-    """Return the beginning of the first line of an error."""
-    return f"{type(error).__name__}: {error}".splitlines()[0][:80]
+def damage(path, error: Exception) -> str:
+    """Return the message that a file is no checkpoint, with the beginning of the error."""
+    text = str(error).rpartition("WeightsUnpickler error:")[2].strip()
+    reason = f"{type(error).__name__}: {text}".splitlines()[0][:80]
+    return f"{path} cannot be read as a checkpoint ({reason}): {checked_state.DAMAGED}"
 
 
 def is_torn(path) -> bool:
@@ -151,12 +150,14 @@ def is_torn(path) -> bool:
         return True
 
 
-def refusal(path, error: Exception) -> str:
-    """Return the message that refuses a file, with what it holds and what the user can do."""
-    found = re.search(r"GLOBAL (\S+)|(an array [^\n]*)", str(error))
-    what = (found[1] or found[2]) if found else "an object that is not plain data"
-    return (
-        f"{path} is refused: it holds {what}. Loading anything but tensors and plain data could "
-        "run code that somebody hid in the file. If you made it yourself and need that class, "
-        "allow it with torch.serialization.add_safe_globals in a --user-dir of yours"
+def refusal(path, error: Exception) -> str | None:
+    """Return the message that refuses a file because it names a class, with what the user can do.
+
+    None: it names none.
+    """
+    found = CLASS.search(str(error)) if isinstance(error, pickle.UnpicklingError) else None
+    return found and (
+        f"{path} is refused: it holds {found[1] or found[2]}. Loading anything but tensors and "
+        "plain data could run code that somebody hid in the file. If you made it yourself and need "
+        "that class, allow it with torch.serialization.add_safe_globals in a --user-dir of yours"
     )

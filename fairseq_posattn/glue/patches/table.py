@@ -5,12 +5,14 @@ The order counts where one function is wrapped several times: the last wrapper r
 
 from __future__ import annotations
 
+import argparse
 import sys
 
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, tasks, utils
 from fairseq.data import data_utils, iterators, language_pair_dataset, token_block_dataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.models import distributed_fairseq_model
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
@@ -18,8 +20,10 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.glue.patches import (
     atomic,
     checked_data,
+    checked_state,
     diagnostics,
     finished,
+    fitting,
     input_errors,
     launch,
     loading,
@@ -27,6 +31,7 @@ from fairseq_posattn.glue.patches import (
     one_line,
     patience,
     safe,
+    trained_on,
     writing,
 )
 from fairseq_posattn.glue.patches import patch as patching
@@ -36,6 +41,14 @@ ALL = "fairseq-fixed 0.12.3.1"
 NEVER = "fairseq does the same"
 
 CHECKPOINTS = [
+    Patch(
+        checkpoint_utils,
+        "torch",
+        checked_state.with_checks,
+        "A checkpoint can have changed bits, ask for any memory, and read the environment.",
+        ALL,
+        "torch and fairseq check what they load",
+    ),
     Patch(
         checkpoint_utils,
         "load_checkpoint_to_cpu",
@@ -110,6 +123,14 @@ CHECKPOINTS = [
     ),
     Patch(
         Trainer,
+        "load_checkpoint",
+        fitting.fit_to_train,
+        "A checkpoint with a parameter too few or of another size is not told what does not fit.",
+        ALL,
+        "fairseq raises the error of the model",
+    ),
+    Patch(
+        Trainer,
         "begin_valid_epoch",
         patience.noted,
         "A validation at --max-update counts, although a longer training would not have made it.",
@@ -157,6 +178,30 @@ CHECKPOINTS = [
         "the state holds num_bad_epochs",
     ),
     Patch(
+        Trainer,
+        "load_checkpoint",
+        trained_on.compared_when_resumed,
+        "A training goes on with other dictionaries, in which numbers mean other words.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
+    ),
+    Patch(
+        FairseqTask,
+        "state_dict",
+        trained_on.noted,
+        "A checkpoint does not tell with which dictionaries and trees it was trained.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
+    ),
+    Patch(
+        FairseqTask,
+        "load_state_dict",
+        trained_on.compared,
+        "Data with other dictionaries are translated, into nonsense.",
+        ALL,
+        "checkpoints hold fingerprints of their dictionaries",
+    ),
+    Patch(
         FairseqTask,
         "get_batch_iterator",
         atomic.same_batches,
@@ -172,8 +217,32 @@ CHECKPOINTS = [
         ALL,
         "fairseq takes the rank from torchrun there, too",
     ),
+    Patch(
+        distributed_fairseq_model,
+        "DistributedDataParallel",
+        launch.in_parallel,
+        "The default --ddp-backend fails on CPUs, and with --encoder-layerdrop.",
+        ALL,
+        "fairseq passes no device on CPUs, and looks for unused parameters with LayerDrop",
+    ),
 ]
 INPUT = [
+    Patch(
+        distributed_utils,
+        "call_main",
+        launch.refused_early,
+        "No --max-tokens, an untried backend and lines that are not UTF-8 end in tracebacks.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        tasks,
+        "setup_task",
+        input_errors.data_found,
+        "A mistyped folder of data ends in a message about a file, or a traceback.",
+        ALL,
+        NEVER,
+    ),
     Patch(
         iterators.BackgroundConsumer,
         "run",
@@ -189,6 +258,14 @@ INPUT = [
         "A checkpoint with a class of one's own does not say that it needs --user-dir.",
         ALL,
         "nobody has classes of their own",
+    ),
+    Patch(
+        checkpoint_utils,
+        "load_model_ensemble_and_task",
+        fitting.fit,
+        "A checkpoint that does not fit ends in a traceback; one that is no number translates.",
+        ALL,
+        NEVER,
     ),
     Patch(
         utils,
@@ -208,6 +285,14 @@ INPUT = [
     ),
     Patch(
         FairseqTask,
+        "build_model",
+        fitting.with_one_dictionary,
+        "--share-all-embeddings with two dictionaries ends in a traceback.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        FairseqTask,
         "filter_indices_by_size",
         input_errors.fits_model,
         "A sentence that is too long ends in a traceback that does not say where it stands.",
@@ -219,6 +304,14 @@ INPUT = [
         "get_interactive_tokens_and_lengths",
         input_errors.lines_counted,
         "Errors of fairseq-interactive cannot name the line of the input.",
+        ALL,
+        NEVER,
+    ),
+    Patch(
+        argparse.ArgumentParser,
+        "error",
+        input_errors.without_usage,
+        "A mistyped --arch is buried under 115 lines of usage and a line with all names.",
         ALL,
         NEVER,
     ),

@@ -26,6 +26,7 @@ from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Tre
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.glue.data.tree_printing import print_new_trees, print_read_trees
 from fairseq_posattn.glue.models.stock_models import ignore_trees
+from fairseq_posattn.glue.patches import trained_on
 from fairseq_posattn.glue.patches.reading_ahead import prepare_ahead
 from fairseq_posattn.live.codec import PipelineCodec
 from fairseq_posattn.live.new_text import NewText, flat
@@ -215,6 +216,7 @@ class StructuredTranslationTask(TranslationTask):
             return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
         labels = self.label_dictionaries if self.needs_labels else None
         parts = [load_tree_file(prefix, labels) for prefix in prefixes]
+        trained_on.warn_of_control(self, trained_on.control_of(self))
         for prefix, part in zip(prefixes, parts, strict=True):
             logger.info("%s.tree: %s trees", prefix, f"{len(part):,}")
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
@@ -252,7 +254,10 @@ class StructuredTranslationTask(TranslationTask):
     @cached_property
     def new_text(self) -> NewText:
         """Return what finds the pieces and trees of new lines, made when the first ones come in."""
-        return NewText(self.cfg, self.pipeline())
+        found = NewText(self.cfg, self.pipeline())
+        if self.needs_trees and self.cfg.tree_control is None:  # else the user asked for it
+            trained_on.warn_of_control(self, found.control.tag)
+        return found
 
     def pipeline(self) -> TextPipeline | None:
         """Return how the data were prepared, unless --bpe says how to segment new text."""

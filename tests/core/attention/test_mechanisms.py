@@ -5,9 +5,11 @@ import torch
 from test_relative import one_based
 
 from fairseq_posattn.core.attention import (
+    MECHANISMS,
     AttentionContext,
     AttentionShape,
     AttentionSpecification,
+    build_self_attention,
 )
 from fairseq_posattn.core.attention.sample_batch import (
     WIDTH,
@@ -17,11 +19,20 @@ from fairseq_posattn.core.attention.sample_batch import (
     some_labels,
 )
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.testing.layer import HEADS, attention
 from support import reference_mechanisms as slow
 from support.distributions import check_keras_normal, check_normal, check_uniform
 
 D = WIDTH // HEADS
+
+
+@pytest.mark.parametrize("name", [name for name, one in MECHANISMS.items() if one.needs_tree])
+def test_a_batch_without_trees_is_refused(name):
+    layer = build_self_attention(name, WIDTH, HEADS, relations=9)
+    ctx = AttentionContext(5, torch.device("cpu"))
+    with pytest.raises(InputError, match="reads dependency trees, and the batch has none; give"):
+        layer(layer.before(torch.rand(5, 2, WIDTH), ctx), ctx)
 
 
 def of_all_heads(mechanism, parameter):
