@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-from fairseq_posattn.evaluation.cells import NONE, escaped, holm, p_value
+from fairseq_posattn.evaluation.cells import NONE, escaped, holm, in_csv, in_markdown, p_value
 from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.visible import visible
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,20 @@ class Table:
 def markdown(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the lines of the tables in Markdown."""
     for number, table in enumerate(tables):
-        yield from (*([""] if number else []), f"{table.title}:", "")
-        yield "| " + " | ".join(table.head) + " |"
+        yield from (*([""] if number else []), f"{visible(table.title)}:", "")
+        yield "| " + " | ".join(map(in_markdown, table.head)) + " |"
         yield "|" + "---|" * len(table.head)
         for row in table.rows:
-            yield "| " + " | ".join(str(cell).replace("|", r"\|") for cell in row) + " |"
+            yield "| " + " | ".join(in_markdown(str(cell)) for cell in row) + " |"
         if table.notes:
-            yield from ("", *table.notes)
+            yield from ("", *map(visible, table.notes))
 
 
 def latex(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the lines of the tables in LaTeX, with the rules of the package booktabs."""
     yield r"% \usepackage{booktabs}"
     for table in tables:
-        yield f"% {table.title}"
+        yield f"% {visible(table.title)}"
         yield rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}"
         yield r"\toprule"
         yield " & ".join(map(escaped, table.head)) + r" \\"
@@ -86,7 +87,7 @@ def latex(tables: Sequence[Table]) -> Iterator[str]:
             yield " & ".join(escaped(str(cell)) for cell in row) + r" \\"
         yield r"\bottomrule"
         yield r"\end{tabular}"
-        yield from (f"% {note}" for note in table.notes)
+        yield from (f"% {visible(note)}" for note in table.notes)
 
 
 def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
@@ -98,14 +99,14 @@ def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
         figures = [next((c for c in col if isinstance(c, Figures)), None) for col in columns]
         for head, kind, with_spread in zip(table.head, figures, spread, strict=True):
             heads += kind.heads(head, with_spread) if kind else [head]
-        yield heads
+        yield list(map(in_csv, heads))
         for row in table.rows:
-            cells = [table.title]
+            cells = [in_csv(table.title)]
             for cell, kind, with_spread in zip(row, figures, spread, strict=True):
                 if isinstance(cell, Figures):
                     cells += cell.plain(with_spread)
                     continue
-                cells.append(cell)
+                cells.append(in_csv(cell))
                 if kind:  # text among figures has no spread
                     cells += [""] * (len(kind.heads("", with_spread)) - 1)
             yield ["" if cell == NONE else cell for cell in cells]

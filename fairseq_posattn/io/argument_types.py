@@ -4,13 +4,21 @@ Options that several commands share are added here, too.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from typing import NoReturn
+
+from fairseq_posattn.io.visible import visible
+
+
+class Parser(ArgumentParser):
+    """A parser whose errors are one line of visible characters, whatever was given."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
 
 
 def command_parser(name: str, description: str | None) -> ArgumentParser:
     """Return a parser whose help names the installed command, however it was started."""
-    return ArgumentParser(
-        prog=name, description=description, formatter_class=RawDescriptionHelpFormatter
-    )
+    return Parser(prog=name, description=description, formatter_class=RawDescriptionHelpFormatter)
 
 
 def add_model_options(parser: ArgumentParser) -> None:

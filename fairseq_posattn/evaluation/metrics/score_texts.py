@@ -6,7 +6,6 @@ They must have the same number of sentences, and be spaced in the same way.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import product, starmap
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics import sgm
 from fairseq_posattn.evaluation.metrics.spacing import Text, spaced_differently
 from fairseq_posattn.io.files import read_lines, refuse_different_lengths
+from fairseq_posattn.io.progress import say
 
 
 class Texts(NamedTuple):
@@ -85,7 +85,7 @@ def warn_of_spacing(texts: Texts, references: Sequence[Text]) -> None:
     """Print a warning if a tokenised text is compared with a plain one."""
     pairs = product(texts.translations, references)
     if found := next(filter(None, starmap(spaced_differently, pairs)), None):
-        print(f"warning: {found}", file=sys.stderr)
+        say(f"warning: {found}")
 
 
 def check_count(text: Text, other: str, count: int, what: str) -> None:
