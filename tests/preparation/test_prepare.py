@@ -340,6 +340,15 @@ def given_options(corpus, out: Path, *more) -> list:
     return corpus.options(*GIVEN, *more, "--out", out, raw="tidy")
 
 
+def test_folders_whose_names_are_no_options(corpus, tmp_path, monkeypatch):
+    """Also where a shell or a terminal would read more into them."""
+    monkeypatch.chdir(tmp_path)
+    prepare(*given_options(corpus, "")[:-2], "--out=-data", "--work=--help")
+    odd = tmp_path / "a b\n-c $HOME \"q' ü(1)|;&*[x]\x1b[31m\u202e"
+    prepare(*given_options(corpus, odd))
+    assert contents(odd) == contents(tmp_path / "-data")
+
+
 def test_given_trees_of_several_roots(own, tmp_path):
     """There is an error, and its advice works."""
     trees = own.folder / "tidy/test.conllu"
