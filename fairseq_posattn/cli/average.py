@@ -22,7 +22,6 @@ from fairseq_posattn.glue.patches.safe import load_plain, register_classes
 from fairseq_posattn.glue.patches.writing import write
 from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.visible import visible
 
 BY_UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
 BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
@@ -97,7 +96,7 @@ def main() -> None:
     averaged = average(paths)
     averaged.pop("last_optimizer_state", None)
     write(averaged, options.out)
-    print(visible(f"{options.out} is the mean of {', '.join(path.name for path in paths)}"))
+    print(f"{options.out} is the mean of {', '.join(path.name for path in paths)}")
 
 
 def command() -> None:

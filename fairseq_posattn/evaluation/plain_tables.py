@@ -54,31 +54,37 @@ class Figures:
 
 @dataclass(frozen=True)
 class Table:
-    """A table has a title, and rows whose cells are text or figures."""
+    """A table has a title, and rows whose cells are text or figures; nothing in it hides."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str | Figures]]
     notes: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        rows = [[visible(c) if isinstance(c, str) else c for c in row] for row in self.rows]
+        texts = {"head": list(map(visible, self.head)), "notes": list(map(visible, self.notes))}
+        for name, shown in {"title": visible(self.title), "rows": rows, **texts}.items():
+            object.__setattr__(self, name, shown)
+
 
 def markdown(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the lines of the tables in Markdown."""
     for number, table in enumerate(tables):
-        yield from (*([""] if number else []), f"{visible(table.title)}:", "")
+        yield from (*([""] if number else []), f"{table.title}:", "")
         yield "| " + " | ".join(map(in_markdown, table.head)) + " |"
         yield "|" + "---|" * len(table.head)
         for row in table.rows:
             yield "| " + " | ".join(in_markdown(str(cell)) for cell in row) + " |"
         if table.notes:
-            yield from ("", *map(visible, table.notes))
+            yield from ("", *table.notes)
 
 
 def latex(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the lines of the tables in LaTeX, with the rules of the package booktabs."""
     yield r"% \usepackage{booktabs}"
     for table in tables:
-        yield f"% {visible(table.title)}"
+        yield f"% {table.title}"
         yield rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}"
         yield r"\toprule"
         yield " & ".join(map(escaped, table.head)) + r" \\"
@@ -87,7 +93,7 @@ def latex(tables: Sequence[Table]) -> Iterator[str]:
             yield " & ".join(escaped(str(cell)) for cell in row) + r" \\"
         yield r"\bottomrule"
         yield r"\end{tabular}"
-        yield from (f"% {visible(note)}" for note in table.notes)
+        yield from (f"% {note}" for note in table.notes)
 
 
 def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
