@@ -13,10 +13,14 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, new_folder, positive
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.parsing.options import add_parser_options
 from fairseq_posattn.preparation.control import add_control_options, control_of
 from fairseq_posattn.preparation.subtypes import add_label_subtypes
 from fairseq_posattn.shards.cluster import add_cluster_options, cluster_of
+from fairseq_posattn.text.languages import find, lacks_spaces, language
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 
@@ -88,8 +92,8 @@ def add_piece_options(group) -> None:
     add(
         "--segmenter",
         choices=SEGMENTERS,
-        default="subword-nmt",
-        help="split words into pieces with this program (default: %(default)s)",
+        help="split text into pieces with this program (default: sentencepiece if a side has no "
+        "spaces between words, as Chinese or Thai, or else subword-nmt)",
     )
     add(
         "--symbols",
@@ -176,6 +180,12 @@ def add_limits(group) -> None:
     )
 
 
+def other_code(name: str) -> str:
+    """Return the code of the language that a name means, or ABSENT if it is the name itself."""
+    code = language(name).code
+    return ABSENT if code == name else code
+
+
 def settings_of(options: argparse.Namespace) -> ParserSettings:
     """Return the settings of the parser, or refuse options that contradict each other."""
     if options.tokenize == "stanza" and options.parser != "stanza":
@@ -184,7 +194,7 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
         )
     return ParserSettings(
         parser=options.parser,
-        lang=options.lang or options.source,
+        lang=options.lang or language(options.source).stanza,
         model_dir=options.model_dir and str(Path(options.model_dir).absolute()),
         package=options.package,
         tokenized=options.tokenize != "stanza",
@@ -193,6 +203,29 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
         on_failure=options.on_failure,
         several_roots=options.several_roots,
     )
+
+
+def segmenter_of(options: argparse.Namespace) -> str:
+    """Return --segmenter or, without it, what suits both sides, and say why where it may surprise.
+
+    Of a name that means no known language, the training text shows whether it has spaces.
+    """
+    if options.segmenter:
+        return str(options.segmenter)
+    unspaced = []
+    for name in (options.source, options.target):
+        found, text = find(name), f"{options.train}.{name}"
+        if lacks_spaces(read_lines(text)) if found is None else not found.spaced:
+            unspaced.append(f"{text} ({found.name})" if found else text)
+        elif found is None:
+            say(f"{text}: '{name}' is no known language, so it is treated as text with spaces")
+    if not unspaced:
+        return "subword-nmt"
+    say(
+        f"{' and '.join(unspaced)}: there are no spaces between words, so sentencepiece splits "
+        "both sides; --segmenter chooses otherwise"
+    )
+    return "sentencepiece"
 
 
 def main() -> None:
@@ -213,10 +246,12 @@ def main() -> None:
         normalize=not options.no_normalize,
         tokenize=options.tokenize,
         target_tokenize=options.target_tokenize,
-        segmenter=options.segmenter,
+        segmenter=segmenter_of(options),
         parser=settings,
         control=control_of(options),
         lowercase=options.lowercase,
+        source_code=other_code(options.source),
+        target_code=other_code(options.target),
     )
     learning = Learning(
         options.symbols,

@@ -44,6 +44,8 @@ def experiment_of(options: argparse.Namespace) -> Any:
     at_once, corpora = getattr(options, "at_once", None), getattr(options, "corpora", None)
     file = recipe_file(options.recipe)
     work = (options.work or file.parent / "work").absolute()
+    if not work.exists():
+        say_whose_code_runs(file.parent)
     trial = trial_class(file)
     if trial is not None:
         place = Place(work, shell)
@@ -56,6 +58,16 @@ def experiment_of(options: argparse.Namespace) -> Any:
     if not options.dry_run:
         work.mkdir(parents=True, exist_ok=True)
     return experiment
+
+
+def say_whose_code_runs(folder: Path) -> None:
+    """Name the Python files of a recipe, which may do all that the user may do."""
+    from fairseq_posattn.experiments.corpora import SPECIAL
+    from fairseq_posattn.experiments.trials import TRIAL
+
+    for path in (folder / TRIAL, folder / SPECIAL):
+        if path.exists():
+            print(f"{path}: this code of the recipe runs with all your rights", file=sys.stderr)
 
 
 def row_of(experiment: Any, options: argparse.Namespace) -> Any:

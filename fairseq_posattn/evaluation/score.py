@@ -20,6 +20,7 @@ from fairseq_posattn.evaluation.metrics.score_texts import (
     check_count,
     read_references,
     read_texts,
+    warn_of_script,
     warn_of_spacing,
 )
 from fairseq_posattn.evaluation.metrics.scores import (
@@ -55,6 +56,7 @@ def scored_system(args: argparse.Namespace) -> ScoredSystem:
     settings = Settings(args.target_lang, args.tokenize, args.lowercase, args.nist)
     measures = read_measures(args, texts)
     scoring = Scoring(references, settings)
+    warn_of_script(given, scoring)
     system = Translations(scoring, [text.lines for text in texts.system])
     orders = orders_of(system)
     segments = SegmentScores.read(args, texts)

@@ -56,7 +56,8 @@ def add_names(group) -> None:
         *("--target-lang", "-t"),
         default="",
         metavar="LANG",
-        help="choose how sacrebleu tokenises, and compute tokenised BLEU, too",
+        help="the translation is in this language, such as de, zh_CN or chinese: it decides how "
+        "sacrebleu tokenises, and adds tokenised BLEU where there are spaces between words",
     )
 
 

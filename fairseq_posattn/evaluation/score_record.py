@@ -36,7 +36,7 @@ class Score(Open):
     interval: list[Number] = field(
         default=ABSENT,
         metadata=about(
-            "where the score lies in 95 % of the samples of a bootstrap over sentences and runs"
+            "the interval of 95 % for other sentences and, with several runs, other trainings"
         ),
     )
     brevity_penalty: Number = field(default=ABSENT, metadata=about("the brevity penalty in BLEU"))
@@ -65,7 +65,7 @@ class Bucket(Open):
     sentences: Whole = field(metadata=about("how many sentences lie in it"))
     bleu: Number = field(metadata=about("BLEU of these sentences"))
     interval: list[Number] = field(
-        default=ABSENT, metadata=about("where it lies in 95 % of the samples of the bootstrap")
+        default=ABSENT, metadata=about("the interval of 95 % in the same way")
     )
 
 
@@ -86,7 +86,7 @@ class WordGroup(Open):
     recall: Number = field(metadata=about("the share of reference words that were written, in %"))
     f1: Number = field(metadata=about("the harmonic mean of both"))
     interval: list[Number] = field(
-        default=ABSENT, metadata=about("where F1 lies in 95 % of the samples of the bootstrap")
+        default=ABSENT, metadata=about("the interval of 95 % of F1 in the same way")
     )
 
 
@@ -97,7 +97,7 @@ class Difference(Open):
     difference: Number = field(metadata=about("the score minus that of the baseline"))
     bootstrap_p: Number | None = field(
         default=ABSENT,
-        metadata=about("the p value of the bootstrap over the sentences, and over the runs"),
+        metadata=about("the p value of the bootstrap, for other sentences and trainings"),
     )
     randomisation_p: Number | None = field(
         default=ABSENT,
@@ -109,7 +109,7 @@ class Difference(Open):
     )
     interval: list[Number] = field(
         default=ABSENT,
-        metadata=about("where the difference lies in 95 % of the samples of the bootstrap"),
+        metadata=about("the interval of 95 % of the difference in the same way"),
     )
     mark: Text = field(
         metadata=about(

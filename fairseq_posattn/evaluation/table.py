@@ -57,7 +57,7 @@ def what_they_say(runs: int, others: int) -> Iterator[str]:
     if min(runs, others) < 2:
         yield "p: for these outputs; nothing is known of new trainings without several runs of both"
         return
-    yield "Welch and bootstrap: p for new trainings; randomisation: p for these runs"
+    yield "p for new trainings: Welch; on new sentences: bootstrap; for these runs: randomisation"
     yield "⇑ ⇓ Welch's p < 0.01, ↑ ↓ p < 0.05, after Holm over the scores of this system"
     smallest = smallest_exact(others, runs)
     if smallest > 0.01:

@@ -18,6 +18,7 @@ from fairseq_posattn.experiments.commands import Shell, python
 from fairseq_posattn.experiments.recipe import Recipe, module_beside
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import count_lines, read_lines
+from fairseq_posattn.text.languages import language
 
 PACKED = ("", ".gz", ".xz", ".zst")
 SPECIAL = "corpus.py"
@@ -52,14 +53,14 @@ class Collector:
         if from_sacrebleu and not self.has(f"{name}.{self.content.source}"):
             self.fetch_pair(name, from_sacrebleu)
             return
-        for language in self.languages:
-            self.join(f"{name}.{language}", [f"{name}.{language}"])
+        for suffix in self.languages:
+            self.join(f"{name}.{suffix}", [f"{name}.{suffix}"])
 
     def fetch_pair(self, name: str, test_set: str) -> None:
         """Let sacrebleu download both sides of a test set."""
-        pair = "-".join(self.languages)
-        for language, side in zip(self.languages, ("src", "ref"), strict=True):
-            out = self.raw / f"{name}.{language}"
+        pair = "-".join(language(name).code for name in self.languages)
+        for suffix, side in zip(self.languages, ("src", "ref"), strict=True):
+            out = self.raw / f"{name}.{suffix}"
             if not out.exists():
                 self.shell.write(
                     python("sacrebleu", "-t", test_set, "-l", pair, "--echo", side),
@@ -67,7 +68,7 @@ class Collector:
                     f"sacrebleu could not download {test_set}: without a network, put "
                     f"{name}.{' and '.join(self.languages)} into the folder of --from",
                 )
-            self.expect(f"{name}.{language}")
+            self.expect(f"{name}.{suffix}")
 
     def has(self, name: str) -> bool:
         """Return whether the folder has a file, plain or compressed."""

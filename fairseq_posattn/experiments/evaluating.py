@@ -11,6 +11,7 @@ from fairseq_posattn.experiments.commands import python
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.runs import Run, fingerprints
+from fairseq_posattn.experiments.texts import check_texts
 from fairseq_posattn.experiments.workplace import Plan, Workplace
 from fairseq_posattn.io.files import count_lines
 from fairseq_posattn.io.lock import locked
@@ -23,6 +24,7 @@ def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Sh
         Evaluating(place, run, plan, machine, share).run_all()
         return
     check_dictionaries(place, run)
+    check_texts(place, run.record.trees)
     with locked(run.folder / "evaluation", wait=True):
         Evaluating(place, run, plan, machine, share).run_all()
     place.board.finish(run.name)
@@ -78,7 +80,8 @@ class Evaluating:
 
     def average(self) -> None:
         """Average the last checkpoints of the run."""
-        last = self.plan.last or self.content.sizes[self.run.record.size].averaged
+        size = self.place.recipe.size(self.run.record.size)  # it may not be there any more
+        last = self.plan.last or self.content.sizes[size].averaged
         self.do(
             "average",
             last,
@@ -183,7 +186,7 @@ class Evaluating:
         self.do(
             f"examples.{test}",
             [count, evaluation.beam, evaluation.lenpen],
-            [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))],
+            self.described(data, subset, trees),
             [out],
             lambda: self.command("fairseq_posattn.cli.examples", *words),
         )
@@ -202,10 +205,15 @@ class Evaluating:
         self.do(
             f"heads.{test}",
             [],
-            [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))],
+            self.described(data, subset, trees),
             [out],
             lambda: self.command("fairseq_posattn.cli.heads", *words),
         )
+
+    def described(self, data: Path, subset: str, trees: Path | None) -> list[Path]:
+        """Return all files that a description of the model on a test set comes from."""
+        read = [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))]
+        return [*read, trees] if trees else read
 
     def examples(self, test: str) -> Path:
         """Return the file of the examples."""

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.allowed import PLAIN, is_plain
 from fairseq_posattn.experiments.corpora import PACKED
 from fairseq_posattn.experiments.recipe import FILE
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import count_lines
+from fairseq_posattn.text.languages import language
 
 VALID = ("valid", "val", "dev")
-WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
 SMALL = 200_000  # corpora of fewer sentences get models that learn from little
 TEMPLATE = """\
 # This file was written by recipes/new.sh; change whatever you like. docs/recipes.md explains it.
@@ -114,6 +115,9 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
     names = texts_in(corpus, source, target)
     valid = next((name for name in VALID if name in names), None)
     tests = sorted(name for name in names if name.startswith("test"))
+    for name in (source, target, *tests):
+        if not is_plain(name):
+            raise InputError(f"'{name}' is not {PLAIN}; give it such a name")
     missing = [
         f"{name}.{source} and {name}.{target}"
         for name, there in (("train", "train" in names), ("valid", valid), ("test", tests))
@@ -145,7 +149,7 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
 def prepare_options(source: str, target: str, large: bool) -> str:
     """Return the options of posattn-prepare that suit the languages and the size."""
     lines = [f"symbols = {32000 if large else 8000}"]
-    if {source, target} & set(WITHOUT_SPACES):
+    if not (language(source).spaced and language(target).spaced):
         lines.append('segmenter = "sentencepiece" # for text without spaces between words')
     return "\n".join(lines)
 
@@ -154,8 +158,8 @@ def texts_in(corpus: Path, source: str, target: str) -> list[str]:
     """Return the names of the texts that a folder has in both languages."""
     names = [path.name for path in corpus.iterdir()]
 
-    def of(language: str) -> set[str]:
-        ends: Sequence[str] = [f".{language}{end}" for end in PACKED]
+    def of(suffix: str) -> set[str]:
+        ends: Sequence[str] = [f".{suffix}{end}" for end in PACKED]
         return {name.removesuffix(end) for name in names for end in ends if name.endswith(end)}
 
     return sorted(of(source) & of(target))

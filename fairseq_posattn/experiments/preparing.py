@@ -11,6 +11,7 @@ from fairseq_posattn.experiments.corpora import Collector
 from fairseq_posattn.experiments.downloads import fetch
 from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.scoring import check_scoring
+from fairseq_posattn.experiments.texts import fingerprints_of, record_of, remember
 from fairseq_posattn.experiments.workplace import Workplace
 from fairseq_posattn.trees.control import TreeControl
 
@@ -36,13 +37,24 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
         raise InputError(f"{folder}: there is no such folder; name that of the corpus")
     if not place.shell.dry_run:
         place.raw.mkdir(parents=True, exist_ok=True)
+        keep_records(place)
     collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
     collector.collect()
+    texts = fingerprints_of(place)
     for trees in place.recipe.controls:
         place.shell.run(preparing(place, trees, rest))
+        if not place.shell.dry_run:
+            remember(place, trees, texts)
     if place.content.corpus.kept:
         clean = place.pieces / f"train.clean.{place.content.source}"
         collector.expect_file(clean, *place.content.corpus.kept)
+
+
+def keep_records(place: Workplace) -> None:
+    """Note the texts of data that an older version made, before the texts are replaced."""
+    for trees in place.recipe.controls:
+        if place.data(trees).is_dir() and not record_of(place, trees).exists():
+            remember(place, trees, fingerprints_of(place))
 
 
 def download(place: Workplace) -> Path:

@@ -6,11 +6,17 @@ import re
 from dataclasses import dataclass, field
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.allowed import (
+    NOT_PREPARE,
+    NOT_SCORE,
+    NOT_TRAINING,
+    Options,
+    check_options,
+    plain,
+)
 from fairseq_posattn.experiments.sources import Source
-from fairseq_posattn.io.records import at_least, limit
+from fairseq_posattn.io.records import at_least
 from fairseq_posattn.trees.control import TreeControl
-
-Options = dict  # names without the dashes, and values
 
 
 @dataclass(frozen=True)
@@ -23,12 +29,12 @@ class Corpus:
     prepare: options of posattn-prepare.
     sacrebleu: the names under which sacrebleu downloads a text.
     downloads: the files that are fetched where the user names no folder.
-    folder: the corpus is there, where the user names no other folder.
+    folder: the corpus is read there, where the user names no other folder; it may be anywhere.
     """
 
-    valid: str
-    tests: list[str]
-    train: str = "train"
+    valid: str = field(metadata=plain())
+    tests: list[str] = field(metadata=plain())
+    train: str = field(default="train", metadata=plain())
     sentences: dict[str, list[float]] = field(default_factory=dict)
     kept: list[float] = field(default_factory=list)
     prepare: Options = field(default_factory=dict)
@@ -40,6 +46,7 @@ class Corpus:
         names = [source.name for source in self.downloads]
         if again := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"downloads has the file '{again}' twice")
+        check_options("prepare", self.prepare, NOT_PREPARE)
 
     @property
     def names(self) -> list[str]:
@@ -64,6 +71,9 @@ class Size:
     save_every: int = field(default=1500, metadata=at_least(1))
     training: Options = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_options("training", self.training, NOT_TRAINING)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -79,9 +89,7 @@ class Row:
 
     model: str
     size: str
-    name: str = field(
-        default="", metadata=limit(lambda name: "/" not in name, "a name without a folder")
-    )
+    name: str = field(default="", metadata=plain())
     trees: str = "own"
     training: Options = field(default_factory=dict)
     published: dict[str, float] = field(default_factory=dict)
@@ -89,6 +97,7 @@ class Row:
 
     def __post_init__(self) -> None:
         TreeControl.from_tag(self.trees)  # this refuses an unknown control
+        check_options("training", self.training, NOT_TRAINING)
 
     @property
     def title(self) -> str:
@@ -109,6 +118,9 @@ class Evaluation:
     lenpen: float = 1.0
     score: Options = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        check_options("score", self.score, NOT_SCORE)
+
 
 @dataclass(frozen=True)
 class Series:
@@ -118,10 +130,13 @@ class Series:
     """
 
     label: str
-    model: str
+    model: str = field(metadata=plain())
     option: str
     template: str
     values: list[int]
+
+    def __post_init__(self) -> None:
+        check_options("option", {self.option: self.template}, NOT_TRAINING)
 
     def row(self, value: int, size: str) -> Row:
         """Return the model with one of the values."""
@@ -134,7 +149,7 @@ class Series:
 class Sweep:
     """A sweep compares series with a model without the option (Yang et al. 2019, Figure 2)."""
 
-    baseline: str
+    baseline: str = field(metadata=plain())
     series: list[Series]
 
     def __post_init__(self) -> None:
@@ -148,10 +163,10 @@ class Content:
     """This is what stands in recipe.toml."""
 
     title: str
-    source: str
-    target: str
+    source: str = field(metadata=plain())
+    target: str = field(metadata=plain())
     corpus: Corpus
-    sizes: dict[str, Size]
+    sizes: dict[str, Size] = field(metadata=plain())
     models: list[Row]
     training: Options = field(default_factory=dict)
     evaluation: Evaluation = field(default_factory=Evaluation)
@@ -160,6 +175,7 @@ class Content:
     def __post_init__(self) -> None:
         if not self.sizes or not self.models:
             raise InputError("sizes and models must not be empty")
+        check_options("training", self.training, NOT_TRAINING)
         seen = set()
         for row in self.models:
             if row.size not in self.sizes:

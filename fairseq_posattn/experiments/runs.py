@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -171,18 +172,28 @@ def fingerprints(data: Sequence[Path], patterns: Sequence[str]) -> dict[str, dic
         prefix = f"{folder.name}/" if len(data) > 1 else ""
         for pattern in patterns:
             for path in sorted(folder.glob(pattern)):
-                state = path.stat()
-                found[prefix + path.name] = cached(str(path), state.st_size, state.st_mtime_ns)
+                found[prefix + path.name] = fingerprint_of(path)
     return found
+
+
+def fingerprint_of(path: Path) -> dict[str, Any]:
+    """Return the fingerprint of a file, computed once as long as it stays the same."""
+    state = path.stat()
+    return cached(str(path), state.st_size, state.st_mtime_ns)
 
 
 def named_files(words: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the fingerprints of the files that the values of options name, also after =."""
-    values = [word.partition("=")[2] if word.startswith("--") else word for word in words]
-    return {value: fingerprint(value) for value in values if value and Path(value).is_file()}
+    return {path: fingerprint(path) for path in files_in(words)}
+
+
+def files_in(words: Sequence[str]) -> list[str]:
+    """Return the files that the values of options name, alone or as in NAME=FILE."""
+    values = [value for word in words for value in (word, word.partition("=")[2])]
+    return [v for v in dict.fromkeys(values) if not v.startswith("-") and os.path.isfile(v)]
 
 
 @cache
 def cached(path: str, _size: int, _changed: int) -> dict[str, Any]:
-    """Return the fingerprint of a file, computed once as long as it stays the same."""
+    """Return the fingerprint of a file that has this size and was changed at this time."""
     return fingerprint(path)

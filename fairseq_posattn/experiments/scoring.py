@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_posattn.experiments.commands import python
 from fairseq_posattn.experiments.corpora import references
 from fairseq_posattn.experiments.recipe import arguments
-from fairseq_posattn.experiments.runs import KEY_DIGITS, Run
+from fairseq_posattn.experiments.runs import KEY_DIGITS, Run, files_in
 from fairseq_posattn.experiments.workplace import Plan, Workplace
 from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.text import pipeline
@@ -44,7 +44,7 @@ def score(
         place.shell.run(command)
         return out
     log = runs[0].folder / "evaluate.log"
-    files = [path for value in options.values() for path in files_of(value)]
+    files = files_in(arguments(options))
     steps = Steps(place.work / "results", lambda text: tell(place, test, text))
     steps.do(out.stem, made_of, [*hypotheses, *files], [out], lambda: place.shell.run(command, log))
     place.board.finish(f"scores of {test}")

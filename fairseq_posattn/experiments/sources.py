@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from fairseq_posattn.experiments.allowed import plain
 from fairseq_posattn.io.records import limit
 
 MOST_OF_UNKNOWN = 1 << 30  # the most bytes of a file whose size is not stated
 SCHEMES = ("http", "https", "ftp")
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 SHA256 = re.compile(r"(text:)?[0-9a-f]{64}")
 ADDRESS = re.compile(r"[!-~]+")
 MOST = 10**15
@@ -33,7 +33,7 @@ class Source:
     sha256: its checksum; text:... is that of the unpacked text.
     """
 
-    name: str = field(metadata=limit(lambda text: bool(NAME.fullmatch(text)), "the name of a file"))
+    name: str = field(metadata=plain())
     address: str = field(metadata=limit(is_address, f"an address ({', '.join(SCHEMES)})"))
     sha256: str = field(
         metadata=limit(

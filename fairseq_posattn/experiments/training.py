@@ -14,6 +14,7 @@ from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.recipe import arguments
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.runs import Run, RunRecord, fingerprints, named_files
+from fairseq_posattn.experiments.texts import check_texts
 from fairseq_posattn.experiments.workplace import Place, Plan, Workplace
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
@@ -46,6 +47,7 @@ def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
         raise InputError(
             f"{data}: there are no data; start recipes/prepare.sh {place.recipe.called} first"
         )
+    check_texts(place, row.trees)
     options = arguments(dict(sorted(options_of(place, row, seed).items()))) + [*plan.training]
     if plan.precision:
         options += ["--precision", plan.precision]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.recipe_content import Options
-from fairseq_posattn.io.records import limit
+from fairseq_posattn.experiments.allowed import NOT_TRAINING, Options, check_options, plain
 
 
 @dataclass(frozen=True)
@@ -19,12 +18,16 @@ class TrialRow:
     in_table: says whether table.sh trains the model where --models does not name it.
     """
 
-    name: str = field(metadata=limit(lambda name: "/" not in name, "a name without a folder"))
+    name: str = field(metadata=plain())
     label: str = ""
     training: Options = field(default_factory=dict)
-    on: dict[str, Options] = field(default_factory=dict)
+    on: dict[str, Options] = field(default_factory=dict, metadata=plain())
     published: dict[str, dict[str, float]] = field(default_factory=dict)
     in_table: bool = True
+
+    def __post_init__(self) -> None:
+        for options in (self.training, *self.on.values()):
+            check_options("training", options, NOT_TRAINING)
 
     @property
     def title(self) -> str:
@@ -53,3 +56,4 @@ class TrialContent:
         names = [row.name for row in self.models]
         if again := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"there are two models '{again}'")
+        check_options("training", self.training, NOT_TRAINING)

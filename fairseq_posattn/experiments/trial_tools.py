@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.experiments.allowed import Options
 from fairseq_posattn.experiments.commands import Command, python
 from fairseq_posattn.experiments.machine import Machine, Share
 from fairseq_posattn.experiments.recipe import USER_DIR, arguments
-from fairseq_posattn.experiments.recipe_content import Options
 from fairseq_posattn.experiments.runs import Run
 from fairseq_posattn.experiments.trial_content import TrialContent
 from fairseq_posattn.experiments.workplace import Place

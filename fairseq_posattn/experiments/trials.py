@@ -16,6 +16,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation import plain_tables
 from fairseq_posattn.evaluation.plain_tables import Table
+from fairseq_posattn.experiments.allowed import Options
 from fairseq_posattn.experiments.at_once import run_side_by_side
 from fairseq_posattn.experiments.commands import Command
 from fairseq_posattn.experiments.machine import Machine, Share, shares
@@ -26,7 +27,6 @@ from fairseq_posattn.experiments.recipe import (
     read_content,
     refuse_unknown,
 )
-from fairseq_posattn.experiments.recipe_content import Options
 from fairseq_posattn.experiments.runs import FINISHED, Run, RunRecord, fingerprints, named_files
 from fairseq_posattn.experiments.training import train_once
 from fairseq_posattn.experiments.trial_content import TrialContent, TrialRow

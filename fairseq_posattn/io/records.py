@@ -241,7 +241,7 @@ def misfit(name: str, value: object, expected: str) -> Misfit:
 def shown(value: object) -> str:
     """Return a value as JSON, shortened for a message."""
     try:
-        text = json.dumps(value, ensure_ascii=False)
+        text = json.dumps(value, ensure_ascii=False, default=str)  # such as a date of TOML
     except (ValueError, RecursionError):  # it has too many digits, or is nested too deeply
         return f"a very long {KINDS.get(type(value), 'value').removeprefix('a ')}"
     return text if len(text) <= SHOWN else text[:SHOWN] + "..."

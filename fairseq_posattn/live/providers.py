@@ -16,6 +16,7 @@ from fairseq_posattn.core.registration import add
 from fairseq_posattn.core.specification import registered
 from fairseq_posattn.live.parser_process import LiveParser
 from fairseq_posattn.live.segmented import SegmentedLine
+from fairseq_posattn.text.languages import language
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import Sentence, TreeError, escape_whitespace
@@ -181,7 +182,7 @@ def parser_settings(cfg: Any, pipeline: TextPipeline | None) -> ParserSettings:
         "tokenized": cfg.parser_tokenized or None,
     }
     if pipeline is None and not cfg.parser_lang:
-        chosen["lang"] = cfg.source_lang
+        chosen["lang"] = language(cfg.source_lang).stanza
     if str(cfg.missing_tree) == "flat":
         chosen["on_failure"] = "flat"
     return replace(settings, **{name: value for name, value in chosen.items() if value is not None})

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from fairseq.data import Dictionary
+
 from fairseq_posattn.glue.data.label_dictionaries import paths
-from fairseq_posattn.io.files import count_lines
+from fairseq_posattn.io.files import count_lines, read_lines
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.preparation import binarize
 from fairseq_posattn.preparation.binarize_lines import (
@@ -22,6 +26,8 @@ from fairseq_posattn.preparation.pairs import share_out
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
 from fairseq_posattn.shards.line_work import Files, LineStep
 from fairseq_posattn.text.pipeline import FILE, TextPipeline
+
+MANY_UNKNOWN = 0.01  # of a larger share the user is told
 
 
 class DataFolders:
@@ -43,6 +49,26 @@ class DataFolders:
             self.share_out()
         for folder, prefixes in data_folders(self.job).items():
             self.binarize_into(folder, prefixes, dictionaries)
+        self.warn_of_unknown(next(iter(data_folders(self.job))))
+
+    def warn_of_unknown(self, folder: Path) -> None:
+        """Warn of each text beside the training data in which many pieces become <unk>."""
+        remedy = "a higher --character-coverage or more training text may help"
+        if self.config.splits_words:
+            remedy = "--segmenter sentencepiece or more training text may help"
+        for split in list(self.job.corpus.splits())[1:]:
+            for language in (self.source, self.target):
+                known = Dictionary.load(str(folder / f"dict.{language}.txt")).indices
+                path = f"{self.job.clean(split)}.{language}"
+                pieces = Counter(piece for line in read_lines(path) for piece in line.split())
+                unknown = Counter({p: count for p, count in pieces.items() if p not in known})
+                if (share := unknown.total() / max(pieces.total(), 1)) > MANY_UNKNOWN:
+                    often = ", ".join(f"{p} ({n:,})" for p, n in unknown.most_common(3))
+                    say(
+                        f"warning: {path}: {unknown.total():,} of {pieces.total():,} pieces "
+                        f"({100 * share:.1f} %) are not in the dictionary and become <unk>, most "
+                        f"often {often}; {remedy}"
+                    )
 
     @property
     def train(self) -> str:

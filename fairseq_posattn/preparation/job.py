@@ -50,12 +50,18 @@ class Limits:
         """Return all limits that there are, by their names."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
-    def admit(self, source: int, target: int) -> bool:
-        """Return whether a pair with these numbers of pieces is kept."""
-        inside = self.shortest <= min(source, target) and max(source, target) <= self.longest
-        if self.longest_source is not None:
-            inside = inside and source <= self.longest_source
-        return inside and max(source, target) <= self.ratio * max(min(source, target), 1)
+    def broken(self, source: int, target: int) -> str | None:
+        """Return the rule by which a pair with these numbers of pieces is dropped, or None."""
+        shorter, longer = sorted((source, target))
+        if shorter < self.shortest:
+            return f"under {self.shortest} (--min-length)" if shorter else "with an empty side"
+        if longer > self.longest:
+            return f"over {self.longest} (--max-length)"
+        if self.longest_source is not None and source > self.longest_source:
+            return f"with a source over {self.longest_source} (--max-source-length)"
+        if longer > self.ratio * max(shorter, 1):
+            return f"over a ratio of {self.ratio:g} (--max-ratio)"
+        return None
 
 
 @dataclass(frozen=True)

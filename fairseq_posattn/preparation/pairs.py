@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -32,30 +33,41 @@ def rewrite_lines(
 def filter_lines(limits: Limits | None, files: Sequence[str], outputs: Sequence[str]) -> dict:
     """Write the lines of parallel files whose first two are within the limits, or all lines.
 
-    Return the numbers of lines, and of those that were kept.
+    Return the numbers of lines, of those that were kept, and of those that each rule dropped.
     """
     lines = kept = 0
+    dropped: Counter[str] = Counter()
     with written_together(outputs) as written:
         for row in rows(files):
             lines += 1
-            if limits is None or limits.admit(len(row[0].split()), len(row[1].split())):
-                kept += 1
-                for file, line in zip(written, row, strict=True):
-                    file.write(line + "\n")
-    return {"lines": lines, "kept": kept}
+            if limits and (rule := limits.broken(len(row[0].split()), len(row[1].split()))):
+                dropped[rule] += 1
+                continue
+            kept += 1
+            for file, line in zip(written, row, strict=True):
+                file.write(line + "\n")
+    return {"lines": lines, "kept": kept, "dropped": dropped}
 
 
 def say_what_was_kept(
     split: str, first: str, limits: Limits | None, answers: Sequence[dict]
 ) -> None:
-    """Say how many pairs of a split `filter_lines` has kept, or refuse to go on with none."""
+    """Say how many pairs of a split `filter_lines` has kept, and how many each rule dropped.
+
+    Refuse to go on with none.
+    """
     lines, kept = (sum(answer[what] for answer in answers) for what in ("lines", "kept"))
+    dropped: Counter[str] = Counter()
+    for answer in answers:
+        dropped.update(answer.get("dropped", {}))  # shards of an earlier version do not say it
+    rules = ", ".join(f"{count:,} {rule}" for rule, count in dropped.most_common())
     if not kept:
         raise InputError(
-            f"{first}: no pair is within the limits {limits}; change --min-length, "
-            "--max-length, --max-source-length or --max-ratio"
+            f"{first}: no pair is within the limits {limits}; dropped were, by their pieces, "
+            f"{rules}; change --min-length, --max-length, --max-source-length or --max-ratio"
         )
-    say(f"{split}: {kept:,} of {lines:,} pairs were kept")
+    reasons = f"; dropped were, by their pieces, {rules}" if rules else ""
+    say(f"{split}: {kept:,} of {lines:,} pairs were kept{reasons}")
 
 
 def share_out(files: Sequence[str], shards: Sequence[Sequence[str]]) -> None:

@@ -71,14 +71,15 @@ class PreparationRun:
         raw = {language: f"{prefix}.{language}" for language in (self.source, self.target)}
         if same_number_of_lines(list(raw.values())) == 0:
             raise InputError(f"{raw[self.source]}: the file is empty; name one with text")
+        config, pipeline = self.config, self.pipeline
         sides = {
-            self.source: (self.config.tokenize == "moses", self.pipeline.source_text),
-            self.target: (self.config.target_by_moses, self.pipeline.target_text),
+            self.source: (config.tokenize == "moses", config.source_code, pipeline.source_text),
+            self.target: (config.target_by_moses, config.target_code, pipeline.target_text),
         }
-        for language, (by_moses, text_of) in sides.items():
+        for language, (by_moses, code, text_of) in sides.items():
             self.by_lines.do(
                 f"normalize.{split}.{language}",
-                [self.config.normalize, by_moses, *self.case_of(language)],
+                [config.normalize, by_moses, *self.case_of(language), *([code] if code else [])],
                 [raw[language]],
                 [self.job.file(split, f"text.{language}")],
                 partial(rewrite_lines, text_of),

@@ -127,21 +127,23 @@ def leaks(parts: dict[str, list[Example]]) -> Iterator[str]:
 
 def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
     """Yield a fault if a sentence occurs in its original form and in a changed one."""
-    labels: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    texts: dict[tuple[str, ...], str] = {}
+    alike: dict[tuple[str, ...], list[Example]] = defaultdict(list)
     for example in examples:
         for key in keys(task, example):
-            labels[key].add(example.label)
-            texts.setdefault(key, example.text)
-    both = [key for key, of_key in labels.items() if len(of_key) > 1]
+            alike[key].append(example)
+    texts: dict[str, set[str]] = defaultdict(set)  # of each label: a sentence has many keys
+    first = ""
+    for of_key in alike.values():
+        if len({example.label for example in of_key}) > 1:
+            first = first or of_key[0].text
+            for example in of_key:
+                texts[example.label].add(example.text)
+    both = min(map(len, texts.values()), default=0)
     by_chance = (
         len(examples) // 1000 if task.name in ONE_WORD else 0
     )  # as "It is red." and "... new."
-    if len(both) > by_chance:
-        yield (
-            f"{len(both):,} sentence(s) may occur both as they are and changed, such as: "
-            f"{texts[both[0]]}"
-        )
+    if both > by_chance:
+        yield f"{both:,} sentence(s) may occur both as they are and changed, such as: {first}"
 
 
 def keys(task: ProbingTask, example: Example) -> Iterator[tuple[str, ...]]:

@@ -135,7 +135,7 @@ class SentenceEncoder:
         """Return a sentence whose words are written as those of the training data."""
         if self.pipeline is None:
             return sentence
-        language, normal = self.pipeline.config.source, self.pipeline.normal
+        language, normal = self.pipeline.config.source_language, self.pipeline.normal
         words = [normal(word, language) or word for word in sentence.words]
         multiword = [(k, n, normal(form, language) or form) for k, n, form in sentence.multiword]
         return replace(sentence, words=words, multiword=multiword)
@@ -150,7 +150,7 @@ class SentenceEncoder:
         if trees is None:
             return lines_of_pipeline(texts, pipeline, None)
         moses = pipeline.config.tokenize == "moses"
-        language = pipeline.config.source
+        language = pipeline.config.source_language
         found = []
         for tree in trees:
             text = tokenized(str(tree), language) if moses else str(tree)

@@ -103,7 +103,7 @@ class TreeSource:
         for example, sentence in zip(examples, sentences, strict=True):
             text = example.text
             if encoder.pipeline is not None:
-                text = encoder.pipeline.normal(text, encoder.pipeline.config.source)
+                text = encoder.pipeline.normal(text, encoder.pipeline.config.source_language)
             match(text, sentence.tokens, sentence.where)
 
 

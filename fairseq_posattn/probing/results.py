@@ -68,9 +68,13 @@ class Accuracy(OfModel):
 
     def hits(self, sentences: int) -> NDArray[np.float64]:
         """Return 1 for each test sentence whose label was found, and else 0."""
-        packed = np.frombuffer(base64.b64decode(self.correct), dtype=np.uint8)
+        where = f"'correct' of {self.system} in {self.task}"
+        try:
+            packed = np.frombuffer(base64.b64decode(self.correct, validate=True), dtype=np.uint8)
+        except ValueError:  # from base64, or from text that is not ASCII
+            raise InputError(f"{where} is '{self.correct[:20]}', which is not base64") from None
         if len(packed) * 8 < sentences:
-            raise InputError(f"there are {len(packed) * 8} bits for {sentences} sentences; {AGAIN}")
+            raise InputError(f"{where} has {len(packed) * 8} bits for {sentences} sentences")
         return np.unpackbits(packed, count=sentences).astype(np.float64)
 
 
@@ -186,6 +190,7 @@ class Probes(Open):
         for accuracy in self.accuracies:
             if accuracy.task not in self.tasks:
                 raise InputError(f"the task {accuracy.task} is not described")
+            accuracy.hits(self.tasks[accuracy.task].test)
 
 
 def row_name(system: str, kind: str, layer: str = "top") -> str:

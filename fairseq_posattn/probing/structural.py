@@ -147,37 +147,37 @@ def scored(probe: Probe, sentences: Sentences) -> dict[str, float]:
 
 def uuas(found: Sequence[tuple[WordTree, Floats]]) -> float:
     """Return the share of edges of the trees that are in the minimum spanning trees of the
-    predicted distances, in %; punctuation is left out."""
+    predicted distances, in %; punctuation is left out.
+
+    As in the authors' program, the edges of a tree are those of the minimum spanning tree of its
+    own distances, which joins the words below a punctuation mark to the others without it.
+    """
     right = total = 0
     for tree, predicted in found:
         kept = np.flatnonzero(~tree.punctuation)
-        edges = {
-            frozenset((word, int(tree.parents[word])))
-            for word in kept.tolist()
-            if tree.parents[word] >= 0 and not tree.punctuation[tree.parents[word]]
-        }
-        spanning = spanning_tree(predicted[np.ix_(kept, kept)])
-        guessed = {frozenset((int(kept[a]), int(kept[b]))) for a, b in spanning}
+        within = np.ix_(kept, kept)
+        edges, guessed = (spanning_tree(one[within]) for one in (tree.distances, predicted))
         right += len(edges & guessed)
         total += len(edges)
     return 100 * right / total if total else 0.0
 
 
-def spanning_tree(distances: Floats) -> list[tuple[int, int]]:
-    """Return the edges of the minimum spanning tree (Prim 1957)."""
+def spanning_tree(distances: NDArray) -> set[frozenset[int]]:
+    """Return the edges of the minimum spanning tree (Prim 1957); of equal distances that of the
+    first words counts as shorter."""
     size = len(distances)
-    if size < 2:
-        return []
-    near, least = np.zeros(size, dtype=int), distances[0].copy()
-    outside = np.ones(size, dtype=bool)
-    outside[0] = False
-    edges = []
-    for _ in range(size - 1):
-        new = int(np.where(outside, least, np.inf).argmin())
-        edges.append((int(near[new]), new))
+    ranks, upper = np.zeros((size, size), dtype=int), np.triu_indices(size, 1)
+    ranks[upper] = distances[upper].argsort(kind="stable").argsort()
+    ranks += ranks.T
+    near, least = np.zeros(size, dtype=int), ranks[:1].sum(axis=0)
+    outside = np.arange(size) > 0
+    edges = set()
+    while outside.any():
+        new = int(np.where(outside, least, size**2).argmin())
+        edges.add(frozenset((int(near[new]), new)))
         outside[new] = False
-        closer = distances[new] < least
-        near[closer], least[closer] = new, distances[new][closer]
+        closer = ranks[new] < least
+        near[closer], least[closer] = new, ranks[new][closer]
     return edges
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.cells import NONE
+from fairseq_posattn.evaluation.metrics.resampling import Estimate, resampled_means
 from fairseq_posattn.evaluation.plain_tables import Figures, Table
 from fairseq_posattn.probing.results import (
     TRAINED,
@@ -280,7 +281,7 @@ def notes(results: Results, groups: Mapping[str, Sequence[str]]) -> Iterator[str
 
 
 def intervals(results: Results) -> Table:
-    """Return for each figure the interval in which 95 % of the samples of a bootstrap lie."""
+    """Return for each figure the interval of 95 %, for new runs and sentences."""
     rows: list[list[str | Figures]] = []
     for row in results.cells:
         rows.append([row.name, *(interval(results.hits(row, name)) for name in results.names)])
@@ -289,10 +290,9 @@ def intervals(results: Results) -> Table:
             gains = [gain(results, row, twin, name) for name in results.names]
             rows.append([f"{row.name}, above untrained", *gains])
     note = (
-        f"{SAMPLES:,} samples of runs and sentences, drawn with replacement; 95 % of them lie in "
-        "the interval. With one run they say nothing of other trainings, and with two or three "
-        "they are too narrow for them: the spread of so few runs is hardly known. There are as "
-        "many intervals as cells; some leave out 0 by chance."
+        f"Intervals of 95 % from {SAMPLES:,} samples of sentences and, by Student's t, from the "
+        "spread of the runs; with one run they say nothing of other trainings. There are as many "
+        "intervals as cells; some leave out 0 by chance."
     )
     return Table("Intervals of the accuracies", ["Vectors", *titles(results)], rows, [note])
 
@@ -308,8 +308,8 @@ def interval(hits: Hits) -> str:
 def bounds(hits: Hits) -> tuple[float, float]:
     """Return the ends of the interval of the mean: an accuracy lies between 0 and 1."""
     lowest = -1.0 if hits.min() < 0 else 0.0
-    low, high = np.quantile(sampled(hits), (0.025, 0.975)).clip(lowest, 1.0)
-    return float(low), float(high)
+    low, high = Estimate.of(resampled_means(hits, SAMPLES, SEED)).interval()
+    return max(lowest, low), min(1.0, high)
 
 
 def gain(results: Results, row: Row, twin: Row, task: str) -> str:
@@ -319,21 +319,3 @@ def gain(results: Results, row: Row, twin: Row, task: str) -> str:
         return NONE
     differences = trained - before
     return f"{100 * differences.mean():+.2f} ({interval(differences)})"
-
-
-def sampled(hits: Hits) -> NDArray[np.float64]:
-    """Return the means of samples of runs and sentences, drawn with replacement.
-
-    Means of R runs that are drawn from R have a variance that is too small by (R - 1) / R, so their
-    distance from the mean of all runs is widened.
-    """
-    dice = np.random.default_rng(SEED)
-    runs, sentences = hits.shape
-    even = np.full(sentences, 1 / sentences)
-    counts = dice.multinomial(sentences, even, size=SAMPLES)
-    of_runs = counts @ hits.T / sentences  # samples x runs
-    drawn = dice.integers(runs, size=(SAMPLES, runs))
-    centre = of_runs.mean(axis=1)
-    away = np.take_along_axis(of_runs, drawn, axis=1).mean(axis=1) - centre
-    found: NDArray[np.float64] = centre + away * np.sqrt(runs / max(1, runs - 1))
-    return found

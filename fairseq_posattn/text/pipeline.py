@@ -16,7 +16,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.files import read_json
-from fairseq_posattn.io.records import as_document, as_record, limit, one_of, plain_name
+from fairseq_posattn.io.records import ABSENT, as_document, as_record, limit, one_of, plain_name
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.segmenters import (
     SPACE,
@@ -55,6 +55,8 @@ class TextConfig:
     parser: ParserSettings = field(default_factory=ParserSettings)
     control: TreeControl = field(default_factory=TreeControl)
     lowercase: bool = False
+    source_code: str = ABSENT  # what Moses calls the language, where it is not the name itself
+    target_code: str = ABSENT
 
     def __post_init__(self) -> None:
         if self.target_tokenize == "stanza":
@@ -66,6 +68,16 @@ class TextConfig:
                 f"the control '{self.control.tag}' changes trees of the parser, but --parser none "
                 f"finds none; choose a parser, or a control of {', '.join(OF_WORDS)}"
             )
+
+    @property
+    def source_language(self) -> str:
+        """Return what Moses calls the source language."""
+        return self.source_code or self.source
+
+    @property
+    def target_language(self) -> str:
+        """Return what Moses calls the target language."""
+        return self.target_code or self.target
 
     @property
     def parsed(self) -> bool:
@@ -156,9 +168,9 @@ class TextPipeline:
 
     def source_text(self, line: str) -> str:
         """Return the text of a source line that is parsed."""
-        line = self.normal(line, self.config.source)
+        line = self.normal(line, self.config.source_language)
         if self.config.tokenize == "moses":
-            return tokenized(line, self.config.source)
+            return tokenized(line, self.config.source_language)
         return line
 
     def segmented(self, text: str, words: Sentence | None) -> str:
@@ -178,15 +190,15 @@ class TextPipeline:
 
     def target_text(self, line: str) -> str:
         """Return the text of a target line that is segmented."""
-        line = self.normal(line, self.config.target)
+        line = self.normal(line, self.config.target_language)
         if self.config.target_by_moses:
-            line = tokenized(line, self.config.target)
+            line = tokenized(line, self.config.target_language)
         return self.cased(line)
 
     def detokenized(self, line: str) -> str:
         """Return a translation as a reader expects it, from its words."""
         if self.config.target_by_moses:
-            detokenizer = moses("MosesDetokenizer", self.config.target)
+            detokenizer = moses("MosesDetokenizer", self.config.target_language)
             text: str = detokenizer.detokenize(line.split(), unescape=False)
             return text
         return line

@@ -6,7 +6,8 @@ Each trial draws translations of one test set by several runs of two systems. Ev
 difficulty, which all runs share, every run an effect that all of its sentences share, and the rest
 is noise. The systems are equal, unless --gain says by how much the second one is better. The score
 is the mean over the sentences, and all numbers are in its points. A test is right if it answers
-p < 0.05 in 5 % of the trials without a gain.
+p < 0.05 in 5 % of the trials without a gain. With --preference equal systems are good at different
+sentences, so that a new test set would show another difference.
 
 With --like the three deviations are those of chrF2 in real translations by several runs of one
 system, or of several systems, over which they are averaged:
@@ -25,13 +26,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics import CHRF
+from scipy.stats import binomtest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics.runs import (
     Statistics,
     bootstrap,
     randomisation,
-    two_sided,
     welch,
 )
 from fairseq_posattn.evaluation.metrics.runs import scores as run_scores
@@ -51,7 +52,8 @@ def drawn(options: argparse.Namespace, runs: int, sigma: float, dice) -> tuple[S
     for gain in (0.0, options.gain):
         effect = dice.normal(0, sigma, (runs, 1))
         noise = dice.normal(0, options.noise, (runs, options.sentences))
-        numbers = difficulty + effect + noise + gain
+        preference = dice.normal(0, options.preference / 2**0.5, options.sentences)
+        numbers = difficulty + preference + effect + noise + gain
         systems.append(np.stack([numbers, np.ones_like(numbers)], axis=-1))
     return tuple(systems)
 
@@ -62,9 +64,9 @@ def alarms(options: argparse.Namespace, runs: int, sigma: float, dice) -> list[b
     seed = int(dice.integers(2**31))
     samples = options.samples
     p_values = [
-        two_sided(bootstrap(METRIC, baseline[:1], system[:1], samples, seed)),
+        bootstrap(METRIC, baseline[:1], system[:1], samples, seed).p(),
         randomisation(METRIC, baseline, system, samples, seed),
-        two_sided(bootstrap(METRIC, baseline, system, samples, seed)),
+        bootstrap(METRIC, baseline, system, samples, seed).p(),
         welch(run_scores(METRIC, baseline), run_scores(METRIC, system)),
     ]
     return [None if p is None else p < LEVEL for p in p_values]
@@ -74,10 +76,19 @@ def rates(options: argparse.Namespace, runs: int, sigma: float) -> dict:
     """Return a row of the table: how often each test answered p < 0.05."""
     dice = np.random.default_rng(options.seed)
     found = [alarms(options, runs, sigma, dice) for _ in range(options.trials)]
-    row: dict = {"runs": runs, "run_sigma": sigma, "gain": options.gain, "trials": options.trials}
+    row: dict = {"runs": runs, "run_sigma": sigma, "preference": options.preference}
+    row.update(gain=options.gain, trials=options.trials)
     for name, answers in zip(TESTS, zip(*found, strict=True), strict=True):
         row[name] = None if None in answers else sum(answers) / len(answers)
     return row
+
+
+def shown(rate: float | None, trials: int) -> str:
+    """Return a rate as text, with the 95 % interval of what is known of it after so many trials."""
+    if rate is None:
+        return "-"
+    low, high = binomtest(round(rate * trials), trials).proportion_ci(method="wilson")
+    return f"{rate:.1%} ({low:.1%} to {high:.1%})"
 
 
 def deviations(numbers: NDArray[np.float64]) -> tuple[float, float, float]:
@@ -142,6 +153,7 @@ def main() -> None:
     add("--sentences", type=positive, default=1000, help="draw a test set of so many sentences")
     add("--difficulty", type=float, default=20.0, help="what the sentences differ by")
     add("--noise", type=float, default=12.0, help="what the outputs of a sentence differ by")
+    add("--preference", type=float, default=0.0, help="what equal systems differ by on a sentence")
     add("--trials", type=positive, default=400, help="draw so many pairs of systems")
     add("--samples", type=positive, default=500, help="draw so many samples in each test")
     add("--seed", type=int, default=1, help="draw with this seed")
@@ -160,8 +172,8 @@ def main() -> None:
         take_over(options)
     rows = [rates(options, *pair) for pair in product(options.runs, options.run_sigma)]
     for row in rows:
-        shown = [f"{name}: {'-' if row[name] is None else f'{row[name]:.1%}'}" for name in TESTS]
-        print(f"{row['runs']} runs, sigma {row['run_sigma']:g}: {'; '.join(shown)}", flush=True)
+        found = "; ".join(f"{name}: {shown(row[name], row['trials'])}" for name in TESTS)
+        print(f"{row['runs']} runs, sigma {row['run_sigma']:g}: {found}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
 

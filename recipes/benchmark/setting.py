@@ -20,6 +20,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 import fairseq_posattn
 from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.evaluation.metrics.resampling import median_interval
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import write_tree_file
 from fairseq_posattn.io.files import write_json
@@ -181,14 +182,8 @@ def seconds(step: Callable, *arguments) -> float:
 def times_faster(other: Sequence[float], own: Sequence[float]) -> tuple[float, float, float]:
     """Return how many times less the second took than the first, round by round: the median and
     its 95 % interval."""
-    return bootstrap([a / b for a, b in zip(other, own, strict=True)])
-
-
-def bootstrap(ratios: Sequence[float], draws: int = 2000) -> tuple[float, float, float]:
-    """Return the median and the 95 % interval of the median."""
-    rng = random.Random(1)
-    medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(draws))
-    return statistics.median(ratios), medians[int(0.025 * draws)], medians[int(0.975 * draws)]
+    ratios = [a / b for a, b in zip(other, own, strict=True)]
+    return statistics.median(ratios), *median_interval(ratios, 2000, seed=1)
 
 
 def machine() -> str:

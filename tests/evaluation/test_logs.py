@@ -343,8 +343,10 @@ def test_command_without_choices(write, tmp_path, monkeypatch, options, text):
 
 def test_chinese(write, tmp_path, monkeypatch):
     log = write("log", ["H-0\t-1\t我们 去 北@@ 京 。"])
-    command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "zh")
+    command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "zh_CN")
     assert (tmp_path / "out").read_text() == "我们去北京。\n"
+    with pytest.raises(InputError, match="--detokenize klingon: no such language is known"):
+        command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "klingon")
 
 
 def test_command_with_choices(write, tmp_path, monkeypatch):

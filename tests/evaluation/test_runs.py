@@ -8,7 +8,14 @@ import statistics
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
+from scipy import stats
 
+from fairseq_posattn.evaluation.metrics.resampling import (
+    Estimate,
+    median_interval,
+    resampled_means,
+    two_sided,
+)
 from fairseq_posattn.evaluation.metrics.runs import (
     bootstrap,
     compared_runs,
@@ -18,7 +25,6 @@ from fairseq_posattn.evaluation.metrics.runs import (
     scores,
     smallest_exact,
     statistics_of,
-    two_sided,
     welch,
 )
 from fairseq_posattn.evaluation.metrics.significance import after_holm
@@ -125,35 +131,104 @@ def test_each_output_is_dealt_to_one_run():
     assert len({sample.tobytes() for sample in samples}) > 50
 
 
-def slow_bootstrap(metric, baseline, system, samples: int) -> list[float]:
+def slow_samples(systems, samples: int) -> list[list[list[float]]]:
+    """The BLEU of each run of each system on each sample of sentences; whole texts are scored."""
     dice, found = random.Random(8), []
-    sentences = range(len(REFERENCE))
     for _ in range(samples):
-        chosen = dice.choices(sentences, k=len(REFERENCE))
+        chosen = dice.choices(range(len(REFERENCE)), k=len(REFERENCE))
         reference = [[REFERENCE[k] for k in chosen]]
-        means = []
-        for runs in (baseline, system):
-            drawn = dice.choices(runs, k=len(runs))
-            texts = [[run[k] for k in chosen] for run in drawn]
-            means.append(
-                statistics.mean(metric.corpus_score(lines, reference).score for lines in texts)
-            )
-        found.append(means[1] - means[0])
+        found.append(
+            [
+                [BLEU().corpus_score([run[k] for k in chosen], reference).score for run in runs]
+                for runs in systems
+            ]
+        )
     return found
 
 
-def test_bootstrap_over_runs_and_sentences():
+def slow_difference(systems, samples: int) -> tuple[float, float, float, float]:
+    """The two parts of the variance of the difference, its degrees of freedom and its mean."""
+    drawn = slow_samples(systems, samples)
+    differences = [statistics.mean(after) - statistics.mean(before) for before, after in drawn]
+    told = explained = doubt = 0.0
+    for k, runs in enumerate(systems):
+        spread = statistics.variance(
+            BLEU().corpus_score(run, [REFERENCE]).score for run in runs
+        ) / len(runs)
+        own = [[score - statistics.mean(of[k]) for score in of[k]] for of in drawn]
+        noise = sum(map(statistics.pvariance, zip(*own, strict=True))) / (len(runs) - 1)
+        told, explained = told + spread, explained + noise / len(runs)
+        doubt += spread**2 / (len(runs) - 1)
+    of_sentences, of_runs = statistics.pvariance(differences), max(0.0, told - explained)
+    freedom = max(of_sentences + of_runs, told) ** 2 / doubt
+    return of_sentences, of_runs, freedom, statistics.mean(differences)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["like", "apart"])
+def test_bootstrap_over_runs_and_sentences(apart):
+    """The runs differ by no more than their sentences do, or by much more."""
+    systems = [WORSE, GOOD]
+    if apart:
+        systems = [[WORSE[0], noisy(REFERENCE, 0.6, 7)], [*GOOD, noisy(REFERENCE, 0.02, 9)]]
+    of_sentences, of_runs, freedom, middle = slow_difference(systems, 400)
+    assert (of_runs > 20) == apart
     metric = BLEU(references=[REFERENCE])
-    slow = slow_bootstrap(BLEU(), WORSE, GOOD, 300)
-    tables = [statistics_of(metric, runs) for runs in (WORSE, GOOD)]
-    found = bootstrap(metric, *tables, samples=1500, seed=1)
-    deviation = statistics.stdev(slow)
-    assert found.mean() == pytest.approx(statistics.mean(slow), abs=4 * deviation / 17)
-    assert found.std() == pytest.approx(deviation, rel=0.2)
-    for share in (0.1, 0.9):
-        assert np.quantile(found, share) == pytest.approx(
-            np.quantile(slow, share), abs=0.35 * deviation
-        )
+    tables = [statistics_of(metric, runs) for runs in systems]
+    found = bootstrap(metric, *tables, samples=3000, seed=1)
+    assert found.of_sentences.var() == pytest.approx(of_sentences, rel=0.25)
+    assert found.of_runs == pytest.approx(of_runs, rel=0.15)
+    assert found.freedom == pytest.approx(freedom, rel=0.3)
+    deviation = math.sqrt(of_sentences + of_runs)
+    assert found.of_sentences.mean() == pytest.approx(middle, abs=deviation / 5)
+    low, high = found.interval()
+    width = 2 * stats.t(found.freedom).ppf(0.975) * deviation
+    assert high - low == pytest.approx(width, rel=0.15)
+    assert (found.p() < 0.05) == (not low <= 0 <= high)
+
+
+def test_p_is_that_of_the_interval():
+    """Where an end of the interval is moved to 0, p is 0.05; with one run p counts the samples."""
+    dice = np.random.default_rng(1)
+    skewed = dice.exponential(1.0, 4000)
+    for freedom in (2.0, 7.5):
+        for end in Estimate(skewed, 0.3, freedom).interval():
+            assert Estimate(skewed - end, 0.3, freedom).p() == pytest.approx(0.05)
+    assert Estimate(skewed, 0.0, math.inf).p() == two_sided(skewed)
+
+
+def test_runs_that_are_one_another_add_nothing():
+    numbers = np.random.default_rng(2).normal(size=(1, 300))
+    alone = Estimate.of(resampled_means(numbers, 500, 1))
+    thrice = Estimate.of(resampled_means(np.repeat(numbers, 3, axis=0), 500, 1))
+    assert thrice.interval() == pytest.approx(alone.interval())
+
+
+def false_alarms(runs: int, spread: float, preference: float, trials: int = 300) -> float:
+    """How often equal systems are called different, whose runs and sentences differ by so much."""
+    dice, hits = np.random.default_rng(3), 0
+    for seed in range(trials):
+        pair = [
+            dice.normal(0, preference, 80)
+            + dice.normal(0, spread, (runs, 1))
+            + dice.normal(0, 5, (runs, 80))
+            for _ in range(2)
+        ]
+        hits += Estimate.of(*(resampled_means(one, 200, seed) for one in pair)).p() < 0.05
+    return hits / trials
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5])
+@pytest.mark.parametrize("spread, preference", [(0, 0), (4, 0), (0, 3), (1, 2)])
+def test_equal_systems_are_rarely_called_different(runs, spread, preference):
+    """Drawn with replacement, two runs that differ much raise an alarm in 15 % of the trials."""
+    assert false_alarms(runs, spread, preference) < 0.085  # 0.05 and three deviations of a count
+
+
+def test_the_interval_of_a_median_covers_it_and_narrows():
+    few, many = (median_interval([0.9, 1.0, 1.1] * n, 2000, seed=1) for n in (3, 60))
+    assert 0.9 <= few[0] <= 1.0 <= few[1] <= 1.1
+    assert many[1] - many[0] < few[1] - few[0]
+    assert median_interval([1.0] * 15, 2000, seed=1) == (1.0, 1.0)
 
 
 def test_the_interval_of_a_score():

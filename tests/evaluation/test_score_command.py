@@ -288,7 +288,7 @@ def test_several_runs(files, write, scored, capsys):
     compared = found["baseline"]["scores"]["BLEU"]
     assert f"(Welch {compared['welch_p']:.4f}, bootstrap {compared['bootstrap_p']:.4f}" in printed
     assert "with 3 + 3 runs no exact permutation of the runs can go below p = 0.1" in printed
-    assert "Welch and bootstrap: p for new trainings; randomisation: p for these runs" in printed
+    assert "p for new trainings: Welch; on new sentences: bootstrap; for these runs:" in printed
 
 
 def test_one_run_says_nothing_of_new_trainings(files, scored, capsys):

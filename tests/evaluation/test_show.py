@@ -14,6 +14,7 @@ from fairseq_posattn.core.attention import (
     QKVTransform,
     ScoreBias,
     ScoreChange,
+    WeightChange,
 )
 from fairseq_posattn.core.specification import parse_numbers
 from fairseq_posattn.errors import InputError
@@ -356,9 +357,31 @@ class Upside(QKVTransform, PreAttention, ScoreBias):
         return torch.full((1, 1, 1, 1), -math.inf).expand(1, 1, ctx.length, ctx.length).tril(-1)
 
 
+class Scaled(ScoreChange):
+    """Multiplies the scores by a number that is learnt, 1 at its start."""
+
+    name = "scaled"
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.gamma = torch.nn.Parameter(torch.ones(self.head_count, 1, 1))
+
+    def change_scores(self, scores, q, ctx):
+        return scores * self.gamma
+
+
+class Sparse(WeightChange):
+    """Small weights become zero."""
+
+    name = "sparse"
+
+    def change_weights(self, weights, q, ctx):
+        return weights.masked_fill(weights < 0.02, 0.0)
+
+
 @pytest.fixture
 def own(monkeypatch):
-    for mechanism in (Plus, Upside):
+    for mechanism in (Plus, Upside, Scaled, Sparse):
         monkeypatch.setitem(MECHANISMS, mechanism.name, mechanism)
 
 
@@ -372,6 +395,21 @@ def test_a_mechanism_of_ones_own_with_matrices(own):
     assert kinds == [Kind.RELATION, Kind.MASK, Kind.SIGNED]
     before, after = (only(picture.rows, f"scores {when}") for when in ("before", "after"))
     near(after - before, table(lambda i, j: float(j)))  # no factor: both are shown
+
+
+@pytest.mark.parametrize("others, drawn", [("", ["new attention weights"]), ("window(size=3)", [])])
+def test_what_leaves_all_weights_of_a_window_is_no_factor_of_one(others, drawn, own):
+    """Of the few weights in a window none is small, so there is nothing to draw."""
+    rows = make_picture(" + ".join(["sparse", *others.split()]), SENTENCE).rows
+    assert [row.title.partition(";")[0] for row in rows if row.mechanism == "sparse"] == drawn
+
+
+@pytest.mark.parametrize("specification", ["scaled", "scaled + window(size=3)"])
+def test_a_factor_that_starts_at_one_is_moved(specification, own):
+    """Steps and the fused kernel, between which this mechanism chooses, round in other ways."""
+    picture = make_picture(specification, SENTENCE)
+    assert (only(picture.rows, "what the scores are multiplied by") != 1).all()
+    assert any("scaled: before training nothing would change" in note for note in picture.notes)
 
 
 def test_a_mechanism_of_several_stages(own):

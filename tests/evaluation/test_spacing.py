@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fairseq_posattn.cli import score
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics.scores import Scoring, Settings, Translations
 from fairseq_posattn.evaluation.metrics.spacing import Text, spaced_differently
 from fairseq_posattn.io.records import as_document
@@ -106,3 +107,62 @@ def test_japanese_bleu_falls_where_one_side_is_tokenised(score_files):
     wrong, printed = score_files(*options, hyp=hypotheses, ref=spaced)
     assert wrong["BLEU"]["score"] < right["BLEU"]["score"]
     assert quiet == "" and "are spaced differently" in printed
+
+
+# what a language's name means, and texts in which no spaces divide words
+
+REFERENCE = ("--references", "ref")
+
+
+@pytest.mark.parametrize("name", ["zh", "cmn", "zho", "zh_CN", "zh-hans", "chinese", "zho_Hant"])
+def test_a_perfect_translation_into_chinese(score_files, name):
+    """With unknown names of Chinese, BLEU was 0.00."""
+    scores, quiet = score_files(*REFERENCE, "-t", name, hyp=PLAIN["zh"], ref=PLAIN["zh"])
+    assert scores["BLEU"]["score"] == pytest.approx(100) and not quiet
+    assert "|tok:zh|" in scores["BLEU"]["signature"] and "tokenised BLEU" not in scores
+
+
+@pytest.mark.parametrize("name", ["de", "deu", "ger", "German", "de_AT"])
+def test_german_by_any_name(score_files, name):
+    scores, _ = score_files(*REFERENCE, "-t", name, hyp=["Die Bus-Linie."], ref=["Die Bus-Linie."])
+    assert scores["tokenised BLEU"]["signature"].endswith("|moses:de|compounds:split")
+
+
+def test_a_language_that_nobody_knows(score_files):
+    message = r"--target-lang klingon: no such language is known; the nearest names are .*"
+    with pytest.raises(InputError, match=message):
+        score_files(*REFERENCE, "-t", "klingon", hyp=["nuqneH"], ref=["nuqneH"])
+    options = (*REFERENCE, "-t", "klingon", "--tokenize", "13a")
+    scores, _ = score_files(*options, hyp=["a b c d"], ref=["a b c d"])
+    assert scores["BLEU"]["score"] == pytest.approx(100)
+
+
+THAI = ["ฉันไปโรงเรียนทุกวันแต่วันนี้ฉันหยุด เพราะไม่สบาย"]
+
+
+@pytest.mark.parametrize(
+    ("options", "lines", "named"),
+    [
+        ("", PLAIN["zh"], "BLEU (13a), TER; name the language with --target-lang"),
+        ("--tokenize intl", PLAIN["ja"], "BLEU (intl), TER; name the language"),
+        ("-t zh --tokenize 13a", PLAIN["zh"], "BLEU (13a); name the language"),
+        ("-t de", PLAIN["ja"], "BLEU (13a), TER, tokenised BLEU; name the language"),
+        ("-t zh --nist", PLAIN["zh"], "NIST BLEU (13a); look at the other scores"),
+        ("-t th", THAI, "TER; look at the other scores"),
+        ("-t th --tokenize 13a", THAI, "BLEU (13a), TER; name the language"),
+        ("-t zh", PLAIN["zh"], ""),
+        ("--tokenize none", TOKENISED["zh"], ""),
+        ("", PLAIN["en"], ""),
+    ],
+)
+def test_words_where_there_are_no_spaces(score_files, options, lines, named):
+    _, printed = score_files(*REFERENCE, *options.split(), hyp=lines, ref=lines)
+    warnings = [line for line in printed.splitlines() if line.startswith("warning: ref: ")]
+    assert len(warnings) == bool(named) and named in "".join(warnings)
+    assert not named or "they are wrong: " + named in warnings[0]
+
+
+def test_thai_is_compared_by_characters(score_files):
+    scores, _ = score_files(*REFERENCE, "-t", "tha", hyp=THAI, ref=THAI)
+    assert scores["BLEU"]["score"] == pytest.approx(100)
+    assert "|tok:char|" in scores["BLEU"]["signature"]

@@ -4,7 +4,7 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments import new_recipe as module
-from fairseq_posattn.experiments.new_recipe import new_recipe
+from fairseq_posattn.experiments.new_recipe import new_recipe, prepare_options
 from fairseq_posattn.experiments.recipe import read_recipe
 
 
@@ -27,6 +27,13 @@ def test_a_recipe_is_written_that_can_be_read(tmp_path, corpus):
     assert {row.size for row in content.models} == {"small"} and "demo" in content.sizes
 
 
+@pytest.mark.parametrize("target", ["zh_CN", "jpn", "Thai", "yue", "lo"])
+def test_languages_without_spaces(target):
+    assert "sentencepiece" in prepare_options("en", target, False)
+    assert "sentencepiece" in prepare_options(target, "en", False)
+    assert "segmenter" not in prepare_options("en", "ko", False)
+
+
 def test_a_large_corpus_gets_a_larger_model(tmp_path, corpus, monkeypatch):
     monkeypatch.setattr(module, "SMALL", 3)
     new_recipe(tmp_path / "mine", "en", "ja", corpus)
@@ -43,6 +50,15 @@ def test_what_is_missing_is_named(tmp_path, corpus):
     assert not (tmp_path / "mine").exists()
     with pytest.raises(InputError, match="there is no such folder; name that of the corpus"):
         new_recipe(tmp_path / "mine", "en", "ja", tmp_path / "none")
+
+
+def test_names_that_no_recipe_may_have(tmp_path, corpus):
+    for language in ("en", "ja"):
+        (corpus / f"test a.{language}").write_text("x\n")
+    with pytest.raises(InputError, match=r"'test a' is not a plain name: .*; give it such"):
+        new_recipe(tmp_path / "mine", "en", "ja", corpus)
+    with pytest.raises(InputError, match=r"'en/\.\.' is not a plain name"):
+        new_recipe(tmp_path / "mine", "en/..", "ja", corpus)
 
 
 def test_a_recipe_is_not_overwritten(tmp_path, corpus):

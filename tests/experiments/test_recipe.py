@@ -80,7 +80,7 @@ def test_data_are_made_for_each_control(tmp_path):
         ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
         ('size = "base"', 'size = "big"', "has the size 'big', which is none of: base"),
         ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "no control of trees"),
-        ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a name without a f"),
+        ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a plain name"),
         (
             'size = "base"',
             'size = "base"\n[[models]]\nmodel = "sequence"\nsize = "base"',
@@ -88,6 +88,13 @@ def test_data_are_made_for_each_control(tmp_path):
         ),
         ('model = "sequence"', 'model = "straight"', "there is no preset 'straight'; mend"),
         ('source = "en"', "source = en", r"this is no TOML \(.*line 3"),
+        ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; mend'),
+        ("updates = 10", "updates = 07:32:00", 'updates is "07:32:00", expected a whole number'),
+        (
+            'size = "base"',
+            'size = "base"\ntraining.lr = 2024-05-01',
+            "training.lr is .* expected t",
+        ),
     ],
 )
 def test_a_recipe_with_a_fault(tmp_path, old, new, message):
@@ -200,6 +207,13 @@ def test_files_in_the_recipe_are_part_of_what_makes_a_run(tmp_path):
     before = run_of(place, row, 1, Plan()).folder
     vectors.write_text("1 3")
     assert run_of(place, row, 1, Plan()).folder != before
+
+
+def test_a_language_that_is_not_known_is_told_at_once(tmp_path):
+    text = GOOD.replace('target = "de"', 'target = "klingon"')
+    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
+    with pytest.raises(InputError, match="--target-lang klingon: no such language is known"):
+        check_scoring(place)
 
 
 def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path):

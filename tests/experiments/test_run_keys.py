@@ -28,12 +28,13 @@ def run(tmp_path, **changes) -> Run:
 def test_files_that_options_name(tmp_path):
     """A file counts by what is in it, wherever it stands in an option."""
     (tmp_path / "a").write_text("1")
-    for words in (["--file", f"{tmp_path}/a"], [f"--file={tmp_path}/a"]):
+    named = (["--file", f"{tmp_path}/a"], [f"--file={tmp_path}/a"], ["--x", f"NAME={tmp_path}/a"])
+    for words in named:
         before = named_files(words)
         assert list(before) == [f"{tmp_path}/a"]
         (tmp_path / "a").write_text((tmp_path / "a").read_text() + "2")
         assert named_files(words) != before
-    assert named_files(["--share", "--lr", "0.1", "--seed=", f"{tmp_path}/none"]) == {}
+    assert named_files(["--share", "--lr", "0.1", "--seed=", f"{tmp_path}/none", "x" * 5000]) == {}
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,17 @@ def test_a_run_that_goes_on_is_the_same_run_with_another_version(tmp_path, monke
     [found] = runs_in(tmp_path)
     assert found.record.versions == ["0.2.0+aaa", "0.3.0"]
     assert found.folder == run(tmp_path).folder
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "{}", '{"name": 1}', "\udcff"])
+def test_a_damaged_record_of_a_run(tmp_path, content):
+    one = run(tmp_path)
+    one.begin()
+    path = one.folder / "run.json"
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    for act in (one.begin, lambda: runs_in(tmp_path)):
+        with pytest.raises(InputError, match=f"{path}: .*; move the folder away, and train again"):
+            act()
 
 
 def test_the_one_run_of_a_name(tmp_path):

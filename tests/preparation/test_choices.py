@@ -43,6 +43,16 @@ def test_what_is_saved_is_loaded(folder):
     assert pieces(folder) == ["Hu@@", "n@@", "d"]
 
 
+@pytest.mark.parametrize(("code", "text"), [("de", "am 3. Mai"), ("", "am 3 . Mai")])
+def test_moses_gets_the_language_that_the_name_means(tmp_path, code, text):
+    """Data of an earlier version do not say it, and Moses takes the name itself as before."""
+    (tmp_path / "segmenter").write_text(MERGES)
+    codes = {"source_code": code, "target_code": code} if code else {}
+    TextPipeline(TextConfig("deu", "ger", tokenize="moses", **codes), tmp_path).save(tmp_path)
+    pipeline = TextPipeline.load(tmp_path)
+    assert pipeline.source_text("am 3. Mai") == pipeline.target_text("am 3. Mai") == text
+
+
 def test_data_of_an_earlier_version_have_no_checksum(folder):
     change(folder, **{CHECKSUM: None})
     assert pieces(folder) == ["Hu@@", "n@@", "d"]

@@ -2,6 +2,7 @@
 
 import codecs
 import random
+import re
 from pathlib import Path
 from unittest import mock
 
@@ -113,9 +114,22 @@ def test_a_step_with_another_choice_begins_anew(corpus, shards, tmp_path):
     assert contents(out) == contents(tmp_path / "other")
 
 
+def test_dropped_pairs_are_counted_over_all_shards(corpus, shards, tmp_path, capsys):
+    said = []
+    for name, lines in (("cut", SHARD), ("whole", 1000)):
+        with mock.patch.object(Job, "step_lines", lines):
+            options = corpus.options(*KINDS["moses"], "--parser", "none", "--out", tmp_path / name)
+            prepare(*options)
+        said += re.findall("^train: .* pairs were kept.*$", capsys.readouterr().err, re.M)
+    assert shards.count("filter.train.no_trees") > 1 and said[0] == said[1]
+    kept, lines, *dropped = map(int, re.findall(r"(\d+) (?:of|pairs|with|over)", said[0]))
+    assert len(dropped) >= 3 and kept + sum(dropped) == lines == SIZES["train"]
+
+
 def test_no_pair_is_left(corpus, shards, tmp_path):
     options = corpus.options(*KINDS["moses"], "--parser", "none", "--max-length", 1)
-    with pytest.raises(InputError, match=r"train\.pieces\.de: no pair is within the limits"):
+    message = r"train\.pieces\.de: no pair is within the limits.* dropped were.* over 1 \(--max-len"
+    with pytest.raises(InputError, match=message):
         prepare(*options, "--out", tmp_path / "data")
     assert not list(tmp_path.rglob("train.clean*"))
 

@@ -185,7 +185,7 @@ def scripted(monkeypatch, accuracies):
         ([0.5, 0.4, 0.6, *[0.5] * 20], 0.6, 8),  # looks before a better one count, too
         ([0.5, 0.4] * 2 + [0.3, 0.2, 0.7, 0.1, 0.8, 0.9], 0.7, 8),
         ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, *[0.0] * 20], 0.7, 13),
-        ([k / 100 for k in range(100)], 0.49, 50),  # 200 epochs at most
+        ([k / 100 for k in range(100)], 0.5, 51),  # 204 epochs at most
     ],
 )
 def test_patience(accuracies, expected, number_of_looks, monkeypatch):

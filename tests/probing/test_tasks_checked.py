@@ -201,6 +201,14 @@ def test_a_sentence_in_both_forms(name, place, tmp_path):
 
 
 @pytest.mark.parametrize("name", CHANGING)
+def test_sentences_in_both_forms_are_counted_not_their_words(name, tmp_path):
+    """The same sentence with both labels is one, however many words it has."""
+    doubtful = [["tr", label, f"a b c d {n}"] for label in LABELS[FILES[name]] for n in range(5)]
+    found = faults_of(written(tmp_path, FILES[name], [*rows_of(FILES[name]), *doubtful]))
+    assert found[-1].startswith("5 sentence(s) may occur both as they are and changed")
+
+
+@pytest.mark.parametrize("name", CHANGING)
 def test_two_forms_with_one_label_are_no_fault(name, tmp_path):
     """Two changed sentences may be alike; only the labels would tell a pair."""
     original, changed = BOTH_FORMS[name]

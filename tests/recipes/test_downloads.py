@@ -295,7 +295,7 @@ FILE = {
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        *(("name", name, "expected the name of a file") for name in ("", "../x", "a/b", ".x")),
+        *(("name", name, "expected a plain name") for name in ("", "../x", "a/b", ".x")),
         ("name", "a\0", "expected text"),
         *(("bytes", size, "expected a number of bytes") for size in (-1, 10**15)),
         *(("bytes", size, "expected a whole number") for size in ("1", 1.5, True)),

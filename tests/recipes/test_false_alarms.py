@@ -28,8 +28,13 @@ def test_runs_that_differ_deceive_tests_over_sentences(tmp_path):
     without, large = rates(tmp_path, "--runs", 4, "--run-sigma", 0, 4)
     for name in (SENTENCES, DEALT, BOTH, WELCH):
         assert without[name] < 0.25  # 0.05, or less, with a deviation of 0.035
-    assert large[SENTENCES] > 0.5 < large[DEALT]
-    assert large[WELCH] < 0.25
+    assert large[SENTENCES] > 0.4 < large[DEALT]
+    assert large[BOTH] < 0.25 > large[WELCH]
+
+
+def test_sentences_that_systems_prefer_deceive_the_test_over_runs(tmp_path):
+    [found] = rates(tmp_path, "--runs", 5, "--run-sigma", 0, "--preference", 8)
+    assert found[WELCH] > 0.25 > found[BOTH]
 
 
 @pytest.mark.long

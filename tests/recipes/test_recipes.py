@@ -50,17 +50,6 @@ def test_exact_match_by_kind_of_sentence():
     assert found == {"ambiguous": 2 / 3, "of these ties": 1 / 2, "unambiguous": 1}
 
 
-def test_the_interval_of_a_median_covers_it_and_narrows():
-    from setting import bootstrap
-
-    few, many = ([0.9, 1.0, 1.1] * n for n in (3, 60))
-    median, low, high = bootstrap(few)
-    assert median == 1.0 and 0.9 <= low <= 1.0 <= high <= 1.1
-    narrow = bootstrap(many)
-    assert narrow[2] - narrow[1] < high - low
-    assert bootstrap([1.0] * 15) == (1.0, 1.0, 1.0)
-
-
 def test_candidates_of_a_benchmark_take_turns():
     from setting import in_turns, times_faster
 

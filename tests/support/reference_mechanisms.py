@@ -615,12 +615,13 @@ class Disentangled(Part):
 
     (q_i·k_j + q_i·K[delta(i,j)] + k_j·Q[delta(j,i)]) / sqrt(terms · d),  delta(i,j) = i - j + k,
     between 0 and 2k - 1.  keys (K) and queries (Q): H x 2k x d, or None where the term is left out;
-    `terms` counts those that are there, with the first one.
+    `terms` counts those that are there, with the first one. The authors' program has Q[delta(i,j)].
     """
 
     keys: torch.Tensor | None
     queries: torch.Tensor | None
     k: int
+    program: bool = False
     all_keys: dict = None  # those of each head, which the pipeline hands over
 
     @property
@@ -642,7 +643,8 @@ class Disentangled(Part):
             if self.keys is not None:  # q was divided by the square root of the terms
                 total = total + _dot(q[h][i], _vector(self.keys[h][self.delta(i, j)])) / root
             if self.queries is not None:
-                to_query = _dot(self.all_keys[h, j], _vector(self.queries[h][self.delta(j, i)]))
+                row = self.delta(i, j) if self.program else self.delta(j, i)
+                to_query = _dot(self.all_keys[h, j], _vector(self.queries[h][row]))
                 total = total + to_query / (root * math.sqrt(self.terms))
             biases.append(total)
         return biases

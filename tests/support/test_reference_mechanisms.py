@@ -571,6 +571,11 @@ def test_disentangled():
     near(found[0][0], [first / (first + second), second / (first + second)])
     first, second = (math.exp(score / root) for score in (3 + 3 + 2, 3 + 3 + 0))
     near(found[0][1], [first / (first + second), second / (first + second)])
+    part = slow.Disentangled(keys, queries, 1, program=True)  # Q is 0 for i >= j, else 2
+    _, found = attend([[3.0]] * 2, [[1.0]] * 2, [[1.0]] * 2, [part])
+    first, second = (math.exp(score / root) for score in (3 + 3 + 0, 3 + 0 + 2))
+    near(found[0][0], [first / (first + second), second / (first + second)])
+    near(found[0][1], [0.5, 0.5])
 
 
 SENTENCE = [2, 0, 2, 3], [1, 1, 1, 1]  # a chain of three words below the second, and the first

@@ -8,6 +8,8 @@ positions, from which each layer makes its own K = P W_k and Q = P W_q. Either t
 and the 3 below the root is the number of terms. No tensor of I x I x d is made: the products of a
 query with the rows of K are gathered by delta, and those of a key with the rows of Q. Only rows of
 distances that the sentences of a batch have are multiplied.
+
+The authors' program, and so their checkpoints, take Q[delta(i,j)] in the last term: p2c=program.
 """
 
 from __future__ import annotations
@@ -36,12 +38,19 @@ class DisentangledOptions:
     max: int = option(512, "the distance k: from it on, distances are treated as this one")
     content_to_position: bool = option(True, "queries attend to the positions of keys")
     position_to_content: bool = option(True, "the positions of queries attend to keys")
+    p2c: str = option(
+        "published",
+        "published: position to content takes Q[delta(j,i)]; program: Q[delta(i,j)], as the "
+        "authors' program does",
+    )
 
     def __post_init__(self) -> None:
         if self.max < 1:
             raise ValueError(f"max={self.max}: must be at least 1")
         if not (self.content_to_position or self.position_to_content):
             raise ValueError("no term with positions is left; choose at least one of the two")
+        if self.p2c not in ("published", "program"):
+            raise ValueError(f"p2c={self.p2c}: expected published or program")
 
     @property
     def terms(self) -> int:
@@ -72,6 +81,7 @@ class Disentangled(KeyBias, QKVTransform):
         "max=3",
         "max=4, position_to_content=false",
         "max=4, content_to_position=false",
+        "max=3, p2c=program",
     )
     equation = "s_ij = (q_i·k_j + q_i·K[δ(i,j)] + k_j·Q[δ(j,i)])/√(3d), δ(i,j) = clip(i − j + k)"
     shared: Positions
@@ -106,9 +116,8 @@ class Disentangled(KeyBias, QKVTransform):
         if self.options.content_to_position:
             found = found + self.gathered(q, self.to_keys, rows, ctx)
         if self.options.position_to_content:
-            mirrored = ctx.cached(
-                (Disentangled, self.options.max, "keys"), lambda: self.mirrored(ctx)
-            )
+            key = (Disentangled, self.options.max, self.options.p2c)
+            mirrored = ctx.cached(key, lambda: self.mirrored(ctx))
             of_keys = self.gathered(k, self.to_queries, mirrored, ctx).transpose(-1, -2)
             found = found + of_keys * self.options.terms**-0.5
         return found
@@ -131,8 +140,10 @@ class Disentangled(KeyBias, QKVTransform):
         return self.among_needed(self.options.max - ctx.distances, ctx)
 
     def mirrored(self, ctx: AttentionContext) -> Tensor:
-        """Return the place of delta(j,i) among the rows needed, for each key and query, K Q."""
-        return self.among_needed(self.options.max + ctx.distances.T, ctx)
+        """Return the place of delta(j,i) among the rows needed, for each key and query, K Q; or
+        that of delta(i,j), as the program has it."""
+        sign = 1 if self.options.p2c == "published" else -1
+        return self.among_needed(self.options.max + sign * ctx.distances.T, ctx)
 
     def among_needed(self, delta: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the place of rows among those needed, after clipping."""

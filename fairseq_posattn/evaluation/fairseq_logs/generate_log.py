@@ -15,6 +15,7 @@ from fairseq_posattn.evaluation.metrics.spacing import Text
 from fairseq_posattn.io.atomic import written_together
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.text.languages import known
 from fairseq_posattn.text.segmenters import SPACE
 
 NUMBER = "(0|[1-9][0-9]{0,14})"
@@ -97,7 +98,7 @@ def to_text(data: str, separator: str, language: str | None) -> Callable[[str], 
         return PipelineCodec(text_pipeline.TextPipeline.load(data)).decode
     if language is None:
         return lambda pieces: join_pieces(pieces, separator)
-    detokenizer = text_pipeline.moses("MosesDetokenizer", language)
+    detokenizer = text_pipeline.moses("MosesDetokenizer", known("--detokenize", language).code)
     return lambda pieces: detokenizer.detokenize(
         join_pieces(pieces, separator).split(), unescape=False
     )

@@ -5,10 +5,10 @@ Three tests answer two questions:
 - Could *these runs* have come out so if the systems were the same? Approximate randomisation
   deals the outputs of each sentence out again, over all runs of both systems (Clark et al. 2011,
   "Better Hypothesis Testing for Statistical Machine Translation", as MultEval does).
-- Would *new trainings* come out so again? Welch's t test takes each run for one number. The
-  bootstrap draws runs and sentences, and gives an interval, too.
+- Would *new trainings* come out so again, on these sentences? Welch's t test takes each run for one
+  number. On other sentences, too? The bootstrap of resampling.py tells, and gives an interval.
 
-Only an answer to the second question is called significant.
+Only Welch's answer is called significant.
 """
 
 from __future__ import annotations
@@ -22,8 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.base import Metric, Score
 
+from fairseq_posattn.evaluation.metrics.resampling import (
+    BATCH,
+    Estimate,
+    Resampled,
+    drawn_counts,
+)
+
 Statistics = NDArray[np.float64]  # runs x sentences x sums of a metric
-BATCH = 1 << 22  # this many numbers are drawn at once
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,8 @@ class RunDifference:
     difference: the mean score of the system minus that of the baseline.
     these_runs: p of stratified approximate randomisation over the outputs of these runs.
     new_runs: p of Welch's t test over the scores, or None if a system has one run.
-    resampled: p of the bootstrap over runs and sentences.
-    interval: the difference lies in it in 95 % of the samples of the bootstrap.
+    resampled: p of the bootstrap, for new runs and sentences.
+    interval: the interval of 95 % of the bootstrap.
     """
 
     difference: float
@@ -90,8 +96,8 @@ def compared_runs(
         difference=float(np.mean(after) - np.mean(before)),
         these_runs=randomisation(metric, baseline, system, deals, seed),
         new_runs=welch(before, after),
-        resampled=two_sided(drawn),
-        interval=(float(np.quantile(drawn, 0.025)), float(np.quantile(drawn, 0.975))),
+        resampled=drawn.p(),
+        interval=drawn.interval(),
     )
 
 
@@ -137,53 +143,35 @@ def dealt(
 
 
 def bootstrap(
-    metric: Metric, baseline: Statistics, system: Statistics, samples: int, seed: int | None
-) -> NDArray[np.float64]:
-    """Return the differences of samples of runs and sentences, drawn with replacement.
-
-    Both systems have the same sentences in a sample.
-    """
-    dice = np.random.default_rng(seed)
-    means = np.array(list(mean_scores(metric, [baseline, system], samples, dice)))
-    return means[:, 1] - means[:, 0]
+    metric: FromSums, baseline: Statistics, system: Statistics, samples: int, seed: int | None
+) -> Estimate:
+    """Return by how much a system is above the baseline, by the same samples of sentences."""
+    before, after = resampled(metric, [baseline, system], samples, seed)
+    return Estimate.of(after, before)
 
 
 def interval(
     metric: FromSums, runs: Statistics, samples: int, seed: int | None
 ) -> tuple[float, float]:
-    """Return where the mean score lies in 95 % of the samples of runs and sentences."""
-    means = list(mean_scores(metric, [runs], samples, np.random.default_rng(seed)))
-    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+    """Return the interval of the mean score, for new runs and sentences."""
+    [found] = resampled(metric, [runs], samples, seed)
+    return Estimate.of(found).interval()
 
 
-def mean_scores(
-    metric: FromSums, systems: Sequence[Statistics], samples: int, dice: np.random.Generator
-) -> Iterator[list[float]]:
-    """Yield for each sample of sentences the mean score of each system over a sample of its runs.
-
-    A sentence that is drawn twice counts twice.
-    """
-    sentences = systems[0].shape[1]
-    at_once = max(1, BATCH // sentences)
-    for start in range(0, samples, at_once):
-        size = min(at_once, samples - start)
-        counts = dice.multinomial(sentences, np.full(sentences, 1 / sentences), size=size)
-        sums = [counts.astype(np.float64) @ runs for runs in systems]  # runs x samples x sums
-        for k in range(size):
-            yield [mean_of_drawn(metric, of_runs[:, k], dice) for of_runs in sums]
-
-
-def mean_of_drawn(metric: FromSums, sums: NDArray[np.float64], dice: np.random.Generator) -> float:
-    """Return the mean score of as many runs as there are, drawn with replacement."""
-    drawn = dice.integers(len(sums), size=len(sums)).tolist()
-    found = {run: score(metric, sums[run]) for run in set(drawn)}
-    return sum(found[run] for run in drawn) / len(drawn)
-
-
-def two_sided(differences: NDArray[np.float64]) -> float:
-    """Return p from the samples of a bootstrap: twice the share of the rarer sign."""
-    below, above = (differences <= 0).sum(), (differences >= 0).sum()
-    return float(min(1.0, 2 * (min(below, above) + 1) / (len(differences) + 1)))
+def resampled(
+    metric: FromSums, systems: Sequence[Statistics], samples: int, seed: int | None
+) -> list[Resampled]:
+    """Return the scores of the runs of each system on the same samples of sentences."""
+    dice = np.random.default_rng(seed)
+    found: list[list[list[float]]] = [[] for _ in systems]
+    for counts in drawn_counts(systems[0].shape[1], samples, dice):
+        for of_system, runs in zip(found, systems, strict=True):
+            sums = np.stack([counts @ run for run in runs], axis=1)  # samples x runs x sums
+            of_system += [[score(metric, one) for one in of_runs] for of_runs in sums]
+    return [
+        Resampled(np.array(scores(metric, runs)), np.array(drawn))
+        for runs, drawn in zip(systems, found, strict=True)
+    ]
 
 
 def welch(before: Sequence[float], after: Sequence[float]) -> float | None:

@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.evaluation.metrics import sgm
+from fairseq_posattn.evaluation.metrics.scores import Scoring
 from fairseq_posattn.evaluation.metrics.spacing import Text, spaced_differently
 from fairseq_posattn.io.files import read_lines, refuse_different_lengths
 from fairseq_posattn.io.progress import say
+from fairseq_posattn.text.languages import lacks_spaces
 
 
 class Texts(NamedTuple):
@@ -86,6 +88,18 @@ def warn_of_spacing(texts: Texts, references: Sequence[Text]) -> None:
     pairs = product(texts.translations, references)
     if found := next(filter(None, starmap(spaced_differently, pairs)), None):
         say(f"warning: {found}")
+
+
+def warn_of_script(references: Sequence[Text], scoring: Scoring) -> None:
+    """Print a warning if scores look for spaces between words where there are none."""
+    names = scoring.by_spaces
+    if names and lacks_spaces(references[0].lines):
+        remedy = "name the language with --target-lang, or choose --tokenize char or flores200"
+        say(
+            f"warning: {references[0].name}: the text has no spaces between words, but these "
+            f"scores compare what stands between spaces, so they are wrong: {', '.join(names)}; "
+            + ("look at the other scores" if not names[0].startswith("BLEU") else remedy)
+        )
 
 
 def check_count(text: Text, other: str, count: int, what: str) -> None:

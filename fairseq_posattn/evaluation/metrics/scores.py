@@ -21,13 +21,14 @@ from fairseq_posattn.evaluation.metrics.runs import (
     statistics_of,
 )
 from fairseq_posattn.evaluation.score_record import Score
+from fairseq_posattn.text.languages import Language, known, language
 from fairseq_posattn.text.pipeline import tokenized
 
 NIST = "NIST BLEU"
 TOKENISED = "tokenised BLEU"
 LOWER_IS_BETTER = ("TER",)
-UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # they have no spaces where Moses could split
-BY_CHARACTERS = ("zh", "ja", "ja-mecab")  # languages, and sacrebleu's tokenisers for them
+BY_CHARACTERS = ("zh", "ja-mecab")  # where sacrebleu has these tokenisers, TER knows characters
+BY_SPACES = ("13a", "intl", "none")  # these tokenisers take what stands between spaces for words
 # A tokeniser raises these if a package, a model or the right dictionary is missing.
 TOKENIZER_ERRORS = (ImportError, RuntimeError, AssertionError, OSError)
 COMPOUND = re.compile(
@@ -37,22 +38,37 @@ COMPOUND = re.compile(
 
 @dataclass(frozen=True)
 class Settings:
-    """Says how texts are compared. If `tokenize` is None, sacrebleu chooses for the target
-    language."""
+    """Says how texts are compared. If `tokenize` is None, the target language decides, which then
+    must be a known one."""
 
     target: str = ""
     tokenize: str | None = None
     lowercase: bool = False
     nist: bool = False
 
+    def __post_init__(self) -> None:
+        if self.target and not self.tokenize:
+            remedy = "; name one, or choose how to compare with --tokenize, such as 13a or char"
+            known("--target-lang", self.target, remedy)
+
+    @cached_property
+    def language(self) -> Language:
+        """Return the language that the target's name means."""
+        return language(self.target)
+
+    @property
+    def tokenizer(self) -> str:
+        """Return the tokeniser of sacrebleu for BLEU."""
+        return self.tokenize or self.language.tokenizer or BLEU.TOKENIZER_DEFAULT
+
     def bleu(self, **changes) -> BLEU:
         """Return the metric BLEU with these settings and changes, which buckets and n-grams
         need."""
-        options = {"lowercase": self.lowercase, "tokenize": self.tokenize, **changes}
+        options = {"lowercase": self.lowercase, "tokenize": self.tokenizer, **changes}
         # sacrebleu warns of an unusual tokeniser, but the score of the whole text has done so
         warned = self.tokenize and changes.get("force")
         try:
-            return BLEU(trg_lang="" if warned else self.target, **options)
+            return BLEU(trg_lang="" if warned else self.language.code, **options)
         except TOKENIZER_ERRORS as error:
             raise self.tokenizer_missing(error) from error
 
@@ -67,26 +83,29 @@ class Settings:
         )
 
     def ter(self, references: Sequence[Sequence[str]]) -> TER:
-        """Return the metric TER over words.
+        """Return the metric TER over words, or over characters."""
+        asian = self.ter_of_characters
+        return TER(normalized=asian, asian_support=asian, references=references)
+
+    @property
+    def ter_of_characters(self) -> bool:
+        """Return whether TER counts what sacrebleu splits characters into.
 
         Chinese and Japanese are written without spaces, so a whole sentence would count as one
-        word. There TER counts what sacrebleu splits their characters into, unless the text is
-        tokenised already (--tokenize none).
+        word, unless the text is tokenised already (--tokenize none).
         """
-        asian = self.tokenize != "none" and not {self.target, self.tokenize}.isdisjoint(
-            BY_CHARACTERS
-        )
-        return TER(normalized=asian, asian_support=asian, references=references)
+        chosen = {self.language.tokenizer, self.tokenize}
+        return self.tokenize != "none" and not chosen.isdisjoint(BY_CHARACTERS)
 
     @property
     def moses(self) -> bool:
         """Return whether there is a tokenised BLEU."""
-        return bool(self.target) and self.target not in UNSPACED
+        return bool(self.target) and self.language.spaced
 
     @property
     def compounds(self) -> bool:
         """Return whether compounds are split, as in published scores of German."""
-        return self.target == "de"
+        return self.language.code == "de"
 
 
 @dataclass(frozen=True)
@@ -129,7 +148,15 @@ class Scoring:
         if name != TOKENISED:
             return signature
         compounds = "|compounds:split" if self.settings.compounds else ""
-        return f"{signature}|moses:{self.settings.target}{compounds}"
+        return f"{signature}|moses:{self.settings.language.code}{compounds}"
+
+    @property
+    def by_spaces(self) -> list[str]:
+        """Return the names of the scores whose words are what stands between spaces."""
+        found = [f"BLEU ({self.settings.tokenizer})"] * (self.settings.tokenizer in BY_SPACES)
+        found += [f"{NIST} (13a)"] * (NIST in self.metrics)
+        found += ["TER"] * (not self.settings.ter_of_characters)
+        return found + [TOKENISED] * self.settings.moses
 
     def table(self, name: str, runs: Sequence[Sequence[str]]) -> Statistics:
         """Return what a metric counts in each sentence of each run."""
@@ -211,7 +238,7 @@ def tokenised_text(settings: Settings) -> Callable[[str], str]:
     """Return the function that prepares a line for tokenised BLEU."""
 
     def prepare(line: str) -> str:
-        line = tokenized(line, settings.target)
+        line = tokenized(line, settings.language.code)
         return split_compounds(line) if settings.compounds else line
 
     return prepare

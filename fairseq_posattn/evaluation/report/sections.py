@@ -12,7 +12,7 @@ from fairseq_posattn.evaluation.report.figures import HALF, KINDS, THIRD, WORD_K
 from fairseq_posattn.evaluation.report.systems import System, by_test
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
-INTERVALS = "Thin lines are intervals: 95 % of the samples of a bootstrap lie in them."
+INTERVALS = "Thin lines are intervals of 95 %, for other sentences and, of several runs, trainings."
 
 
 @dataclass(frozen=True)

@@ -87,4 +87,5 @@ def does_nothing(
 ) -> bool:
     """Return whether a layer with this mechanism alone gives what a layer without any gives."""
     alone, plain = (with_projections(found, shape, seed) for found in ([mechanism], []))
-    return torch.allclose(alone(alone.before(x, ctx), ctx)[0], plain(x, ctx)[0])
+    pair = alone(alone.before(x, ctx), ctx)[0], plain(x, ctx)[0]
+    return torch.allclose(*pair, atol=1e-5)  # one may be of the fused kernel, the other of steps

@@ -32,9 +32,15 @@ def gradient_norms(out: Tensor, x: Tensor) -> Tensor:
 
 
 def factor(change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
-    """Return what a change multiplies each number by; None if it does anything else."""
+    """Return what a change multiplies each number by; None if it does anything else.
+
+    What leaves some numbers as they are, such as a threshold, may do so with all numbers of x; so
+    numbers of many sizes are tried as well.
+    """
     found = change(torch.ones_like(x))
-    others = (x, x.flip(-1), 2 * x)
+    sizes = torch.logspace(-4, 1, x.numel(), dtype=x.dtype, device=x.device).view_as(x)
+    signed = sizes if bool((x >= 0).all()) else torch.where(x < 0, -sizes, sizes)
+    others = (x, x.flip(-1), 2 * x, signed, signed.flip(-1))
     return found if all(torch.allclose(change(other), found * other) for other in others) else None
 
 

@@ -115,7 +115,8 @@ def disentangled(m, *_):
         name: of_all_heads(m, m.shared.vectors @ getattr(m, name)) if hasattr(m, name) else None
         for name in ("to_keys", "to_queries")
     }
-    return slow.Disentangled(*tables.values(), m.options.max, heads=m.heads)
+    program = m.options.p2c == "program"
+    return slow.Disentangled(*tables.values(), m.options.max, program, heads=m.heads)
 
 
 PARTS = {  # mechanism, parents and pieces of the words -> the slow one
@@ -229,6 +230,7 @@ SPECIFICATIONS = [
     "disentangled(max=2)",
     "disentangled(max=3, position_to_content=false, heads=1|2)",
     "disentangled(max=1, content_to_position=false)",
+    "disentangled(max=3, p2c=program)",
     "tree_supervised",
     "tree_supervised(scores=biaffine)@0",
     "tree_supervised(scores=biaffine, heads=1|3)@0",
@@ -474,6 +476,7 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("tree_window(hops=-1)", "give 0 or more"),
         ("tree_window(direction=left)", "expected one of both, up, down"),
         ("tree_distance(kind=step)", "expected bias or gaussian"),
+        ("disentangled(p2c=eq4)", "expected published or program"),
         ("tree_distance(max=0)", "must be at least 1"),
         ("tree_depth_bias(max=0)", "give 1 or more"),
         ("deps_san(sigma=0)", "must be more than 0"),

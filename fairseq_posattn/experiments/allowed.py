@@ -1,0 +1,92 @@
+"""Say what a recipe.toml may choose: it may come from a stranger, and must do no harm by itself.
+
+Names become parts of paths, so they are plain. Options write nothing outside the folder of a run,
+and run no code: fairseq evaluates the text of some options as Python, such as that of adam-betas.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.records import Limit, is_of, limit
+
+NAME = re.compile(r"(?!.*\.\.)[\w+][\w.+-]*")
+PLAIN = "a plain name: letters, digits and . _ + -"
+OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+NOT_TRAINING = (  # these write elsewhere or send away what is computed, or run code
+    *("user-dir", "post-save-script", "plasma-path", "use-plasma-view"),
+    *("save-dir", "checkpoint-suffix", "tensorboard-logdir", "log-file"),
+    *("aim-repo", "azureml-logging", "wandb-project", "distributed-init-method"),
+)
+NOT_PREPARE = (
+    *("out", "work", "source", "target", "train", "valid", "test", "plan"),
+    *("control", "control-seed", "flip", "download"),
+    *("executor", "partition", "time", "setup", "sbatch"),
+)
+NOT_SCORE = ("json", "train-counts")
+
+
+def is_plain(name: object) -> bool:
+    """Return whether a name can be a part of a path without leading elsewhere."""
+    return isinstance(name, str) and bool(NAME.fullmatch(name))
+
+
+def are_plain(names: Iterable[object]) -> bool:
+    """Return whether all names are plain."""
+    return all(map(is_plain, names))
+
+
+def plain() -> Mapping[str, Any]:
+    """Return the metadata of a field that is a plain name, or has plain names only."""
+    return limit(lambda value: are_plain([value] if isinstance(value, str) else value), PLAIN)
+
+
+def is_value(value: object) -> bool:
+    """Return whether a value of TOML can be passed on; dates cannot."""
+    if isinstance(value, dict):
+        return all(map(is_value, value.values()))
+    if isinstance(value, list):
+        return all(map(is_value, value))
+    return isinstance(value, (bool, int, float)) or is_of(str, value)
+
+
+Value = Annotated[Any, Limit(is_value, "text, a number, true, false or a list")]
+Options = dict[str, Value]  # names without the dashes, and values
+
+
+def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
+    """Refuse options that a recipe may not choose, and values that would be options or code."""
+    for name, value in options.items():
+        if not OPTION.fullmatch(name):
+            raise InputError(f"{where} has '{name}', expected the name of an option without dashes")
+        # a program may take the beginning of an option for the whole
+        if any(other.startswith(name.replace("_", "-")) for other in refused):
+            raise InputError(
+                f"{where}.{name}: no recipe may choose where programs write and what code they "
+                "run, but only the user who starts it"
+            )
+        for text in map(str, value if isinstance(value, list) else [value]):
+            if re.match(r"\s*-[^\d.]", text) or has_call(text):
+                raise InputError(
+                    f"{where}.{name} has '{text[:40]}', which is an option or code; give a value"
+                )
+
+
+def has_call(text: str) -> bool:
+    """Return whether a text, evaluated as Python, calls more than the name of a mechanism."""
+    try:
+        parts = list(ast.walk(ast.parse(text.strip(), mode="eval")))
+    except (SyntaxError, ValueError):
+        return False  # so it cannot be evaluated
+    except (RecursionError, MemoryError):
+        return True
+    called = [part.func for part in parts if isinstance(part, ast.Call)]
+    return not all(
+        isinstance(func, ast.Name) and is_plain(func.id) and not hasattr(builtins, func.id)
+        for func in called
+    )
