@@ -15,7 +15,7 @@ from fairseq_posattn.io.files import write_json
 from support.commands import script
 
 from .classes_logs import write
-from .corpora import TARGET
+from .corpora import TARGET, must_pass
 from .mutations import BYTES, JSON, LINES
 from .registry import ROOT, add
 from .runner import Command, InputClass
@@ -97,7 +97,7 @@ def tested(folder: Path) -> None:
     run = runs.Run(folder / "runs", RECORD)
     run.begin()
     run.finish()
-    show_result(folder)
+    must_pass(Command(lambda: show_result(folder)))
     for path in folder.glob("table.*"):
         path.unlink()
 
