@@ -8,6 +8,7 @@ Files are CoNLL-U (--column upos or xpos) or have two columns, word and tag. The
 """
 
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.visible import visible
 
 
 def main() -> None:
@@ -15,7 +16,7 @@ def main() -> None:
     from fairseq_posattn.preparation.binarize_tagging import binarize, describe, parser
 
     args = parser().parse_args()
-    print(f"{args.destdir}: {describe(binarize(args))}")
+    print(visible(f"{args.destdir}: {describe(binarize(args))}"))
 
 
 def command() -> None:

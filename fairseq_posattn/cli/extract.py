@@ -9,6 +9,7 @@ import argparse
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.visible import visible
 from fairseq_posattn.parsing.options import add_several_roots
 from fairseq_posattn.preparation.extract import extract
 
@@ -38,10 +39,8 @@ def main() -> None:
     """Extract the treebanks that the command line names."""
     options = parse_options()
     found = extract(options.treebanks, options.out, options.several_roots, options.tokens)
-    print(
-        f"{options.out}: {found.words} words of {found.sentences} sentences were written; "
-        f"{found.without_tree} of these have no tree"
-    )
+    done = f"{options.out}: {found.words} words of {found.sentences} sentences were written"
+    print(visible(f"{done}; {found.without_tree} of these have no tree"))
 
 
 def command() -> None:

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import command_parser, positive
+from fairseq_posattn.io.argument_types import command_parser, new_folder, positive
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import say
@@ -45,8 +45,8 @@ def parse_options() -> argparse.Namespace:
         default=[],
         help="test on the texts of these prefixes, which become the splits test, test1 and so on",
     )
-    add("--out", required=True, type=Path, help="write the data into this directory")
-    add("--work", type=Path, help="keep the files between the steps here (default: OUT.work)")
+    add("--out", required=True, type=new_folder, help="write the data into this directory")
+    add("--work", type=new_folder, help="keep the files between the steps here (default: OUT.work)")
     add(
         "--plan",
         action="store_true",

@@ -19,6 +19,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe_options import parse_options
 from fairseq_posattn.io.command_line import error_line, run
+from fairseq_posattn.io.progress import say
 
 
 def machine_of(options: argparse.Namespace):
@@ -67,7 +68,7 @@ def say_whose_code_runs(folder: Path) -> None:
 
     for path in (folder / TRIAL, folder / SPECIAL):
         if path.exists():
-            print(f"{path}: this code of the recipe runs with all your rights", file=sys.stderr)
+            say(f"{path}: this code of the recipe runs with all your rights")
 
 
 def row_of(experiment: Any, options: argparse.Namespace) -> Any:

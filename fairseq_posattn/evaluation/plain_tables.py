@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-from fairseq_posattn.evaluation.cells import NONE, escaped, holm, p_value
+from fairseq_posattn.evaluation.cells import NONE, escaped, holm, in_csv, in_markdown, p_value
 from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.visible import visible
 
 
 @dataclass(frozen=True)
@@ -53,22 +54,28 @@ class Figures:
 
 @dataclass(frozen=True)
 class Table:
-    """A table has a title, and rows whose cells are text or figures."""
+    """A table has a title, and rows whose cells are text or figures; nothing in it hides."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str | Figures]]
     notes: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        rows = [[visible(c) if isinstance(c, str) else c for c in row] for row in self.rows]
+        texts = {"head": list(map(visible, self.head)), "notes": list(map(visible, self.notes))}
+        for name, shown in {"title": visible(self.title), "rows": rows, **texts}.items():
+            object.__setattr__(self, name, shown)
+
 
 def markdown(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the lines of the tables in Markdown."""
     for number, table in enumerate(tables):
         yield from (*([""] if number else []), f"{table.title}:", "")
-        yield "| " + " | ".join(table.head) + " |"
+        yield "| " + " | ".join(map(in_markdown, table.head)) + " |"
         yield "|" + "---|" * len(table.head)
         for row in table.rows:
-            yield "| " + " | ".join(str(cell).replace("|", r"\|") for cell in row) + " |"
+            yield "| " + " | ".join(in_markdown(str(cell)) for cell in row) + " |"
         if table.notes:
             yield from ("", *table.notes)
 
@@ -98,14 +105,14 @@ def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
         figures = [next((c for c in col if isinstance(c, Figures)), None) for col in columns]
         for head, kind, with_spread in zip(table.head, figures, spread, strict=True):
             heads += kind.heads(head, with_spread) if kind else [head]
-        yield heads
+        yield list(map(in_csv, heads))
         for row in table.rows:
-            cells = [table.title]
+            cells = [in_csv(table.title)]
             for cell, kind, with_spread in zip(row, figures, spread, strict=True):
                 if isinstance(cell, Figures):
                     cells += cell.plain(with_spread)
                     continue
-                cells.append(cell)
+                cells.append(in_csv(cell))
                 if kind:  # text among figures has no spread
                     cells += [""] * (len(kind.heads("", with_spread)) - 1)
             yield ["" if cell == NONE else cell for cell in cells]

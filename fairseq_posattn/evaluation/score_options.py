@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn.io.argument_types import not_negative, positive
+from fairseq_posattn.io.argument_types import Parser, not_negative, positive
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="posattn-score",
         description="Score a translation of a test set, alone and against a baseline.",
     )

@@ -15,6 +15,11 @@ SMALL = 1.5  # such scores below it are shown with four digits
 def lines(result: ScoredSystem) -> Iterator[str]:
     """Yield lines with scores, n-grams and buckets, and with the differences to a baseline if there
     is one."""
+    yield from map(visible, raw_lines(result))
+
+
+def raw_lines(result: ScoredSystem) -> Iterator[str]:
+    """Yield the same lines, with names as they are."""
     yield heading(result)
     yield from score_lines(result)
     yield from ngram_lines(result)
@@ -25,10 +30,10 @@ def lines(result: ScoredSystem) -> Iterator[str]:
 
 def heading(result: ScoredSystem) -> str:
     """Return the line that names system and test set."""
-    test = f" on {visible(result.test)}" if result.test else ""
+    test = f" on {result.test}" if result.test else ""
     counts = f"{result.sentences:,} sentences, references: {result.references}"
     counts += f", runs: {result.runs}" if result.runs else ""
-    return f"{visible(result.system)}{test}: {counts}"
+    return f"{result.system}{test}: {counts}"
 
 
 def score_lines(result: ScoredSystem) -> Iterator[str]:
@@ -43,7 +48,7 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
         differs = f"  {difference(compared, digits):44}" if baseline else ""
         yield f"{name:15} {score.score:6.{digits}f}{spread}{differs}  {score.signature}".rstrip()
     if baseline:
-        yield f"differences to {visible(baseline.system)}: {baseline.significance}"
+        yield f"differences to {baseline.system}: {baseline.significance}"
         yield from what_they_say(result.runs or 1, baseline.runs or 1)
 
 

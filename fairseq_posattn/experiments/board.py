@@ -59,10 +59,10 @@ class Board:
     def draw(self, above: str = "") -> None:
         """Write all lines anew, and a last line above them."""
         width = terminal_width()
-        lines = [f"{name}: {text}"[: width - 1] for name, text in self.lines.items()]
+        lines = [visible(f"{name}: {text}")[: width - 1] for name, text in self.lines.items()]
         begin = UP_AND_CLEAR.format(self.drawn) if self.drawn else ""
         self.out.write(
-            begin + "".join(f"{line}\n" for line in [*([above] if above else []), *lines])
+            begin + "".join(f"{line}\n" for line in [*([visible(above)] if above else []), *lines])
         )
         self.out.flush()
         self.drawn = len(lines)

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import os
 import re
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from fairseq_posattn.experiments.sources import Source
 from fairseq_posattn.io.atomic import full_disk_named
 from fairseq_posattn.io.files import PACKING_ERRORS
 from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.progress import say
 
 CHUNK = 1 << 20
 LENGTH = re.compile(r"[1-9][0-9]{0,14}")
@@ -59,14 +59,14 @@ def fetch_one(folder: Path, source: Source) -> None:
             f"{found[:16]}, expected {expected[:16]}; start again, or "
             f"{ELSEWHERE.format(source.name)}"
         )
-    print(f"{source.address}: what was there does not fit, so all is fetched", file=sys.stderr)
+    say(f"{source.address}: what was there does not fit, so all is fetched")
     fetch_one(folder, source)
 
 
 def download(source: Source, partial: Path, kept: int) -> int:
     """Download all but the first `kept` bytes, and return how many were kept, which is 0 if the
     server sent all."""
-    print(f"fetching {source.address} ({source.bytes:,} bytes, {kept:,} there)", file=sys.stderr)
+    say(f"fetching {source.address} ({source.bytes:,} bytes, {kept:,} there)")
     answer, kept = opened(source, kept)
     with answer:
         refuse_other_size(answer, source, kept)

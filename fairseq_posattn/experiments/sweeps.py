@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation.cells import in_markdown
 from fairseq_posattn.evaluation.report.systems import read_system
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 
@@ -31,7 +32,10 @@ def write(points: Points, base: float, start: Path) -> str:
 
 def markdown(points: Points, base: float) -> str:
     """Return the table of the sweep."""
-    rows = [f"| {label} | {value} | {bleu:.2f} |" for (label, value), bleu in points.items()]
+    rows = [
+        f"| {in_markdown(label)} | {value} | {bleu:.2f} |"
+        for (label, value), bleu in points.items()
+    ]
     head = ["| series | value | BLEU |", "|---|---|---|", f"| without | – | {base:.2f} |"]
     return "\n".join([*head, *rows]) + "\n"
 

@@ -7,10 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairseq_posattn.evaluation.cells import NONE, escaped, holm, p_value
+from fairseq_posattn.evaluation.cells import (
+    NONE,
+    code_in_markdown,
+    escaped,
+    holm,
+    in_csv,
+    in_markdown,
+    p_value,
+)
 from fairseq_posattn.evaluation.report.systems import System, read_system
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.visible import visible
 
 MAIN_SCORES = ("NIST BLEU", "BLEU")
 SIGNIFICANT = 0.05
@@ -161,12 +170,11 @@ def training_cells(line: Line, plain: bool) -> list[str]:
 def markdown(lines: Sequence[Line]) -> Iterator[str]:
     """Yield the lines of the table in Markdown."""
     head, rows = cells_of(lines, plain=False)
-    yield "| " + " | ".join(head) + " |"
+    yield "| " + " | ".join(map(in_markdown, head)) + " |"
     yield "|" + "---|" * len(head)
     for line, row in zip(lines, rows, strict=True):
-        name, size, runs, *rest = bold(line, row, "**{}**".format)
-        escaped_cells = [cell.replace("|", r"\|") for cell in rest]
-        yield "| " + " | ".join([f"`{name}`", size, runs, *escaped_cells]) + " |"
+        cells = [code_in_markdown(row[0]), *map(in_markdown, row[1:])]
+        yield "| " + " | ".join(bold(line, cells, "**{}**".format)) + " |"
     yield from ("", *notes(lines))
 
 
@@ -201,6 +209,11 @@ def latex(lines: Sequence[Line]) -> Iterator[str]:
 
 def notes(lines: Sequence[Line]) -> Iterator[str]:
     """Yield what must be known to read the table."""
+    yield from map(visible, all_notes(lines))
+
+
+def all_notes(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield the notes with names as they are."""
     if baselines := lines[0].baselines:
         if any(
             p is not None for line in lines for cell in line.cells.values() for p in cell.p.values()
@@ -242,8 +255,8 @@ def write_tables(lines: Sequence[Line], start: Path) -> list[str]:
     with written_whole(f"{start}.md") as file:
         file.writelines(f"{line}\n" for line in text)
     with written_whole(f"{start}.csv") as file:
-        empty = [["" if cell == NONE else cell for cell in row] for row in rows]
-        csv.writer(file, lineterminator="\n").writerows([head, *empty])
+        cells = [["" if cell == NONE else in_csv(cell) for cell in row] for row in [head, *rows]]
+        csv.writer(file, lineterminator="\n").writerows(cells)
     with written_whole(f"{start}.tex") as file:
         file.writelines(f"{line}\n" for line in latex(lines))
     return text

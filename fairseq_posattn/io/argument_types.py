@@ -4,13 +4,22 @@ Options that several commands share are added here, too.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from pathlib import Path
+from typing import NoReturn
+
+from fairseq_posattn.io.visible import visible
+
+
+class Parser(ArgumentParser):
+    """A parser whose errors are one line of visible characters, whatever was given."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
 
 
 def command_parser(name: str, description: str | None) -> ArgumentParser:
     """Return a parser whose help names the installed command, however it was started."""
-    return ArgumentParser(
-        prog=name, description=description, formatter_class=RawDescriptionHelpFormatter
-    )
+    return Parser(prog=name, description=description, formatter_class=RawDescriptionHelpFormatter)
 
 
 def add_model_options(parser: ArgumentParser) -> None:
@@ -19,6 +28,11 @@ def add_model_options(parser: ArgumentParser) -> None:
         "--user-dir", metavar="FOLDER", help="import classes of your own that the model has"
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+
+
+def new_folder(text: str) -> Path:
+    """Read a path that goes on to other commands, where none may take it for an option."""
+    return Path(text).absolute() if text.startswith("-") else Path(text)
 
 
 def positive(text: str) -> int:

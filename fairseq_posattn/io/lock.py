@@ -7,7 +7,6 @@ import errno
 import fcntl
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TextIO
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.paths import is_stream
+from fairseq_posattn.io.progress import say
 
 # A file system without locks answers with one of these errors; the work then goes on without one.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
@@ -41,8 +41,7 @@ def locked(target: str | os.PathLike[str] | None, wait: bool = False) -> Iterato
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _take(path)
     if file is None and wait:
-        waiting = f"{target}: another run is at work here; this one waits for its end"
-        print(waiting, file=sys.stderr, flush=True)
+        say(f"{target}: another run is at work here; this one waits for its end")
     while file is None:
         if not wait:
             raise InputError(

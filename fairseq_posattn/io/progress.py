@@ -4,12 +4,14 @@ import sys
 from collections.abc import Iterable
 from typing import TypeVar
 
+from fairseq_posattn.io.visible import visible
+
 T = TypeVar("T")
 
 
 def say(text: str) -> None:
-    """Print a line to stderr at once."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line to stderr at once; names in it cannot steer the terminal."""
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 def progress(items: Iterable[T], total: int | None = None, unit: str = " sentences") -> Iterable[T]:

@@ -11,6 +11,7 @@ from fairseq.data import indexed_dataset
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import checked_data
+from fairseq_posattn.io.argument_types import Parser
 from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.paths import refuse_file
 from fairseq_posattn.tagging.sentences import TAG_COLUMNS, TaggedSentence, read_tagged
@@ -19,7 +20,7 @@ from fairseq_posattn.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabu
 
 def parser() -> ArgumentParser:
     """Make the parser of the command line of posattn-binarize-tagging."""
-    parser = ArgumentParser(prog="posattn-binarize-tagging", description=__doc__)
+    parser = Parser(prog="posattn-binarize-tagging", description=__doc__)
     add = parser.add_argument
     file = "is CoNLL-U, or has two columns (word and tag)"
     add("--train", required=True, metavar="FILE", help=f"learn tags from this file, which {file}")

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from fairseq_posattn.evaluation.report.drawing import COLOURS, INK, drawing, printable
 from fairseq_posattn.evaluation.report.extra import ExtraSection, MapGroup
 from fairseq_posattn.evaluation.report.heads import Map, cell
+from fairseq_posattn.io.visible import visible
 from fairseq_posattn.probing.agreement import PLACES
 from fairseq_posattn.probing.results import TRAINED, UNTRAINED, HeadLooks, Probes, row_name
 from fairseq_posattn.probing.tables import Results, Row, all_tables, bounds
@@ -72,7 +73,7 @@ def label(row: Row) -> str:
 def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
     """Yield the maps of each model: how often each head looks at each place."""
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
-        title = f"{row_name(system, kind)}, run {run}, trees: {trees}"
+        title = visible(f"{row_name(system, kind)}, run {run}, trees: {trees}")
         yield MapGroup(title, [map_of(found, place) for place in PLACES])
 
 

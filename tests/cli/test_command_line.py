@@ -13,8 +13,11 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.errors import CheckpointError
 from fairseq_posattn.io import command_line
+from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
 from fairseq_posattn.io.lock import locked, this_process
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.preparation import binarize_tagging
 from fairseq_posattn.trees.checks import TreeError
 from support.commands import ROOT, run
 from support.in_process import end_of
@@ -53,6 +56,17 @@ def test_a_line_break_or_control_character_does_not_break_the_line(capsys):
     message = "a\nb:3: found '\x1b[2J\r\0\u2028\u202e\ud800\ufeff' ; \n mend it\n"
     found = r"error: a b:3: found '\x1b[2J\r\x00\u2028\u202e\ud800\ufeff' ; mend it"
     assert ended(capsys, InputError(message)) == found
+
+
+def test_options_and_what_is_said_cannot_steer_the_terminal(capsys):
+    for parser in (command_parser("x", ""), binarize_tagging.parser()):
+        with pytest.raises(SystemExit) as end:
+            parser.parse_args(["a\nerror: \x1b[2J\u202e"])
+        assert end.value.code == 2
+    say("a\n\x1b[2J\u202e")
+    printed = capsys.readouterr().err
+    assert "\x1b" not in printed and "\u202e" not in printed
+    assert printed.endswith("\na\\n\\x1b[2J\\u202e\n")
 
 
 def test_a_long_line_keeps_the_file_name_and_the_remedy(capsys):

@@ -10,7 +10,10 @@ import pytest
 
 from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.evaluation import table
+from fairseq_posattn.evaluation.score_record import ScoredSystem
 from fairseq_posattn.io.command_line import describe
+from fairseq_posattn.io.records import as_record
 from support.commands import run as run_program
 
 SENTENCES = [
@@ -237,6 +240,13 @@ def test_odd_names(files, scored, capsys):
     assert result["system"] == "a\\udcff\u202eb" and result["test"] == "t\\udcfe"
     assert result["baseline"]["system"] == "b\\udcff"
     assert capsys.readouterr().out.startswith("a\\udcff\\u202eb on t\\udcfe: ")
+
+
+def test_names_of_scores_cannot_steer_the_terminal(files, scored):
+    found = scored(files["hyp"], "--references", files["ref"])
+    found["scores"] = {"B\x1b[2J\u202e": {**found["scores"]["BLEU"], "signature": "a\rb"}}
+    shown = "\n".join(table.lines(as_record(ScoredSystem, found, "x.json", "")))
+    assert r"B\x1b[2J\u202e" in shown and r"a\rb" in shown
 
 
 def spans(result: dict, name: str) -> list[tuple]:

@@ -79,6 +79,15 @@ def test_a_terminal_has_a_line_for_each_run():
     assert re.findall(r"\x1b\[(\d)A", out.getvalue()) == ["1", "2", "2"]
 
 
+def test_names_cannot_steer_the_terminal():
+    out = Terminal()
+    board = Board(out)
+    board.show("a\x1b[2J\u202e", "update\r1")
+    board.finish("a\x1b[2J\u202e", "trained\n")
+    shown = re.sub(r"\x1b\[(\dA\x1b\[)?J", "", out.getvalue())
+    assert shown == "a\\x1b[2J\\u202e: update\\r1\na\\x1b[2J\\u202e: trained\\n\n"
+
+
 def test_a_log_has_a_line_a_minute():
     out, clock = io.StringIO(), Clock()
     board = Board(out, clock)

@@ -3,14 +3,18 @@
 import csv
 import io
 import json
+import re
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.evaluation.cells import escaped, holm
+from fairseq_posattn.evaluation import plain_tables
+from fairseq_posattn.evaluation.cells import escaped, holm, in_csv
+from fairseq_posattn.evaluation.plain_tables import Table
 from fairseq_posattn.experiments.recipe_content import Row
 from fairseq_posattn.experiments.tables import lines_of, write_tables
+from fairseq_posattn.io.visible import visible
 
 ROWS = [
     Row("sequence", "base", published={"a": 27.31}, paper="P & Q 2019"),
@@ -137,3 +141,35 @@ def test_signs_of_latex():
     assert escaped("a_b & 5 % # {x} \\ ~ ^ $ ±") == (
         r"a\_b \& 5 \% \# \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \$ $\pm$"
     )
+
+
+HOSTILE = ['=HYPERLINK("x")', "@a", "+a", "-2+3+cmd|' /C calc'!A0", "＝a"]
+HARMLESS = ["", "-0.5", "+1e-05", "-1.25 (-2.00 to 0.50)", "-3 ± 1", "a=b", "name", "Hund", "–"]
+
+
+def test_a_spreadsheet_finds_no_formula():
+    assert [in_csv(text) for text in HOSTILE] == [f"'{text}" for text in HOSTILE]
+    assert [in_csv(text) for text in HARMLESS] == HARMLESS
+
+
+def test_hostile_names_stay_text_in_each_format(tmp_path):
+    names = ["=1+A1", "[2cm]a", "*b", "c\n| d | \x1b[31m\u202e", "<img src=x> `e\\|"]
+    rows = [Row("sequence", "base", name=name, paper=name) for name in names]
+    lines = lines_of(rows, ["a"], {})
+    write_tables(lines, tmp_path / "t")
+    table = Table(names[3], ["model"], [[name] for name in names], [names[3]])
+    plain_tables.write([table], tmp_path / "p")
+    for start, width in (("t", 8), ("p", 1)):
+        text = {end: (tmp_path / f"{start}.{end}").read_text() for end in ("md", "tex", "csv")}
+        assert not {"\x1b", "\u202e"} & set("".join(text.values()))
+        found = [line for line in text["md"].splitlines() if line.startswith("| ")][1:]
+        assert [len(re.sub(r"\\.", "", row).split("|")) - 2 for row in found] == [width] * 5
+        assert r"\<img" in found[4] and r"c\n\| d \| \x1b[31m\u202e" in found[3]
+        latex = [line for line in text["tex"].splitlines() if line[0] not in "\\%"][1:]
+        assert [row[:4] for row in latex] == ["=1+A", "{[}2", "{*}b", "c\\te", "$<$i"]
+        columns = list(csv.DictReader(io.StringIO(text["csv"])))
+        assert [row["model"] for row in columns] == [
+            "'=1+A1",
+            *names[1:3],
+            *map(visible, names[3:]),
+        ]

@@ -74,6 +74,7 @@ add_binarised(
 add_binarised(
     "target .bin and .idx",
     damaged=[f"{PREFIX}.en.idx", f"{PREFIX}.en.bin"],
+    result=result,
     also_named=[f"train.de-en.en.{kind}" for kind in ("bin", "idx")],
 )
 add_binarised("dictionaries of translation", damaged=["data/dict.*.txt"], mutations=COLUMNS)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import struct
+import zipfile
 from pathlib import Path
+from random import Random
 
 import torch
 
@@ -21,11 +25,35 @@ def build(folder: Path) -> None:
         torch.save(state, run / f"checkpoint{number}.pt")
 
 
+def within_a_tensor(data: bytes, random: Random) -> bytes:
+    """Another byte among those of a tensor, for which the file has a checksum."""
+    try:
+        members = zipfile.ZipFile(io.BytesIO(data)).infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return data  # it is damaged already
+    stored = [one for one in members if "/data/" in one.filename and one.file_size]
+    if not stored:
+        return data
+    member = random.choice(stored)
+    names = data[member.header_offset + 26 : member.header_offset + 30]
+    begin = member.header_offset + 30 + sum(struct.unpack("<HH", names))
+    k = begin + random.randrange(member.file_size)
+    if k >= len(data):
+        return data
+    return data[:k] + bytes([data[k] ^ 1 << random.randrange(8)]) + data[k + 1 :]
+
+
 def command(folder: Path) -> Command:
     from fairseq_posattn.cli.average import main
 
     options = [folder / "run", "--last", "2", "--out", folder / "averaged.pt"]
     return Command(main, options)
+
+
+def averaged(folder: Path) -> dict[str, list]:
+    """The parameters, whose bytes have a checksum in each checkpoint."""
+    model = torch.load(folder / "averaged.pt")["model"]
+    return {name: parameter.tolist() for name, parameter in model.items()}
 
 
 add(
@@ -34,7 +62,8 @@ add(
         build,
         command,
         damaged=["run/checkpoint*.pt"],
-        mutations=BYTES,
+        mutations=[*BYTES, *[within_a_tensor] * 5],
         outputs=["averaged.pt"],
+        result=averaged,
     )
 )

@@ -24,7 +24,8 @@ def parse(folder: Path, **options) -> None:
     from fairseq_posattn.parsing import run
     from fairseq_posattn.text.parser_settings import ParserSettings
 
-    text, out, trees = (str(folder / name) for name in ("train.de", "out.conllu", "train.conllu"))
+    out = str(folder / options.pop("out", "out.conllu"))
+    text, trees = (str(folder / name) for name in ("train.de", "train.conllu"))
     settings = ParserSettings(parser="conllu", lang="de", tokenized=True)
     with mock.patch("fairseq_posattn.shards.running.run", shards_done_here):
         run.parse(text, out, settings, None, shard_lines=3, trees=trees, **options)
@@ -59,4 +60,26 @@ add_parts(
     "parts: input and output",
     damaged=[f"{PARTS}/input/*", f"{PARTS}/done/*.conllu"],
     mutations=COLUMNS,
+)
+
+
+# the record beside a finished parse, which has the checksum of the compressed trees
+
+
+def finish(folder: Path) -> None:
+    write_text(folder)
+    parse(folder, out="out.conllu.xz")
+
+
+add(
+    InputClass(
+        "parsed trees, compressed, and their record",
+        finish,
+        lambda folder: Command(lambda: parse(folder, out="out.conllu.xz")),
+        damaged=["out.conllu.xz", "out.conllu.xz.json"],
+        mutations=[*JSON, *COLUMNS],
+        left=["out.conllu.xz.parts/*"],
+        result=lambda folder: (folder / "out.conllu.xz").read_bytes(),
+        share=0.5,
+    )
 )

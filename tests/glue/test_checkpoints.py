@@ -95,6 +95,16 @@ def test_numpy_numbers_come_back_as_they_were(save, tmp_path):
     assert (loaded["counts"] + 1).sum() == 14
 
 
+@checks_classes
+def test_a_type_of_numbers_can_be_stored_again(tmp_path):
+    file = tmp_path / "type.pt"
+    torch.save({"type": np.dtype("f4")}, file)
+    for _ in range(2):
+        loaded = torch.load(file)
+        torch.save(loaded, file)
+    assert loaded["type"].dtype == np.float32
+
+
 class Hidden:
     """Hides a call of a function in a pickle."""
 

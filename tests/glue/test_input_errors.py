@@ -164,6 +164,13 @@ def test_a_training_without_the_size_of_a_batch(toy_data, tmp_path):
     assert "--max-tokens 4096, or in sentences with --batch-size" in refusal(result)
 
 
+def test_a_training_without_a_batch(toy_data, tmp_path):
+    """fairseq drops the sentences beyond a multiple of eight, and here there is nothing else."""
+    few = ["--max-tokens", "100000", "--required-batch-size-multiple", "100000"]
+    said = refusal(training(toy_data, tmp_path, *few))
+    assert "add --required-batch-size-multiple 1, or give more sentences" in said
+
+
 def test_a_backend_that_nobody_has_tried(toy_data, tmp_path, monkeypatch):
     sharded = ["--ddp-backend", "fully_sharded"]
     assert "nobody has trained these models so" in refusal(training(toy_data, tmp_path, *sharded))

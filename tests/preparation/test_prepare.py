@@ -30,12 +30,11 @@ from fairseq_posattn.io.lock import locked
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import TextPipeline
 from support import reference_projection as reference
-from support.commands import FULL_TREE, ROOT, fairseq, losses, step, training_options
+from support.commands import step
 from support.files import lines_of, write
-from support.killed import killed_at, killed_at_random_moments
+from support.killed import killed_at
 from support.raw_corpus import (
     KINDS,
-    LANGUAGES,
     MAX_LENGTH,
     MAX_RATIO,
     MAX_WORDS,
@@ -338,6 +337,15 @@ GIVEN = ("--parser", "conllu", "--tokenize", "moses", "--symbols", 90)
 
 def given_options(corpus, out: Path, *more) -> list:
     return corpus.options(*GIVEN, *more, "--out", out, raw="tidy")
+
+
+def test_folders_whose_names_are_no_options(corpus, tmp_path, monkeypatch):
+    """Also where a shell or a terminal would read more into them."""
+    monkeypatch.chdir(tmp_path)
+    prepare(*given_options(corpus, "")[:-2], "--out=-data", "--work=--help")
+    odd = tmp_path / "a b\n-c $HOME \"q' ü(1)|;&*[x]\x1b[31m\u202e"
+    prepare(*given_options(corpus, odd))
+    assert contents(odd) == contents(tmp_path / "-data")
 
 
 def test_given_trees_of_several_roots(own, tmp_path):
@@ -692,18 +700,6 @@ def test_a_choice_changed_in_the_middle_of_a_parse(corpus, tmp_path, capsys):
     prepare(*options, "--out", tmp_path / "data")
     prepare(*options, "--out", tmp_path / "new")
     assert contents(tmp_path / "data") == contents(tmp_path / "new")
-
-
-@pytest.mark.long
-def test_killed_at_random_moments(corpus, tmp_path):
-    """The real command, with its workers and stanza, makes the same data after it was killed."""
-    options = corpus.options(*KINDS["stanza"], "--shard-lines", 40, "--workers", 2)
-    command = [sys.executable, ROOT / "preprocess/prepare.py", *options, "--out"]
-    for out in killed_at_random_moments(lambda out: [*command, out], tmp_path):
-        assert contents(out) == contents(corpus.data("stanza"))
-        assert leftovers(out) == []
-    trained = fairseq("train", *training_options(out, tmp_path / "run", *LANGUAGES, *FULL_TREE))
-    assert losses(trained.stdout)
 
 
 def test_a_second_run_at_the_same_time(corpus, tmp_path):

@@ -80,7 +80,10 @@ def check(words: list[str]) -> None:
         if word.startswith(("recipes/", "tests/", "preprocess/", ".ci/")):
             return parsed_by_file(ROOT / word, words[k + 1 :])
         if word.startswith("tests.") and words[k - 1] == "-m":
-            return parsed(import_module(f"{word}.__main__").main, words[k + 1 :])
+            module = import_module(word)
+            if hasattr(module, "__path__"):
+                module = import_module(f"{word}.__main__")
+            return parsed(module.main, words[k + 1 :])
     assert not words or words[0] in OTHERS, f"no program is known that is called {words[0]}"
 
 

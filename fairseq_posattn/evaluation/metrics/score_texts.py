@@ -6,7 +6,6 @@ They must have the same number of sentences, and be spaced in the same way.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import product, starmap
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from fairseq_posattn.evaluation.metrics import sgm
 from fairseq_posattn.evaluation.metrics.scores import Scoring
 from fairseq_posattn.evaluation.metrics.spacing import Text, spaced_differently
 from fairseq_posattn.io.files import read_lines, refuse_different_lengths
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.text.languages import lacks_spaces
 
 
@@ -87,7 +87,7 @@ def warn_of_spacing(texts: Texts, references: Sequence[Text]) -> None:
     """Print a warning if a tokenised text is compared with a plain one."""
     pairs = product(texts.translations, references)
     if found := next(filter(None, starmap(spaced_differently, pairs)), None):
-        print(f"warning: {found}", file=sys.stderr)
+        say(f"warning: {found}")
 
 
 def warn_of_script(references: Sequence[Text], scoring: Scoring) -> None:
@@ -95,11 +95,10 @@ def warn_of_script(references: Sequence[Text], scoring: Scoring) -> None:
     names = scoring.by_spaces
     if names and lacks_spaces(references[0].lines):
         remedy = "name the language with --target-lang, or choose --tokenize char or flores200"
-        print(
+        say(
             f"warning: {references[0].name}: the text has no spaces between words, but these "
             f"scores compare what stands between spaces, so they are wrong: {', '.join(names)}; "
-            + ("look at the other scores" if not names[0].startswith("BLEU") else remedy),
-            file=sys.stderr,
+            + ("look at the other scores" if not names[0].startswith("BLEU") else remedy)
         )
 
 

@@ -12,6 +12,9 @@ from typing import Any
 import yaml
 from fairseq.models import register_model_architecture
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from fairseq_posattn.errors import InputError
 
 CONFIG = Path(__file__).parents[2] / "config"
 Options = dict[str, Any]
@@ -24,8 +27,24 @@ def read_group(group: str) -> dict[str, Options]:
 
 def read_options(path: Path) -> Options:
     """Return the options that a file sets, without the name of the model."""
-    options = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        options = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(options, dict) or not all(map(is_option, options.items())):
+            raise ValueError("it does not consist of lines 'option: value'")
+        OmegaConf.to_container(OmegaConf.create({"model": options}), resolve=True)
+    except (yaml.YAMLError, OmegaConfBaseException, ValueError, RecursionError) as error:
+        found = str(error).partition("\n")[0]
+        raise InputError(
+            f"{path}: the preset is damaged ({found}); mend it, or install the package again"
+        ) from error
     return {name: value for name, value in options.items() if name != "_name"}
+
+
+def is_option(item: tuple[object, object]) -> bool:
+    """Return whether a name and a value can be those of an option."""
+    name, value = item
+    is_name = isinstance(name, str) and name.isidentifier()
+    return is_name and isinstance(value, str | int | float | None)
 
 
 def fill_in(args, preset: Options) -> None:

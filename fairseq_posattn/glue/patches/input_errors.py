@@ -121,6 +121,21 @@ def fits_batches(batch_by_size):
     return batches
 
 
+def has_a_batch(first_batch: property) -> property:
+    """Return EpochBatchIterator.first_batch with a remedy: fairseq drops what does not fill a
+    multiple of eight sentences."""
+
+    def checked(iterator):
+        if not iterator.frozen_batches:
+            raise InputError(
+                "no sentence of the data is in a batch: fairseq drops those beyond a multiple of 8 "
+                "(by default); add --required-batch-size-multiple 1, or give more sentences"
+            )
+        return first_batch.__get__(iterator)
+
+    return property(checked)
+
+
 def fits_model(filter_indices):
     """Wrap FairseqTask.filter_indices_by_size, which refuses a sentence that is too long."""
 

@@ -38,6 +38,9 @@ class NumberType:
     def __setstate__(self, state: tuple) -> None:
         self.dtype = self.dtype.newbyteorder(state[1])
 
+    def __reduce__(self):
+        return self.dtype.__reduce__()  # a new checkpoint stores numpy's own class
+
 
 class Numbers(np.ndarray):
     """Takes the place of a numpy array in the file; in all else it is an array of numbers."""

@@ -276,6 +276,14 @@ INPUT = [
         NEVER,
     ),
     Patch(
+        iterators.EpochBatchIterator,
+        "first_batch",
+        input_errors.has_a_batch,
+        "A training set of fewer than eight sentences ends in a traceback without the reason.",
+        ALL,
+        "fairseq keeps the sentences that do not fill a multiple",
+    ),
+    Patch(
         data_utils,
         "batch_by_size",
         input_errors.fits_batches,

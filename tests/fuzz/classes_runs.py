@@ -1,0 +1,181 @@
+"""What the recipes keep: run.json, result.json and the stamps beside it; presets; the study."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import shutil
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+from fairseq_posattn.experiments import runs
+from fairseq_posattn.io.files import write_json
+from support.commands import script
+
+from .classes_logs import write
+from .corpora import TARGET, must_pass
+from .mutations import BYTES, JSON, LINES
+from .registry import ROOT, add
+from .runner import Command, InputClass
+
+RECORD = runs.RunRecord(
+    name="sequence",
+    size="treebank",
+    seed=1,
+    updates=100,
+    trees="own",
+    options=["--arch", "posattn_sequence", "--lr", "0.1 0.2"],
+    files={"train.src": {"bytes": 1, "sha256": "0"}},
+)
+
+
+def two_runs(folder: Path) -> None:
+    """Two runs of one name, which differ in their options."""
+    for record in (RECORD, replace(RECORD, options=[*RECORD.options, "--dropout", "0"])):
+        run = runs.Run(folder / "runs", record)
+        run.begin()
+        run.finish()
+
+
+def find(folder: Path) -> None:
+    """What train, evaluate and table do with the runs that are there."""
+    planned = runs.Run(folder / "runs", RECORD)
+    planned.begin()
+    found = runs.one_run(folder / "runs", RECORD.system, 1, lambda: planned)
+    other = runs.runs_in(folder / "runs")[-1]
+    write_json(folder / "out", [found.name, other.record.difference(found.record)])
+
+
+add(
+    InputClass(
+        "run.json",
+        two_runs,
+        lambda folder: Command(lambda: find(folder)),
+        damaged=["runs/*/run.json"],
+        mutations=JSON,
+        outputs=["out"],
+        also_named=["runs"],
+    )
+)
+
+# result.json: the stamp of its step has its checksum
+
+MEASURED = {
+    "bleu": 20.5,
+    "exact": {"ambiguous": 0.5, "of these ties": 0.25, "unambiguous": 1.0},
+    "signature": "nrefs:1",
+    "parameters": 1234,
+    "train_words_per_second": 100.5,
+    "generate_sentences_per_second": 10.5,
+}
+
+
+def show_result(folder: Path) -> None:
+    """What table.sh of the toy recipe does with a run that has ended: test it once, and show it."""
+    from fairseq_posattn.experiments.commands import Shell
+    from fairseq_posattn.experiments.machine import Machine, Share
+    from fairseq_posattn.experiments.trials import trial_class
+    from fairseq_posattn.experiments.workplace import Place, Plan
+
+    file = ROOT / "recipes/toy/recipe.toml"
+    recipe = trial_class(file)
+    assert recipe is not None
+    machine = Machine(cpu=True)
+    trial = recipe(file, Place(folder, Shell()), Plan(), machine)
+    row = next(row for row in trial.content.models if row.name == RECORD.name)
+    run = runs.Run(folder / "runs", RECORD)
+    with mock.patch.multiple(
+        recipe, test=lambda *_: MEASURED, test_files=lambda *_: [], draw=lambda *_: None
+    ):
+        trial.test_one(row, "treebank", run, machine, Share())
+        trial.show([(row, "treebank", run)], [row], row.name, write=True)
+
+
+def tested(folder: Path) -> None:
+    run = runs.Run(folder / "runs", RECORD)
+    run.begin()
+    run.finish()
+    must_pass(Command(lambda: show_result(folder)))
+    for path in folder.glob("table.*"):
+        path.unlink()
+
+
+add(
+    InputClass(
+        "result.json and its stamp",
+        tested,
+        lambda folder: Command(lambda: show_result(folder)),
+        damaged=["runs/*/result.json", "runs/*/steps/*.json"],
+        mutations=JSON,
+        outputs=["table.md", "table.csv", "table.tex"],
+        result=lambda folder: (folder / "table.md").read_text(),
+        share=0.5,
+    )
+)
+
+# presets
+
+
+def preset(folder: Path) -> None:
+    shutil.copy(ROOT / "fairseq_posattn/config/size/wmt_en_de.yaml", folder / "base.yaml")
+
+
+def fill_in(folder: Path) -> None:
+    """What --arch does with a preset of this folder."""
+    from fairseq_posattn.glue.models.preset_files import fill_in, read_options
+
+    options = read_options(folder / "base.yaml")
+    given = Namespace(encoder_embed_dim=8)
+    fill_in(given, options)
+    assert given.encoder_embed_dim == 8 and len(vars(given)) > 1
+
+
+add(
+    InputClass(
+        "presets",
+        preset,
+        lambda folder: Command(lambda: fill_in(folder)),
+        damaged=["base.yaml"],
+        mutations=[*LINES, *BYTES],
+        share=0.5,
+    )
+)
+
+# the translations of a study; packed files have checksums
+
+
+def study(folder: Path) -> None:
+    (folder / "study").mkdir()
+    for name in ("sequence", "structural_chain"):
+        for seed in (1, 2):
+            lines = [f"{line} {name} {seed}" for line in TARGET]
+            packed = lzma.compress("".join(f"{line}\n" for line in lines).encode())
+            (folder / f"study/{name}.demo.seed{seed}.de.xz").write_bytes(packed)
+    write(folder / "reference", "".join(f"{line}\n" for line in TARGET))
+
+
+def tell(folder: Path) -> None:
+    program = script(ROOT / "recipes/multi30k_en_de/study.py")
+    found: list[str] = []
+    with (
+        mock.patch.object(program, "HERE", folder),
+        mock.patch.object(program, "draw", lambda counted, path: found.append(json.dumps(counted))),
+    ):
+        program.main()
+    write(folder / "out", "\n".join(found))
+
+
+add(
+    InputClass(
+        "translations of the study",
+        study,
+        lambda folder: Command(lambda: tell(folder), [folder / "reference"]),
+        damaged=["study/*.xz"],
+        mutations=BYTES,
+        outputs=["out"],
+        result=lambda folder: (folder / "out").read_text(),
+        share=0.2,
+    )
+)

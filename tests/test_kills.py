@@ -1,0 +1,19 @@
+"""The programs of tests/kills.py, killed at random moments and started twice, lose nothing.
+
+The table of a recipe is killed at chosen moments in tests/recipes/test_experiments.py.
+"""
+
+import pytest
+
+from kills import PROGRAMS, lost_by
+from support.killed import Tally
+
+pytest.importorskip("stanza")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - {"table"}))
+def test_nothing_is_lost(name, toy_data, shared_folder, tmp_path):
+    tally = Tally()
+    assert not lost_by(PROGRAMS[name](shared_folder), tmp_path, tally)
+    assert tally.kills == tally.wanted
