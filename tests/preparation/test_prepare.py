@@ -830,7 +830,7 @@ def test_all_pairs_left_out(corpus, tmp_path):
 
 def test_more_pieces_than_there_can_be(corpus, tmp_path):
     options = given_options(corpus, tmp_path / "data", *SENTENCEPIECE, "--symbols", 9999)
-    assert "change --symbols" in fails(*options)
+    assert "give at most --symbols" in fails(*options)
     assert leftovers(tmp_path / "data") == []
 
 
