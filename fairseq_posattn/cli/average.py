@@ -98,7 +98,8 @@ def check_same_training(
     """Refuse a checkpoint of another model, data or seed; one that does not tell is taken."""
     for name in sorted(origin.keys() & own.keys()):
         here, there = own[name], origin[name]
-        if here != there and None not in (here, there) and not MAY_CHANGE.search(name):
+        unknown = [value for value in (here, there) if value in (None, {})]
+        if here != there and not unknown and not MAY_CHANGE.search(name):
             found = (
                 "differs" if isinstance(here, dict) else f"is {here!r} here, but {there!r} there"
             )

@@ -8,6 +8,7 @@ where it was. The choices are stored in data/prepare.json, by which new text is 
 """
 
 import argparse
+import contextlib
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
@@ -22,7 +23,7 @@ from fairseq_posattn.preparation.subtypes import add_label_subtypes
 from fairseq_posattn.shards.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.text.languages import find, lacks_spaces, language
 from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
+from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS, TextPipeline
 
 
 def parse_options() -> argparse.Namespace:
@@ -221,11 +222,25 @@ def segmenter_of(options: argparse.Namespace) -> str:
             say(f"{text}: '{name}' is no known language, so it is treated as text with spaces")
     if not unspaced:
         return "subword-nmt"
-    say(
-        f"{' and '.join(unspaced)}: there are no spaces between words, so sentencepiece splits "
-        "both sides; --segmenter chooses otherwise"
-    )
+    why = f"{' and '.join(unspaced)}: there are no spaces between words"
+    if segmenter_there(options) == "subword-nmt":
+        say(
+            f"{why}, but the data in {options.out} were split by subword-nmt, and they stay so: "
+            "models know their pieces; --segmenter sentencepiece makes others"
+        )
+        return "subword-nmt"
+    say(f"{why}, so sentencepiece splits both sides; --segmenter chooses otherwise")
     return "sentencepiece"
+
+
+def segmenter_there(options: argparse.Namespace) -> str | None:
+    """Return what split the data of these languages that are in the folder already, if any."""
+    for folder in (options.out, options.out / "shard0"):
+        with contextlib.suppress(OSError, InputError):
+            config = TextPipeline.load(folder).config
+            if (config.source, config.target) == (options.source, options.target):
+                return config.segmenter
+    return None
 
 
 def main() -> None:

@@ -1,13 +1,13 @@
 """Say what a recipe.toml may choose: it may come from a stranger, and must do no harm by itself.
 
 Names become parts of paths, so they are plain. Options write nothing outside the folder of a run,
-and run no code: fairseq evaluates the text of some options as Python, such as that of adam-betas.
+and run no code: fairseq evaluates the text of some options as Python, such as that of adam-betas,
+and others of its architectures do so with any option, so a translation recipe has our models.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -22,6 +22,11 @@ NOT_TRAINING = (  # these write elsewhere or send away what is computed, or run 
     *("user-dir", "post-save-script", "plasma-path", "use-plasma-view"),
     *("save-dir", "checkpoint-suffix", "tensorboard-logdir", "log-file"),
     *("aim-repo", "azureml-logging", "wandb-project", "distributed-init-method"),
+)
+OUR_OWN = ("arch", "task")  # the recipes of translations have them of the engine
+SPECIFICATIONS = (  # our parser reads these, and they look like calls
+    *("encoder-attention", "decoder-attention", "cross-attention"),
+    *("encoder-positions", "decoder-positions"),
 )
 NOT_PREPARE = (
     *("out", "work", "source", "target", "train", "valid", "test", "plan"),
@@ -71,22 +76,19 @@ def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
                 "run, but only the user who starts it"
             )
         for text in map(str, value if isinstance(value, list) else [value]):
-            if re.match(r"\s*-[^\d.]", text) or has_call(text):
+            code = name.replace("_", "-") not in SPECIFICATIONS and is_code(text)
+            if re.match(r"\s*-[^\d.]", text) or code:
                 raise InputError(
                     f"{where}.{name} has '{text[:40]}', which is an option or code; give a value"
                 )
 
 
-def has_call(text: str) -> bool:
-    """Return whether a text, evaluated as Python, calls more than the name of a mechanism."""
+def is_code(text: str) -> bool:
+    """Return whether a text, evaluated as Python, does more than to write down a value."""
     try:
-        parts = list(ast.walk(ast.parse(text.strip(), mode="eval")))
+        parts = ast.walk(ast.parse(text.strip(), mode="eval"))
+        return any(isinstance(part, ast.Call | ast.Pow) for part in parts)
     except (SyntaxError, ValueError):
         return False  # so it cannot be evaluated
     except (RecursionError, MemoryError):
         return True
-    called = [part.func for part in parts if isinstance(part, ast.Call)]
-    return not all(
-        isinstance(func, ast.Name) and is_plain(func.id) and not hasattr(builtins, func.id)
-        for func in called
-    )

@@ -10,6 +10,7 @@ from fairseq_posattn.experiments.allowed import (
     NOT_PREPARE,
     NOT_SCORE,
     NOT_TRAINING,
+    OUR_OWN,
     Options,
     check_options,
     plain,
@@ -72,7 +73,7 @@ class Size:
     training: Options = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_options("training", self.training, NOT_TRAINING)
+        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Row:
 
     def __post_init__(self) -> None:
         TreeControl.from_tag(self.trees)  # this refuses an unknown control
-        check_options("training", self.training, NOT_TRAINING)
+        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
 
     @property
     def title(self) -> str:
@@ -136,7 +137,7 @@ class Series:
     values: list[int]
 
     def __post_init__(self) -> None:
-        check_options("option", {self.option: self.template}, NOT_TRAINING)
+        check_options("option", {self.option: self.template}, (*NOT_TRAINING, *OUR_OWN))
 
     def row(self, value: int, size: str) -> Row:
         """Return the model with one of the values."""
@@ -175,7 +176,7 @@ class Content:
     def __post_init__(self) -> None:
         if not self.sizes or not self.models:
             raise InputError("sizes and models must not be empty")
-        check_options("training", self.training, NOT_TRAINING)
+        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
         seen = set()
         for row in self.models:
             if row.size not in self.sizes:

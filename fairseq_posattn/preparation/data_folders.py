@@ -11,6 +11,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 
 from fairseq_posattn.glue.data.label_dictionaries import paths
+from fairseq_posattn.glue.patches.checked_data import CHECKSUMS, write_checksums
 from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.records import as_document
@@ -151,6 +152,8 @@ class DataFolders:
             lambda: self.binarize_now(name, folder, options, prefixes, model),
             lambda: self.by_lines.discard(name),
         )
+        if not (folder / CHECKSUMS).exists():  # an earlier version made them, and they are whole
+            write_checksums(folder)
 
     def data_files(self, folder: Path, splits: Sequence[str]) -> list[Path]:
         """Return the files that a complete data folder has."""

@@ -133,6 +133,10 @@ class RelationHead(OfModel):
     offset_accuracy: Number = field(metadata=about("how often the offset is right, in %"))
 
 
+FIGURES = {"distance": ("uuas", "spearman"), "depth": ("root", "spearman")}  # of a word probe
+LABELS = ("accuracy", "selectivity")
+
+
 @dataclass(frozen=True, kw_only=True)
 class WordProbe(OfModel):
     """This is the outcome of a probe of words."""
@@ -146,6 +150,11 @@ class WordProbe(OfModel):
             "UPOS and relation: accuracy, that of the control task, and selectivity, in %"
         )
     )
+
+    def __post_init__(self) -> None:
+        wanted = FIGURES.get(self.probe, LABELS)
+        if missing := [name for name in wanted if name not in self.figures]:
+            raise InputError(f"the figures of '{self.probe}' lack '{missing[0]}'")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -170,6 +170,7 @@ def test_nothing_is_looked_up_in_the_configuration(trained, tmp_path, monkeypatc
         (lambda s: s["cfg"]["model"].update(dropout=0.3), None),
         (lambda s: s["cfg"]["optimization"].update(max_update=99), None),
         (lambda s: s.pop("task_state"), None),  # of an earlier version
+        (lambda s: s["task_state"]["trained_on"].update(data={}), None),  # data without checksums
     ],
 )
 def test_of_one_training_only(change, found, trained, tmp_path):

@@ -67,7 +67,7 @@ def test_names_lead_nowhere_else(tmp_path, old, new, key):
         *(("corpus.prepare", o) for o in ("out", "work", "wor", "valid", "control", "sbatch")),
         *(("models.training", o) for o in ("user-dir", "user_dir", "save-dir")),
         *(("training", o) for o in ("tensorboard-logdir", "checkpoint-suffix")),
-        *(("sizes.base.training", o) for o in ("log-file", "wandb-project")),
+        *(("sizes.base.training", o) for o in ("log-file", "wandb-project", "arch", "task")),
         *(("evaluation.score", o) for o in ("json", "js", "train-counts")),
     ],
 )
@@ -82,7 +82,8 @@ def test_options_that_write_elsewhere_or_run_code(tmp_path, table, option):
         ("lr", "['1', '--user-dir', 'x']"),
         ("lr", "' --user-dir=x'"),
         ("adam-betas", '\'__import__("os").system("x")\''),
-        ("encoder-attention", "'window(size=exec(chr(1)))'"),
+        ("encoder-glu", "'eval_bool(\"1\")'"),  # fairseq's own, which evaluates a text in the text
+        ("adam-betas", "'9**9**9'"),
         ("label-smoothing", "' [open][0](1)'"),
     ],
 )

@@ -220,6 +220,30 @@ def test_a_checkpoint_that_does_not_fit(
         assert "of this machine" not in result.message
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda state: state.update(cfg=None), "it holds no configuration"),
+        (lambda state: state["cfg"]["model"].update(_name="nobody"), "not one of a model that is"),
+    ],
+)
+def test_a_configuration_that_is_none(change, message, tree_model, toy_data, tmp_path):
+    file = tmp_path / "checkpoint_last.pt"
+    state = torch.load(tree_model)
+    change(state)
+    torch.save(state, file)
+    error = generate(toy_data, file, check=False).error
+    assert isinstance(error, InputError)
+    assert str(error).startswith(f"{file}: ") and message in str(error)
+
+
+def test_a_checkpoint_that_lost_some_bytes(tree_model, toy_data, tmp_path):
+    """The directory at its end then names places before the file."""
+    file, content = tmp_path / "checkpoint_last.pt", tree_model.read_bytes()
+    file.write_bytes(content[:5000] + content[9000:])
+    assert str(generate(toy_data, file, check=False).error).startswith(f"{file}")
+
+
 @pytest.mark.parametrize("content", [b"no checkpoint", b"checkpoint\nof a\nkind\n", b"\0" * 99])
 def test_no_checkpoint_is_not_called_dangerous(content, toy_data, tmp_path):
     file = tmp_path / "checkpoint_last.pt"

@@ -43,7 +43,7 @@ def test_from_generate_to_a_score_as_in_the_readme(tree_model, toy_data, tmp_pat
     script("generate", toy_data, "--path", tree_model, *OPTIONS, "--gen-subset", "test", out=log)
     assert log.read_text().count("Translated 60 sentences") == 1
     run(sys.executable, "-m", "fairseq_posattn.cli.translations", toy_data, log, "--out", text)
-    options = ["--references", toy_data.parent / "raw/test.tgt", "--target-lang", "tgt"]
+    options = ["--references", toy_data.parent / "raw/test.tgt", "--target-lang", "en"]
     options += ["--name", "tree", "--test", "toy", "--generate-log", log, "--json", found]
     script("score", text, *options)
     assert json.loads(found.read_text())["speed"]["translation"]["sentences"] == 60

@@ -175,8 +175,7 @@ def test_a_backend_that_nobody_has_tried(toy_data, tmp_path, monkeypatch):
     sharded = ["--ddp-backend", "fully_sharded"]
     assert "nobody has trained these models so" in refusal(training(toy_data, tmp_path, *sharded))
     monkeypatch.setenv("POSATTN_UNTRIED", "1")
-    result = training(toy_data, tmp_path, *sharded)
-    assert result.error is not None and not isinstance(result.error, InputError)
+    assert "pip install fairscale" in refusal(training(toy_data, tmp_path, *sharded))
 
 
 LANGUAGES = ["-s", "src", "-t", "tgt"]

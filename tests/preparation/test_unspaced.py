@@ -111,6 +111,11 @@ def test_names_that_are_no_languages(tmp_path):
     own = ("--work", tmp_path / "third", "--segmenter", "subword-nmt")
     assert "spaces" not in prepare(tmp_path, "xx", "en", *own)
     assert chosen(tmp_path)["segmenter"] == "subword-nmt"
+    (tmp_path / "data/checksums.json").unlink()  # as an earlier version left them
+    printed = prepare(tmp_path, "xx", "en", *own[:2])
+    assert "the data in" in printed and "were split by subword-nmt, and they stay so" in printed
+    assert chosen(tmp_path)["segmenter"] == "subword-nmt"
+    assert json.loads((tmp_path / "data/checksums.json").read_text())
 
 
 def test_what_the_parser_calls_the_language(tmp_path):

@@ -1065,6 +1065,17 @@ def test_bits_that_are_none_are_refused(correct, said, tmp_path):
     assert message.rstrip().endswith("make it again with posattn-probe")
 
 
+def test_a_figure_that_is_missing_is_named(tmp_path):
+    file = tmp_path / "probes.json"
+    document = as_document(record({"SentLen": probed(test=16)}, accuracy([1] * 16)))
+    word = {"system": "base", "run": 1, "model": "", "kind": "trained", "trees": "none"}
+    document["words"] = [
+        {**word, "layer": "top", "probe": "depth", "seed": 1, "figures": {"root": 1.0}}
+    ]
+    file.write_text(json.dumps(document))
+    assert "the figures of 'depth' lack 'spearman'" in refused(probe("--results", file))
+
+
 def test_results_alone_write_no_json(found, tmp_path):
     file, _ = found("tree")
     message = refused(probe("--results", file, "--json", tmp_path / "other.json"))

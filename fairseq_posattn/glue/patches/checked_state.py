@@ -6,6 +6,8 @@ a configuration names, such as variables of the environment.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import zipfile
 from argparse import Namespace
@@ -59,7 +61,7 @@ def check_file(file: BinaryIO, size: int) -> None:
     """Refuse a file that torch has not written, or that has changed since."""
     start = file.read(len(ZIP))
     if start == ZIP:
-        with zipfile.ZipFile(file) as archive:
+        with whole_zip(file) as archive:
             if sum(part.file_size for part in archive.infolist()) > size:
                 raise UnfitStateError(f"its parts are larger than the file; {DAMAGED}")
             if (part := archive.testzip()) is not None:
@@ -67,6 +69,18 @@ def check_file(file: BinaryIO, size: int) -> None:
     elif not start.startswith(PICKLE):
         raise UnfitStateError(f"the file does not begin as one of torch; {DAMAGED}")
     file.seek(0)
+
+
+@contextlib.contextmanager
+def whole_zip(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
+    """Open a zip; where it is damaged, zipfile may seek to a place that there is none."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            yield archive
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise UnfitStateError(f"its parts lie outside the file; {DAMAGED}") from error
 
 
 def check_parts(state: Any) -> None:

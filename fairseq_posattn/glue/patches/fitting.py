@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 import torch
+from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_posattn.errors import InputError
 
@@ -27,6 +28,12 @@ def fit(load_ensemble):
             models, cfg, task = load_ensemble(filenames, *args, **kwargs)
         except RuntimeError as error:
             raise explained(error, ", ".join(map(str, filenames))) from error
+        except (KeyError, OmegaConfBaseException) as error:
+            raise InputError(
+                f"{', '.join(map(str, filenames))}: the configuration in it is not one of a model "
+                f"that is known here ({type(error).__name__}: {str(error)[:60]}); take another "
+                "checkpoint, or name its folder of code with --user-dir"
+            ) from error
         for path, model in zip(filenames, models, strict=True):
             refuse_not_finite(model.named_parameters(), path)
         return models, cfg, task
@@ -86,6 +93,8 @@ def explained(error: RuntimeError, path: str) -> Exception:
         what = f"{name} has the sizes {found}, but this model needs {wanted}"
     elif names := NAMES.search(str(error)):
         what = f"{'it lacks' if names[1] == 'Missing' else 'this model does not have'} {names[2]}"
+    elif "Neither args nor cfg" in str(error):
+        what = "it holds no configuration"
     else:
         return error
     return InputError(

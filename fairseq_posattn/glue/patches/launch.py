@@ -7,6 +7,7 @@ import functools
 import logging
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -131,12 +132,16 @@ def refused_early(call_main):
 
 def refuse_untried(backend: str) -> None:
     """Refuse to share a model out over processes, which nobody has done with these models."""
-    if backend == "fully_sharded" and os.environ.get(UNTRIED) != "1":
+    if backend != "fully_sharded":
+        return
+    if os.environ.get(UNTRIED) != "1":
         raise InputError(
             "--ddp-backend fully_sharded: fairscale does it on GPUs only, and nobody has trained "
             "these models so; leave it out, or try it with the variable "
             f"{UNTRIED}=1 in the environment"
         )
+    if find_spec("fairscale") is None:
+        raise InputError(f"--ddp-backend {backend}: fairscale is missing: pip install fairscale")
 
 
 def refuse_without_size(dataset) -> None:

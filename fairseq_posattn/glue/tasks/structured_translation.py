@@ -216,7 +216,8 @@ class StructuredTranslationTask(TranslationTask):
             return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
         labels = self.label_dictionaries if self.needs_labels else None
         parts = [load_tree_file(prefix, labels) for prefix in prefixes]
-        trained_on.warn_of_control(self, trained_on.control_of(self))
+        if self.cfg.tree_control is None:  # else the user knows of it
+            trained_on.warn_of_control(self, trained_on.control_of(self))
         for prefix, part in zip(prefixes, parts, strict=True):
             logger.info("%s.tree: %s trees", prefix, f"{len(part):,}")
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)
@@ -255,7 +256,7 @@ class StructuredTranslationTask(TranslationTask):
     def new_text(self) -> NewText:
         """Return what finds the pieces and trees of new lines, made when the first ones come in."""
         found = NewText(self.cfg, self.pipeline())
-        if self.needs_trees and self.cfg.tree_control is None:  # else the user asked for it
+        if self.needs_trees and self.cfg.tree_control is None:
             trained_on.warn_of_control(self, found.control.tag)
         return found
 
