@@ -8,22 +8,19 @@ where it was. The choices are stored in data/prepare.json, by which new text is 
 """
 
 import argparse
-import contextlib
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, new_folder, positive
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.parsing.options import add_parser_options
 from fairseq_posattn.preparation.control import add_control_options, control_of
 from fairseq_posattn.preparation.subtypes import add_label_subtypes
 from fairseq_posattn.shards.cluster import add_cluster_options, cluster_of
-from fairseq_posattn.text.languages import find, lacks_spaces, language
+from fairseq_posattn.text.languages import language
 from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS, TextPipeline
+from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 
 
 def parse_options() -> argparse.Namespace:
@@ -206,48 +203,11 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
     )
 
 
-def segmenter_of(options: argparse.Namespace) -> str:
-    """Return --segmenter or, without it, what suits both sides, and say why where it may surprise.
-
-    Of a name that means no known language, the training text shows whether it has spaces.
-    """
-    if options.segmenter:
-        return str(options.segmenter)
-    unspaced = []
-    for name in (options.source, options.target):
-        found, text = find(name), f"{options.train}.{name}"
-        if lacks_spaces(read_lines(text)) if found is None else not found.spaced:
-            unspaced.append(f"{text} ({found.name})" if found else text)
-        elif found is None:
-            say(f"{text}: '{name}' is no known language, so it is treated as text with spaces")
-    if not unspaced:
-        return "subword-nmt"
-    why = f"{' and '.join(unspaced)}: there are no spaces between words"
-    if segmenter_there(options) == "subword-nmt":
-        say(
-            f"{why}, but the data in {options.out} were split by subword-nmt, and they stay so: "
-            "models know their pieces; --segmenter sentencepiece makes others"
-        )
-        return "subword-nmt"
-    say(f"{why}, so sentencepiece splits both sides; --segmenter chooses otherwise")
-    return "sentencepiece"
-
-
-def segmenter_there(options: argparse.Namespace) -> str | None:
-    """Return what split the data of these languages that are in the folder already, if any."""
-    for folder in (options.out, options.out / "shard0"):
-        with contextlib.suppress(OSError, InputError):
-            config = TextPipeline.load(folder).config
-            if (config.source, config.target) == (options.source, options.target):
-                return config.segmenter
-    return None
-
-
 def main() -> None:
     """Prepare the data that the command line describes."""
     options = parse_options()
     settings = settings_of(options)
-    from fairseq_posattn.preparation.job import Corpus, Job, Learning, Limits
+    from fairseq_posattn.preparation.job import Corpus, Job, Learning, Limits, suited_segmenter
     from fairseq_posattn.preparation.prepare import prepare
     from fairseq_posattn.text.pipeline import TextConfig
 
@@ -261,7 +221,8 @@ def main() -> None:
         normalize=not options.no_normalize,
         tokenize=options.tokenize,
         target_tokenize=options.target_tokenize,
-        segmenter=segmenter_of(options),
+        segmenter=options.segmenter
+        or suited_segmenter(options.source, options.target, options.train, options.out),
         parser=settings,
         control=control_of(options),
         lowercase=options.lowercase,

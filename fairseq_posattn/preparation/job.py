@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.shards.cluster import Cluster
-from fairseq_posattn.text.pipeline import TextConfig
+from fairseq_posattn.text.languages import find, lacks_spaces
+from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 
 TARGET_SEGMENTER = "segmenter.target"
 STEP_SHARD = 25  # the shards of other steps have so many times the lines of those of the parse
@@ -138,3 +143,39 @@ class Job:
         """Return the files of the segmenters of source and target, which may be the same."""
         source = self.work / self.config.segmenter_file
         return source, self.work / TARGET_SEGMENTER if self.learning.separate else source
+
+
+def suited_segmenter(source: str, target: str, train: str, out: Path) -> str:
+    """Return what splits both sides of a corpus best, and say why where it may surprise.
+
+    Of a name that means no known language, the training text shows whether it has spaces. Data that
+    are in the folder already keep what has split them.
+    """
+    unspaced = []
+    for name in (source, target):
+        found, text = find(name), f"{train}.{name}"
+        if lacks_spaces(read_lines(text)) if found is None else not found.spaced:
+            unspaced.append(f"{text} ({found.name})" if found else text)
+        elif found is None:
+            say(f"{text}: '{name}' is no known language, so it is treated as text with spaces")
+    if not unspaced:
+        return "subword-nmt"
+    why = f"{' and '.join(unspaced)}: there are no spaces between words"
+    if segmenter_there(source, target, out) == "subword-nmt":
+        say(
+            f"{why}, but the data in {out} were split by subword-nmt, and they stay so: models "
+            "know their pieces; --segmenter sentencepiece makes others"
+        )
+        return "subword-nmt"
+    say(f"{why}, so sentencepiece splits both sides; --segmenter chooses otherwise")
+    return "sentencepiece"
+
+
+def segmenter_there(source: str, target: str, out: Path) -> str | None:
+    """Return what split the data of these languages that are in a folder already, if any."""
+    for folder in (out, out / "shard0"):
+        with contextlib.suppress(OSError, InputError):
+            config = TextPipeline.load(folder).config
+            if (config.source, config.target) == (source, target):
+                return config.segmenter
+    return None

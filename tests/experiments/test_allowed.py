@@ -1,31 +1,13 @@
 """What a recipe.toml of a stranger may choose, and what it may not."""
 
 import pytest
+from test_recipe import GOOD
 
 from fairseq_posattn.cli import recipe as recipe_command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.experiments.recipe import read_recipe
 from fairseq_posattn.io import command_line
 from support.files import write
-
-GOOD = """
-title = "Small"
-source = "en"
-target = "de"
-
-[corpus]
-valid = "dev"
-tests = ["test"]
-
-[sizes.base]
-arch = "_tiny"
-updates = 10
-batch_tokens = 100
-
-[[models]]
-model = "sequence"
-size = "base"
-"""
 
 
 def refused(folder, text: str) -> str:
