@@ -121,10 +121,4 @@ def logs(folder: Path, pattern: str, name: str) -> list[Path]:
 
 def is_file(value: object) -> bool:
     """Return whether the value of an option names files."""
-    return bool(files_of(value))
-
-
-def files_of(value: object) -> list[Path]:
-    """Return the files that the value of an option names."""
-    values = value if isinstance(value, list) else [value]
-    return [path for path in values if isinstance(path, Path)]
+    return any(isinstance(one, Path) for one in (value if isinstance(value, list) else [value]))
