@@ -25,3 +25,5 @@ from fairseq_posattn.glue.tasks import (  # noqa: F401
 )
 
 patches.install()
+
+PosattnTransformerModel = posattn_transformer.PosattnTransformerModel  # for `from_pretrained`

@@ -153,7 +153,7 @@ def test_mechanisms_presets_and_commands_are_named():
     for name in MECHANISMS:
         assert re.search(rf"^\| [^|]*`{name}`[^|]* \|", readme, re.M)
         assert f"\n### `{name}`\n" in mechanisms
-    for preset in (ROOT / "fairseq_posattn/config/model").glob("*.yaml"):
+    for preset in (ROOT / "fairseq_posattn/glue/config/model").glob("*.yaml"):
         assert f"`posattn_{preset.stem}`" in mechanisms or preset.stem == "transformer", preset
     for command in command_lines.entry_points():
         assert f"`{command}`" in installing

@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairseq_posattn.evaluation.attention_export import examples
 from fairseq_posattn.io.argument_types import add_model_options, command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
+from fairseq_posattn.lab.scoring.attention_export import examples
 
 
 def parse_options() -> argparse.Namespace:

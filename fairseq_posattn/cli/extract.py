@@ -10,8 +10,8 @@ import argparse
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.parsing.options import add_several_roots
 from fairseq_posattn.preparation.extract import extract
+from fairseq_posattn.text.parsing.options import add_several_roots
 
 
 def parse_options() -> argparse.Namespace:

@@ -49,7 +49,7 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     """Describe the heads, and write the file."""
     options = parse_options()
-    from fairseq_posattn.evaluation.heads import heads
+    from fairseq_posattn.lab.scoring.heads import heads
 
     write_json(options.out, as_document(heads(options)), indent=1)
 

@@ -12,9 +12,9 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.records import ABSENT
-from fairseq_posattn.parsing.options import add_parser_options
-from fairseq_posattn.shards.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import add_parser_options
+from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 
 def parse_options() -> argparse.Namespace:
@@ -72,10 +72,10 @@ def main() -> None:
     """Parse the text that the command line names."""
     options = parse_options()
     settings = settings_of(options)
-    from fairseq_posattn.parsing.run import parse
+    from fairseq_posattn.text.parsing.run import parse
 
     if options.download:
-        from fairseq_posattn.parsing.stanza_parser import download
+        from fairseq_posattn.text.parsing.stanza_parser import download
 
         download(settings)
     parse(

@@ -14,13 +14,13 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, new_folder, positive
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.records import ABSENT
-from fairseq_posattn.parsing.options import add_parser_options
 from fairseq_posattn.preparation.control import add_control_options, control_of
 from fairseq_posattn.preparation.subtypes import add_label_subtypes
-from fairseq_posattn.shards.cluster import add_cluster_options, cluster_of
 from fairseq_posattn.text.languages import language
 from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import add_parser_options
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
+from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 
 def parse_options() -> argparse.Namespace:
@@ -212,7 +212,7 @@ def main() -> None:
     from fairseq_posattn.text.pipeline import TextConfig
 
     if options.download:
-        from fairseq_posattn.parsing.stanza_parser import download
+        from fairseq_posattn.text.parsing.stanza_parser import download
 
         download(settings)
     config = TextConfig(

@@ -180,7 +180,7 @@ def layer(text: str) -> str:
 
 def named(words: list[str]):
     """Return the trainings that the words name, as NAME=PATH or PATH."""
-    from fairseq_posattn.probing.probe import Named
+    from fairseq_posattn.lab.probing.probe import Named
 
     found: list[Named] = []
     bare = [Path(word).absolute() for word in words if "=" not in word or Path(word).exists()]
@@ -204,11 +204,11 @@ def main() -> None:
     parser = options_parser()
     options = parser.parse_args()
     refuse_incomplete(options, vars(parser.parse_args([])))
-    from fairseq_posattn.evaluation.plain_tables import markdown, write
     from fairseq_posattn.io.files import write_json
     from fairseq_posattn.io.records import as_document
-    from fairseq_posattn.probing.results import read_probes
-    from fairseq_posattn.probing.tables import Results, all_tables
+    from fairseq_posattn.lab.probing.results import read_probes
+    from fairseq_posattn.lab.probing.tables import Results, all_tables
+    from fairseq_posattn.lab.scoring.plain_tables import markdown, write
 
     others = [read_probes(path) for path in options.results]
     paths = [*options.results]
@@ -257,7 +257,7 @@ def refuse_incomplete(options: argparse.Namespace, defaults: dict[str, Any]) -> 
 
 def shared(options: argparse.Namespace) -> dict[str, Any]:
     """Return what both kinds of probes are told."""
-    from fairseq_posattn.probing.encoding import Codecs
+    from fairseq_posattn.lab.probing.encoding import Codecs
 
     return {
         "data": options.data,
@@ -276,7 +276,7 @@ def shared(options: argparse.Namespace) -> dict[str, Any]:
 
 def of_tasks(options: argparse.Namespace):
     """Return what the probes of sentences find."""
-    from fairseq_posattn.probing.probe import Probing
+    from fairseq_posattn.lab.probing.probe import Probing
 
     return Probing(
         **shared(options),
@@ -292,7 +292,7 @@ def of_tasks(options: argparse.Namespace):
 
 def of_heads(options: argparse.Namespace):
     """Return what the probes of words and heads find."""
-    from fairseq_posattn.probing.treebank import TreebankProbing
+    from fairseq_posattn.lab.probing.treebank import TreebankProbing
 
     return TreebankProbing(
         **shared(options),

@@ -18,9 +18,9 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.parsing.options import add_several_roots
-from fairseq_posattn.probing.making.settings import Settings
-from fairseq_posattn.probing.tasks import task_called
+from fairseq_posattn.lab.probing.making.settings import Settings
+from fairseq_posattn.lab.probing.tasks import task_called
+from fairseq_posattn.text.parsing.options import add_several_roots
 
 
 def parse_options() -> argparse.Namespace:
@@ -139,8 +139,8 @@ def main() -> None:
         return
     if not options.corpora or not options.out:
         raise InputError("name CoNLL-U files and --out FOLDER, or a folder with --check")
-    from fairseq_posattn.probing.making.make import make, show
-    from fairseq_posattn.probing.making.rules import RULES
+    from fairseq_posattn.lab.probing.making.make import make, show
+    from fairseq_posattn.lab.probing.making.rules import RULES
 
     tasks = [task_called(name) for name in options.task or RULES]
     for task in tasks:
@@ -161,7 +161,7 @@ def main() -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Check a folder of tasks; faults make the command fail."""
-    from fairseq_posattn.probing.check import check_folder
+    from fairseq_posattn.lab.probing.check import check_folder
 
     if options.corpora or options.out:
         raise InputError("--check makes no tasks; leave out the CoNLL-U files and --out")

@@ -17,8 +17,8 @@ import argparse
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.parsing.options import add_several_roots
 from fairseq_posattn.preparation.project import MISSING_TREE, ProjectionInputs, project
+from fairseq_posattn.text.parsing.options import add_several_roots
 from fairseq_posattn.trees.projection import SEPARATOR
 
 

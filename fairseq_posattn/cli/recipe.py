@@ -17,14 +17,14 @@ from shlex import quote
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.recipe_options import parse_options
 from fairseq_posattn.io.command_line import error_line, run
 from fairseq_posattn.io.progress import say
+from fairseq_posattn.lab.experiments.recipe_options import parse_options
 
 
 def machine_of(options: argparse.Namespace):
     """Return what the options say about the machine."""
-    from fairseq_posattn.experiments.machine import Machine
+    from fairseq_posattn.lab.experiments.machine import Machine
 
     names = ["cpu", "gpus", "processes", "nodes", "rendezvous", "node_rank", "tokens", "precision"]
     names.append("dry_run")
@@ -33,11 +33,11 @@ def machine_of(options: argparse.Namespace):
 
 def experiment_of(options: argparse.Namespace) -> Any:
     """Return the Experiment or the Trial that the options describe."""
-    from fairseq_posattn.experiments.commands import Shell
-    from fairseq_posattn.experiments.experiment import Experiment
-    from fairseq_posattn.experiments.recipe import read_recipe, recipe_file
-    from fairseq_posattn.experiments.trials import trial_class
-    from fairseq_posattn.experiments.workplace import Place, Plan, Workplace
+    from fairseq_posattn.lab.experiments.commands import Shell
+    from fairseq_posattn.lab.experiments.experiment import Experiment
+    from fairseq_posattn.lab.experiments.recipe import read_recipe, recipe_file
+    from fairseq_posattn.lab.experiments.trials import trial_class
+    from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 
     names = ("updates", "precision", "last", "examples", "with_parsing", "on_valid")
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
@@ -63,8 +63,8 @@ def experiment_of(options: argparse.Namespace) -> Any:
 
 def say_whose_code_runs(folder: Path) -> None:
     """Name the Python files of a recipe, which may do all that the user may do."""
-    from fairseq_posattn.experiments.corpora import SPECIAL
-    from fairseq_posattn.experiments.trials import TRIAL
+    from fairseq_posattn.lab.experiments.corpora import SPECIAL
+    from fairseq_posattn.lab.experiments.trials import TRIAL
 
     for path in (folder / TRIAL, folder / SPECIAL):
         if path.exists():
@@ -133,9 +133,9 @@ def sweep(options: argparse.Namespace):
 
 def new(options: argparse.Namespace):
     """Write a recipe for new texts."""
-    from fairseq_posattn.experiments.commands import Shell
-    from fairseq_posattn.experiments.new_recipe import new_recipe
-    from fairseq_posattn.experiments.recipe import CHECKOUT
+    from fairseq_posattn.lab.experiments.commands import Shell
+    from fairseq_posattn.lab.experiments.new_recipe import new_recipe
+    from fairseq_posattn.lab.experiments.recipe import CHECKOUT
 
     name = options.name
     folder = Path(name) if "/" in name else CHECKOUT / "recipes" / name
@@ -159,7 +159,7 @@ STEPS = {
 
 def main() -> None:
     """Do the step that the command line names; end with the exit code of a command that failed."""
-    from fairseq_posattn.experiments.commands import CommandFailed
+    from fairseq_posattn.lab.experiments.commands import CommandFailed
 
     options = parse_options(sys.argv[1:], __doc__)
     shell, action = STEPS[options.step](options)

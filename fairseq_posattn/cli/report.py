@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairseq_posattn.evaluation.report.report import TITLE, page
-from fairseq_posattn.evaluation.report.systems import read_systems
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.report.report import TITLE, page
+from fairseq_posattn.lab.report.systems import read_systems
 
 
 def parse_options() -> argparse.Namespace:
@@ -52,8 +52,8 @@ def write(options: argparse.Namespace) -> None:
     """Write the report, which no other run writes meanwhile."""
     extra = []
     if options.probes:
-        from fairseq_posattn.probing.report import section
-        from fairseq_posattn.probing.results import read_probes
+        from fairseq_posattn.lab.probing.report import section
+        from fairseq_posattn.lab.probing.results import read_probes
 
         extra.append(section([read_probes(path) for path in options.probes], options.probes))
     text = page(read_systems(options.systems), visible(options.title), extra)

@@ -5,13 +5,13 @@ posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --jso
 
 from __future__ import annotations
 
-from fairseq_posattn.evaluation import table
-from fairseq_posattn.evaluation.score import scored_system
-from fairseq_posattn.evaluation.score_options import parse_arguments
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.records import as_document
+from fairseq_posattn.lab.scoring import table
+from fairseq_posattn.lab.scoring.score import scored_system
+from fairseq_posattn.lab.scoring.score_options import parse_arguments
 
 
 def main() -> None:

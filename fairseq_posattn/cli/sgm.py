@@ -9,10 +9,10 @@ import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fairseq_posattn.evaluation.metrics.sgm import read_set, read_sets
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.lab.scoring.metrics.sgm import read_set, read_sets
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:

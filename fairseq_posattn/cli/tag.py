@@ -154,7 +154,7 @@ def load_state(path: str) -> dict:
 def main() -> None:
     """Tag the text that the command line names."""
     args = parser().parse_args()
-    from fairseq_posattn.tagging.text import read_text
+    from fairseq_posattn.text.tagging.text import read_text
 
     if min(args.batch_size, args.buffer_size) < 1:
         raise InputError("--batch-size and --buffer-size must be at least 1; give a larger number")

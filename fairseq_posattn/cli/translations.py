@@ -9,15 +9,15 @@ import argparse
 from collections.abc import Sequence
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.fairseq_logs.generate_log import (
+from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.command_line import run
+from fairseq_posattn.lab.scoring.fairseq_logs.generate_log import (
     check_set,
     outputs_of,
     read_texts,
     to_text,
     write,
 )
-from fairseq_posattn.io.argument_types import command_parser
-from fairseq_posattn.io.command_line import run
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.trees.projection import SEPARATOR
 

@@ -11,12 +11,12 @@ import argparse
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.parsing.options import add_several_roots
 from fairseq_posattn.preparation.control import (
     add_control_options,
     control_of,
     control_treebank,
 )
+from fairseq_posattn.text.parsing.options import add_several_roots
 
 
 def parse_options() -> argparse.Namespace:

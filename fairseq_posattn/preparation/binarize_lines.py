@@ -16,8 +16,8 @@ from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import join_tree_files
 from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.preparation import binarize
-from fairseq_posattn.shards.line_work import Answer, Files
 from fairseq_posattn.trees.lines import read_trees
+from fairseq_posattn.work.line_work import Answer, Files
 
 TREES = ".trees"
 TREE_FILE = ".tree.bin"

@@ -14,8 +14,8 @@ from fairseq_posattn.glue.patches import checked_data
 from fairseq_posattn.io.argument_types import Parser
 from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.paths import refuse_file
-from fairseq_posattn.tagging.sentences import TAG_COLUMNS, TaggedSentence, read_tagged
-from fairseq_posattn.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabulary, learn
+from fairseq_posattn.text.tagging.sentences import TAG_COLUMNS, TaggedSentence, read_tagged
+from fairseq_posattn.text.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabulary, learn
 
 
 def parser() -> ArgumentParser:

@@ -10,9 +10,9 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.shards.cluster import Cluster
 from fairseq_posattn.text.languages import find, lacks_spaces
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
+from fairseq_posattn.work.cluster import Cluster
 
 TARGET_SEGMENTER = "segmenter.target"
 STEP_SHARD = 25  # the shards of other steps have so many times the lines of those of the parse

@@ -9,7 +9,7 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.preparation.job import Job
-from fairseq_posattn.shards.line_work import Answer, Files, LineStep, discard, do_lines
+from fairseq_posattn.work.line_work import Answer, Files, LineStep, discard, do_lines
 
 
 class StepsByLines:

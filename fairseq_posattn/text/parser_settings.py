@@ -11,7 +11,6 @@ from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 LONG_LINES = ("cut", "skip")
 ON_FAILURE = ("stop", "flat")
 PARSERS = ("stanza", "conllu", "none")
-PARSER_THREADS = "POSATTN_PARSER_THREADS"  # this many threads one parser uses on CPUs (default: 1)
 REMEDIES = ("on_failure", "several_roots")  # they only concern lines that would be an error
 
 

@@ -29,17 +29,17 @@ from sacrebleu.metrics import CHRF
 from scipy.stats import binomtest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.metrics.runs import (
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.argument_types import positive
+from fairseq_posattn.io.files import read_lines, refuse_different_lengths
+from fairseq_posattn.lab.scoring.metrics.runs import (
     Statistics,
     bootstrap,
     randomisation,
     welch,
 )
-from fairseq_posattn.evaluation.metrics.runs import scores as run_scores
-from fairseq_posattn.evaluation.metrics.segment_scores import METRIC
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.argument_types import positive
-from fairseq_posattn.io.files import read_lines, refuse_different_lengths
+from fairseq_posattn.lab.scoring.metrics.runs import scores as run_scores
+from fairseq_posattn.lab.scoring.metrics.segment_scores import METRIC
 
 LEVEL = 0.05
 TESTS = ("bootstrap over sentences, first runs", "randomisation", "bootstrap", "Welch")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn.experiments.recipe import read_recipe
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.experiments.recipe import read_recipe
 
 HERE = Path(__file__).parent
 BINS = ((1, 12), (13, 16), (17, 22), (23, 1000))

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.cells import NONE
-from fairseq_posattn.evaluation.plain_tables import Figures, Table
-from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.recipe_content import Options
-from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trial_content import TrialRow
-from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.io.files import read_json
+from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.recipe_content import Options
+from fairseq_posattn.lab.experiments.runs import Run
+from fairseq_posattn.lab.experiments.trial_content import TrialRow
+from fairseq_posattn.lab.experiments.trials import Results, Trial
+from fairseq_posattn.lab.scoring.cells import NONE
+from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
 
 FILES = {"ptb": "ptb.{}.txt", "wikitext-2": "wiki.{}.tokens"}
 PACKED = ("", ".xz", ".gz", ".zst")

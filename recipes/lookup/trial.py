@@ -17,16 +17,16 @@ from statistics import mean
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.fairseq_logs import generate_log as texts
-from fairseq_posattn.evaluation.fairseq_logs.training_log import read_training
-from fairseq_posattn.evaluation.plain_tables import Figures, Table
-from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.recipe import arguments
-from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trial_content import TrialRow
-from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.io.atomic import replaced_whole
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
+from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.runs import Run
+from fairseq_posattn.lab.experiments.trial_content import TrialRow
+from fairseq_posattn.lab.experiments.trials import Results, Trial
+from fairseq_posattn.lab.scoring.fairseq_logs import generate_log as texts
+from fairseq_posattn.lab.scoring.fairseq_logs.training_log import read_training
+from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
 
 LONGER = "longer"
 KINDS = ("held-out inputs", "held-out compositions", "held-out tables", LONGER)  # see tables.py

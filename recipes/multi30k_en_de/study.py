@@ -15,15 +15,15 @@ from statistics import mean, stdev
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from fairseq_posattn.evaluation.cells import holm
-from fairseq_posattn.evaluation.metrics.runs import (
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.scoring.cells import holm
+from fairseq_posattn.lab.scoring.metrics.runs import (
     Statistics,
     compared_runs,
     scores,
     statistics_of,
 )
-from fairseq_posattn.io import command_line
-from fairseq_posattn.io.files import read_lines
 
 HERE = Path(__file__).parent
 TREES = {

@@ -17,21 +17,21 @@ from statistics import mean, stdev
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.evaluation.cells import NONE
-from fairseq_posattn.evaluation.fairseq_logs.training_log import PARAMETERS, number
-from fairseq_posattn.evaluation.json_values import Number, Whole
-from fairseq_posattn.evaluation.plain_tables import Figures, Table, p_values
-from fairseq_posattn.experiments.board import Board
-from fairseq_posattn.experiments.machine import Machine, Share
-from fairseq_posattn.experiments.recipe_content import Options
-from fairseq_posattn.experiments.runs import Run
-from fairseq_posattn.experiments.trial_content import TrialRow
-from fairseq_posattn.experiments.trials import Results, Trial
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.records import ABSENT, Open, as_document, as_record
 from fairseq_posattn.io.tables import read_rows
-from fairseq_posattn.tagging.accuracy import GROUPS, read_curve
+from fairseq_posattn.lab.experiments.board import Board
+from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.recipe_content import Options
+from fairseq_posattn.lab.experiments.runs import Run
+from fairseq_posattn.lab.experiments.trial_content import TrialRow
+from fairseq_posattn.lab.experiments.trials import Results, Trial
+from fairseq_posattn.lab.scoring.cells import NONE
+from fairseq_posattn.lab.scoring.fairseq_logs.training_log import PARAMETERS, number
+from fairseq_posattn.lab.scoring.json_values import Number, Whole
+from fairseq_posattn.lab.scoring.plain_tables import Figures, Table, p_values
+from fairseq_posattn.text.tagging.accuracy import GROUPS, read_curve
 
 PUBLISHED = Path(__file__).with_name("published.tsv")
 SETTINGS = "tagging.json"  # the last file that posattn-binarize-tagging writes

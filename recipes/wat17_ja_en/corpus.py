@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.experiments.corpora import Collector
 from fairseq_posattn.io.atomic import written_together
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.experiments.corpora import Collector
 
 SEPARATOR = " ||| "
 FILES = {  # text -> its files, and how many sentences each has

@@ -3,7 +3,7 @@
 The folder has train.en and train.de, or the three archives; it may have the test sets, too.
 """
 
-from fairseq_posattn.experiments.corpora import Collector
+from fairseq_posattn.lab.experiments.corpora import Collector
 
 PARTS = {  # archive -> its texts, and how many sentences they have
     "training-parallel-europarl-v7.tgz": ("training/europarl-v7.de-en", 1920209),

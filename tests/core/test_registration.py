@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from fairseq_posattn import attention, positions, providers
+from fairseq_posattn.core import attention, positions
 from fairseq_posattn.core.attention.registry import describe as describe_attention
 from fairseq_posattn.core.positions.registry import describe as describe_positions
 from fairseq_posattn.core.registration import RegistrationError
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.command_line import one_line
+from fairseq_posattn.text.live import providers
 from support import own_classes
 
 KINDS = {

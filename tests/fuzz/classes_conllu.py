@@ -60,8 +60,8 @@ def result(folder: Path) -> list[bytes]:
 
 def give_trees(folder: Path) -> None:
     """What fairseq-interactive --tree-file does with the lines of train.de."""
-    from fairseq_posattn.live.providers import ConlluProvider
-    from fairseq_posattn.live.segmented import SegmentedLine
+    from fairseq_posattn.text.live.providers import ConlluProvider
+    from fairseq_posattn.text.live.segmented import SegmentedLine
 
     provider = ConlluProvider(str(folder / "train.conllu"))
     provider.parsed([SegmentedLine(line.strip(), "", []) for line in WORDS])

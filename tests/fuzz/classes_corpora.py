@@ -9,8 +9,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from fairseq_posattn.experiments.archives import unpack
-from fairseq_posattn.experiments.corpora import check_sentences, write_lines
+from fairseq_posattn.lab.experiments.archives import unpack
+from fairseq_posattn.lab.experiments.corpora import check_sentences, write_lines
 
 from .classes_logs import write
 from .mutations import BYTES
@@ -27,7 +27,7 @@ def recipe(folder: Path) -> None:
 
 def read(folder: Path) -> Command:
     """Nothing is fetched or trained: the recipe is read, and what it would do is looked at."""
-    from fairseq_posattn.experiments.recipe import arguments, read_recipe
+    from fairseq_posattn.lab.experiments.recipe import arguments, read_recipe
 
     def look() -> None:
         found = read_recipe(str(folder))

@@ -21,13 +21,13 @@ def shards_done_here(task, *rest) -> bool:
 
 
 def parse(folder: Path, **options) -> None:
-    from fairseq_posattn.parsing import run
     from fairseq_posattn.text.parser_settings import ParserSettings
+    from fairseq_posattn.text.parsing import run
 
     out = str(folder / options.pop("out", "out.conllu"))
     text, trees = (str(folder / name) for name in ("train.de", "train.conllu"))
     settings = ParserSettings(parser="conllu", lang="de", tokenized=True)
-    with mock.patch("fairseq_posattn.shards.running.run", shards_done_here):
+    with mock.patch("fairseq_posattn.work.running.run", shards_done_here):
         run.parse(text, out, settings, None, shard_lines=3, trees=trees, **options)
 
 

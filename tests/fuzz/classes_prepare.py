@@ -19,7 +19,7 @@ OPTIONS = [
 
 def preparing(folder: Path, train: str) -> Command:
     def main() -> None:
-        with mock.patch("fairseq_posattn.shards.running.run", shards_done_here):
+        with mock.patch("fairseq_posattn.work.running.run", shards_done_here):
             program("prepare")()
 
     files = ["--train", folder / train, "--valid", folder / "valid", "--out", folder / "data"]

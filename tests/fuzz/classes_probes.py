@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.probing.results import (
+from fairseq_posattn.lab.probing.results import (
     Accuracy,
     HeadLooks,
     PlaceOffset,
@@ -73,7 +73,7 @@ add(
 
 def read_kind(folder: Path) -> None:
     """What probing does first with a model that reads trees."""
-    from fairseq_posattn.probing.probe import Probing
+    from fairseq_posattn.lab.probing.probe import Probing
 
     where = folder / "tasks"
     probes = Probing(None, where, None, [], [], where / "trees", folder / "work")

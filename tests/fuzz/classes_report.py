@@ -133,8 +133,8 @@ def results(folder: Path) -> None:
 
 def table(folder: Path) -> Command:
     """The tables in all three formats, from results that lie there."""
-    from fairseq_posattn.experiments.recipe_content import Row
-    from fairseq_posattn.experiments.tables import lines_of, write_tables
+    from fairseq_posattn.lab.experiments.recipe_content import Row
+    from fairseq_posattn.lab.experiments.tables import lines_of, write_tables
 
     rows = [Row("sequence", "base"), Row("csan_2d", "base", published={"test": 28.18})]
     found = {
@@ -174,7 +174,7 @@ add(
 
 
 def sweep(folder: Path) -> None:
-    from fairseq_posattn.experiments.sweeps import bleu_of, write
+    from fairseq_posattn.lab.experiments.sweeps import bleu_of, write
 
     base, window = (
         bleu_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from fairseq_posattn.experiments import runs
 from fairseq_posattn.io.files import write_json
+from fairseq_posattn.lab.experiments import runs
 from support.commands import script
 
 from .classes_logs import write
@@ -74,10 +74,10 @@ MEASURED = {
 
 def show_result(folder: Path) -> None:
     """What table.sh of the toy recipe does with a run that has ended: test it once, and show it."""
-    from fairseq_posattn.experiments.commands import Shell
-    from fairseq_posattn.experiments.machine import Machine, Share
-    from fairseq_posattn.experiments.trials import trial_class
-    from fairseq_posattn.experiments.workplace import Place, Plan
+    from fairseq_posattn.lab.experiments.commands import Shell
+    from fairseq_posattn.lab.experiments.machine import Machine, Share
+    from fairseq_posattn.lab.experiments.trials import trial_class
+    from fairseq_posattn.lab.experiments.workplace import Place, Plan
 
     file = ROOT / "recipes/toy/recipe.toml"
     recipe = trial_class(file)
@@ -119,7 +119,7 @@ add(
 
 
 def preset(folder: Path) -> None:
-    shutil.copy(ROOT / "fairseq_posattn/config/size/wmt_en_de.yaml", folder / "base.yaml")
+    shutil.copy(ROOT / "fairseq_posattn/glue/config/size/wmt_en_de.yaml", folder / "base.yaml")
 
 
 def fill_in(folder: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_posattn import positions
+from fairseq_posattn.core import positions
 from fairseq_posattn.core.positions.registry import describe
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError

@@ -12,7 +12,7 @@ from fairseq_posattn.glue.models.config import PosattnTransformerConfig
 from support.commands import PLUGIN, fairseq, generate
 from support.in_process import hypotheses_and_scores
 
-CONFIG = PLUGIN / "config"
+CONFIG = PLUGIN / "glue/config"
 FILES = [size.removeprefix("_") for size in SIZES if size]
 
 

@@ -15,8 +15,8 @@ from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import load_tree_file
-from fairseq_posattn.live.providers import PROVIDERS, TreeProvider
 from fairseq_posattn.preparation.project import ProjectionInputs, projected
+from fairseq_posattn.text.live.providers import PROVIDERS, TreeProvider
 from fairseq_posattn.trees import Parsed, Sentence, TreeError, read_conllu
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.control import TreeControl

@@ -19,10 +19,10 @@ from fairseq.data import Dictionary
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.tasks.structured_translation import StructuredTranslationTask
-from fairseq_posattn.live import parser_process as live
-from fairseq_posattn.live.parser_process import LiveParser, answer
-from fairseq_posattn.parsing.stanza_parser import StanzaParser
+from fairseq_posattn.text.live import parser_process as live
+from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.stanza_parser import StanzaParser
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.trees import Parsed, TreeError
 from fairseq_posattn.trees.conllu import read_conllu
@@ -677,7 +677,7 @@ def test_a_fork_has_a_parser_of_its_own(quick_stanza):
 
 PROGRAM = """
 import sys, time
-from fairseq_posattn.live.parser_process import LiveParser
+from fairseq_posattn.text.live.parser_process import LiveParser
 from fairseq_posattn.text.parser_settings import ParserSettings
 
 parser = LiveParser(ParserSettings(tokenized=True))
@@ -710,7 +710,7 @@ def test_the_parser_ends_with_the_program(how):
     program.wait(PATIENCE)
     wait_for_end(parser)
     said = program.stderr.read()
-    assert "fairseq_posattn/live/parser_process.py" not in said, said
+    assert "fairseq_posattn/text/live/parser_process.py" not in said, said
     for pipe in (program.stdin, program.stdout, program.stderr):
         pipe.close()
 

@@ -308,7 +308,7 @@ def test_hub_in_a_program_of_its_own(text, tree_model, toy_data, expected, tmp_p
     """The program imports nothing but the model."""
     program = tmp_path / "program.py"
     program.write_text(
-        "from fairseq_posattn.models.posattn_transformer import PosattnTransformerModel\n"
+        "from fairseq_posattn.plugin import PosattnTransformerModel\n"
         f"model = PosattnTransformerModel.from_pretrained('{tree_model.parent}',\n"
         f"    '{tree_model.name}', '{toy_data}', user_dir='{PLUGIN}',\n"
         f"    bpe='subword_nmt', bpe_codes='{toy_data.parent / 'codes'}')\n"

@@ -8,13 +8,14 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_posattn import attention, positions, providers
 from fairseq_posattn.cli import examples, tag
+from fairseq_posattn.core import attention, positions
 from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.posattn_transformer import PosattnTransformerModel
 from fairseq_posattn.io.command_line import one_line
 from fairseq_posattn.testing import check
+from fairseq_posattn.text.live import providers
 from support import own_classes, trainings
 from support.commands import fairseq, run, training_options
 from support.in_process import (

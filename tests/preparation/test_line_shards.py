@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.preparation.job import STEP_SHARD, Job
-from fairseq_posattn.shards import line_work
-from fairseq_posattn.shards.cluster import Cluster
-from fairseq_posattn.shards.line_work import LineStep, blocks, do_lines
+from fairseq_posattn.work import line_work
+from fairseq_posattn.work.cluster import Cluster
+from fairseq_posattn.work.line_work import LineStep, blocks, do_lines
 from support.commands import step
 from support.files import lines_of
 from support.killed import killed_at

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.live.parser_process import LiveParser, answer
+from fairseq_posattn.text.live.parser_process import LiveParser, answer
 from fairseq_posattn.text.pipeline import TextPipeline
 from support.files import lines_of
 from support.in_process import call, hypotheses_and_scores, translating

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_posattn.live.providers import parser_settings
+from fairseq_posattn.text.live.providers import parser_settings
 from support.commands import PLUGIN, TINY, fairseq, run, step
 from support.files import lines_of, write
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_posattn.evaluation.report import report
-from fairseq_posattn.evaluation.report.systems import read_systems
+from fairseq_posattn.lab.report import report
+from fairseq_posattn.lab.report.systems import read_systems
 from support import warm
 from support.commands import PATIENCE, ROOT, run
 from support.experiments import (
@@ -291,7 +291,7 @@ def test_logs_of_all_machines_are_read(tmp_path):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_models_of_the_tables_are_presets(recipe):
     """Each trains, and the sizes, the texts and the sums of the recipe belong together."""
-    from fairseq_posattn.experiments.recipe import read_recipe
+    from fairseq_posattn.lab.experiments.recipe import read_recipe
 
     found = read_recipe(recipe)
     for row in found.content.models:

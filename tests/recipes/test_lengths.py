@@ -3,7 +3,7 @@
 import pytest
 
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
-from fairseq_posattn.experiments.recipe import read_recipe
+from fairseq_posattn.lab.experiments.recipe import read_recipe
 from support.commands import ROOT, script
 from support.files import lines_of, write
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from fairseq_posattn.evaluation.plain_tables import markdown
-from fairseq_posattn.probing.results import read_probes
-from fairseq_posattn.probing.tables import Results, all_tables
+from fairseq_posattn.lab.probing.results import read_probes
+from fairseq_posattn.lab.probing.tables import Results, all_tables
+from fairseq_posattn.lab.scoring.plain_tables import markdown
 from support.commands import ROOT, run
 
 FOLDER = ROOT / "recipes/multi30k_en_de"

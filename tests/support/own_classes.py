@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from fairseq_posattn import attention, positions, providers
+from fairseq_posattn.core import attention, positions
+from fairseq_posattn.text.live import providers
 from support.commands import ROOT
 
 DOCUMENT = ROOT / "docs/your_own.md"

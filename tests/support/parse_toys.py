@@ -7,12 +7,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_posattn.parsing.join import join
-from fairseq_posattn.parsing.plan import plan
-from fairseq_posattn.parsing.worker import do_shard
-from fairseq_posattn.shards.work import remove
 from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.join import join
+from fairseq_posattn.text.parsing.plan import plan
+from fairseq_posattn.text.parsing.worker import do_shard
 from fairseq_posattn.trees.conllu import read_blocks
+from fairseq_posattn.work.work import remove
 from support.commands import ROOT, run
 
 NOUNS = ["Hund", "Wald", "Haus", "Mann", "Kind", "Garten", "Ball", "Berg", "Turm", "Fluss"]

@@ -15,7 +15,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_posattn.tagging.accuracy import GROUPS, mean_loss, totals
+from fairseq_posattn.text.tagging.accuracy import GROUPS, mean_loss, totals
 
 
 @register_criterion("tagging", dataclass=FairseqDataclass)

@@ -144,7 +144,7 @@ def refuse_preset_under_hydra(name: str | None) -> None:
     if HydraConfig.initialized() and name not in (None, "posattn_transformer"):
         raise InputError(
             f"model._name={name}: fairseq-hydra-train does not know the presets of --arch; "
-            "take config/model/*.yaml and config/size/*.yaml: model=structural size=wmt_en_de"
+            "take model=structural size=wmt_en_de of fairseq_posattn/glue/config"
         )
 
 

@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_posattn.errors import InputError
 
-CONFIG = Path(__file__).parents[2] / "config"
+CONFIG = Path(__file__).parents[1] / "config"
 Options = dict[str, Any]
 
 

@@ -21,8 +21,8 @@ from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.checked_data import checksums
-from fairseq_posattn.tagging.vocabulary import Vocabulary
 from fairseq_posattn.text import pipeline
+from fairseq_posattn.text.tagging.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 

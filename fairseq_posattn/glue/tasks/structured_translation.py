@@ -28,13 +28,13 @@ from fairseq_posattn.glue.data.tree_printing import print_new_trees, print_read_
 from fairseq_posattn.glue.models.stock_models import ignore_trees
 from fairseq_posattn.glue.patches import trained_on
 from fairseq_posattn.glue.patches.reading_ahead import prepare_ahead
-from fairseq_posattn.live.codec import PipelineCodec
-from fairseq_posattn.live.new_text import NewText, flat
-from fairseq_posattn.live.pending import NewTrees, PendingTrees
-from fairseq_posattn.live.providers import provider_class
-from fairseq_posattn.live.records import WantedLabels
-from fairseq_posattn.live.spelled_source import SpelledSource
 from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.text.live.codec import PipelineCodec
+from fairseq_posattn.text.live.new_text import NewText, flat
+from fairseq_posattn.text.live.pending import NewTrees, PendingTrees
+from fairseq_posattn.text.live.providers import provider_class
+from fairseq_posattn.text.live.records import WantedLabels
+from fairseq_posattn.text.live.spelled_source import SpelledSource
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 from fairseq_posattn.trees.control import TreeControl

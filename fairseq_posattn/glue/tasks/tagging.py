@@ -16,9 +16,9 @@ from omegaconf import MISSING
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset, check_parts
-from fairseq_posattn.tagging.curve import Curve
-from fairseq_posattn.tagging.vectors import load_vectors
-from fairseq_posattn.tagging.vocabulary import KINDS, Vocabulary
+from fairseq_posattn.text.tagging.curve import Curve
+from fairseq_posattn.text.tagging.vectors import load_vectors
+from fairseq_posattn.text.tagging.vocabulary import KINDS, Vocabulary
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""This storey holds what one does with trained models; nothing below it imports it."""

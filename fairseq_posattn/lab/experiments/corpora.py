@@ -1,0 +1,146 @@
+"""Collect the corpus of a recipe: unpack, copy, join and count its texts.
+
+The corpus.py of a recipe may define two functions for what is special about its corpus:
+
+    def collect(collector: Collector) -> None       # makes all texts in collector.raw
+    def references(raw: Path, test: str) -> dict    # options of posattn-score for the references
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import count_lines, read_lines
+from fairseq_posattn.lab.experiments.archives import unpack
+from fairseq_posattn.lab.experiments.commands import Shell, python
+from fairseq_posattn.lab.experiments.recipe import Recipe, module_beside
+from fairseq_posattn.text.languages import language
+
+PACKED = ("", ".gz", ".xz", ".zst")
+SPECIAL = "corpus.py"
+
+
+class Collector:
+    """A collector makes the texts of a recipe from the files of a folder.
+
+    folder: has the corpus as its makers give it out.
+    raw: gets the texts, NAME.LANGUAGE, one sentence a line.
+    any_size: admits texts of any number of sentences.
+    """
+
+    def __init__(self, recipe: Recipe, shell: Shell, folder: Path, raw: Path, any_size: bool):
+        self.recipe, self.shell = recipe, shell
+        self.folder, self.raw, self.any_size = folder, raw, any_size
+        self.content = recipe.content
+        self.languages = (self.content.source, self.content.target)
+
+    def collect(self) -> None:
+        """Make all texts, as corpus.py says, or else by copying them."""
+        special = special_of(self.recipe)
+        if special is not None and hasattr(special, "collect"):
+            special.collect(self)
+        else:
+            for name in self.content.corpus.names:
+                self.take_pair(name)
+
+    def take_pair(self, name: str) -> None:
+        """Make both sides of a text from the folder or, if they are not there, by sacrebleu."""
+        from_sacrebleu = self.content.corpus.sacrebleu.get(name)
+        if from_sacrebleu and not self.has(f"{name}.{self.content.source}"):
+            self.fetch_pair(name, from_sacrebleu)
+            return
+        for suffix in self.languages:
+            self.join(f"{name}.{suffix}", [f"{name}.{suffix}"])
+
+    def fetch_pair(self, name: str, test_set: str) -> None:
+        """Let sacrebleu download both sides of a test set."""
+        pair = "-".join(language(name).code for name in self.languages)
+        for suffix, side in zip(self.languages, ("src", "ref"), strict=True):
+            out = self.raw / f"{name}.{suffix}"
+            if not out.exists():
+                self.shell.write(
+                    python("sacrebleu", "-t", test_set, "-l", pair, "--echo", side),
+                    out,
+                    f"sacrebleu could not download {test_set}: without a network, put "
+                    f"{name}.{' and '.join(self.languages)} into the folder of --from",
+                )
+            self.expect(f"{name}.{suffix}")
+
+    def has(self, name: str) -> bool:
+        """Return whether the folder has a file, plain or compressed."""
+        return any((self.folder / f"{name}{end}").exists() for end in PACKED)
+
+    def find(self, name: str) -> Path:
+        """Return the path of a file of the folder, plain or compressed."""
+        for end in PACKED:
+            if (path := self.folder / f"{name}{end}").exists():
+                return path
+        raise InputError(
+            f"{self.folder}/{name}: there is no such file, nor {name}.gz, .xz or .zst; name "
+            "another folder"
+        )
+
+    def join(self, out: str, parts: Sequence[str | Path]) -> None:
+        """Write the lines of all parts as UTF-8 with plain line ends.
+
+        A part is a name in the folder, plain or compressed, or the path of a file.
+        """
+        path = self.raw / out
+        if self.shell.does(f"write {path} from {', '.join(map(str, parts))}"):
+            write_lines(
+                path, [part if isinstance(part, Path) else self.find(part) for part in parts]
+            )
+        self.expect(out)
+
+    def unpack(self, archive: str, names: Sequence[str] = (), into: str = "") -> None:
+        """Unpack an archive of the folder, or only some of its files, below `raw`."""
+        folder = self.raw / into
+        if self.shell.does(f"unpack {self.folder / archive} into {folder}"):
+            unpack(str(self.folder / archive), folder, names)
+
+    def expect(self, name: str, sentences: Sequence[float] = ()) -> None:
+        """Refuse a text that has not so many sentences, which the recipe says by default."""
+        wanted = sentences or self.content.corpus.sentences.get(name.rpartition(".")[0], ())
+        if wanted:
+            self.expect_file(self.raw / name, *wanted)
+
+    def expect_file(self, path: Path, lines: float, percent: float = 0) -> None:
+        """Refuse a file that has not so many lines, give or take some percent."""
+        if not self.any_size and not self.shell.dry_run:
+            check_sentences(path, lines, percent)
+
+
+def write_lines(out: Path, parts: Sequence[Path]) -> None:
+    """Write the lines of all parts to a file, as UTF-8 with plain line ends."""
+    with written_whole(out) as file:
+        for part in parts:
+            for line in read_lines(part):
+                file.write(line.replace("\r", " ") + "\n")
+
+
+def check_sentences(path: Path, expected: float, percent: float = 0) -> None:
+    """Refuse a file that has not so many lines, give or take some percent."""
+    found = count_lines(path)
+    if abs(found - expected) > expected * percent / 100:
+        about = f"about {expected:,} (± {percent:g} %)" if percent else f"{expected:,}"
+        raise InputError(
+            f"{path}: there are {found:,} sentences, expected {about}; get the right release, or "
+            "go on with this one: --any-size"
+        )
+
+
+def references(recipe: Recipe, raw: Path, test: str) -> dict:
+    """Return the options of posattn-score that name the references of a test set."""
+    special = special_of(recipe)
+    if special is not None and hasattr(special, "references"):
+        return special.references(raw, test)
+    return {"references": [raw / f"{test}.{recipe.content.target}"]}
+
+
+def special_of(recipe: Recipe) -> ModuleType | None:
+    """Load what a recipe's corpus.py says of its corpus, or return None if there is none."""
+    return module_beside(recipe.folder / SPECIAL, f"corpus_of_{recipe.name}")

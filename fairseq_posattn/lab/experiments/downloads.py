@@ -1,0 +1,198 @@
+"""Download files so that they are complete and as expected, or not there under their names.
+
+An interrupted download goes on where it was, if the server allows it. However a server answers, no
+more is written than the recipe states.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from http.client import HTTPException
+from pathlib import Path
+from typing import BinaryIO
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import full_disk_named
+from fairseq_posattn.io.files import PACKING_ERRORS
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.lab.experiments.sources import Source
+
+CHUNK = 1 << 20
+LENGTH = re.compile(r"[1-9][0-9]{0,14}")
+PATIENCE = 60  # seconds to wait for an answer
+ELSEWHERE = "get {} from elsewhere, and name its folder with --from DIR"
+REFUSED = (400, 412, 416)  # answers of servers that will not send a part of a file
+NETWORK_ERRORS = (OSError, EOFError, HTTPException, ValueError)
+
+
+def fetch(folder: Path, sources: Sequence[Source]) -> None:
+    """Download what is not there; an interrupted download goes on where it was."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sources:
+        if not (folder / source.name).exists():
+            with locked(folder / source.name):
+                fetch_one(folder, source)
+
+
+def fetch_one(folder: Path, source: Source) -> None:
+    """Download one file, check it, and give it its name."""
+    partial = folder / f"{source.name}.part"
+    kept = size_of(partial)
+    if not kept or kept != source.bytes:
+        kept = download(source, partial, kept if kept < source.bytes else 0)
+    found = checksum(partial, source)
+    expected = source.sha256.rpartition(":")[2]
+    if found == expected:
+        os.replace(partial, folder / source.name)
+        return
+    partial.unlink()
+    if not kept:
+        raise InputError(
+            f"{source.address}: the file was damaged on the way, or has changed: its checksum is "
+            f"{found[:16]}, expected {expected[:16]}; start again, or "
+            f"{ELSEWHERE.format(source.name)}"
+        )
+    say(f"{source.address}: what was there does not fit, so all is fetched")
+    fetch_one(folder, source)
+
+
+def download(source: Source, partial: Path, kept: int) -> int:
+    """Download all but the first `kept` bytes, and return how many were kept, which is 0 if the
+    server sent all."""
+    say(f"fetching {source.address} ({source.bytes:,} bytes, {kept:,} there)")
+    answer, kept = opened(source, kept)
+    with answer:
+        refuse_other_size(answer, source, kept)
+        with full_disk_named(partial.parent), open_partial(partial, anew=not kept) as file:
+            size = kept
+            for chunk in chunks(answer, source):
+                size += len(chunk)
+                if size > source.most:
+                    partial.unlink()
+                    raise sends_too_much(source)
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+    if size < source.bytes:
+        raise InputError(
+            f"{source.address}: the download was interrupted; the same command goes on from there"
+        )
+    return kept
+
+
+def opened(source: Source, kept: int) -> tuple:
+    """Return the answer of the server, and how many bytes it leaves out: `kept`, or 0."""
+    if kept and (answer := asked(source, kept)):
+        if goes_on(answer, kept, source.bytes):
+            return answer, kept
+        if answer.status != 206:  # the server sends the whole file
+            return answer, 0
+        answer.close()
+    return asked(source, 0), 0
+
+
+def asked(source: Source, begin: int):
+    """Return the open answer, or None if the server refuses to begin in the middle."""
+    headers = {"Range": f"bytes={begin}-"} if begin else {}
+    try:
+        request = urllib.request.Request(source.address, headers=headers)
+        return urllib.request.urlopen(request, timeout=PATIENCE)
+    except urllib.error.HTTPError as error:
+        if begin and error.code in REFUSED:
+            error.close()
+            return None
+        raise unreachable(source, error) from error
+    except NETWORK_ERRORS as error:
+        raise unreachable(source, error) from error
+
+
+def goes_on(answer, kept: int, size: int) -> bool:
+    """Return whether the answer goes on after the bytes that are there, in a file of this size."""
+    found = re.fullmatch(
+        r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)", answer.headers["Content-Range"] or ""
+    )
+    return bool(
+        answer.status == 206 and found and found[1] == str(kept) and found[2] in (str(size), "*")
+    )
+
+
+def refuse_other_size(answer, source: Source, kept: int) -> None:
+    """Raise an error before anything is written if the server announces another file."""
+    if not kept and answer.status == 206:
+        raise InputError(
+            f"{source.address}: the server sends only a part of the file; "
+            f"{ELSEWHERE.format(source.name)}"
+        )
+    length = answer.headers["Content-Length"] or ""
+    size = kept + int(length) if LENGTH.fullmatch(length) else source.bytes
+    if source.bytes and size != source.bytes:
+        raise InputError(
+            f"{source.address}: the file has {size:,} bytes, expected {source.bytes:,}; "
+            f"{ELSEWHERE.format(source.name)}"
+        )
+    if size > source.most:
+        raise sends_too_much(source)
+
+
+def sends_too_much(source: Source) -> InputError:
+    """Return the error that a server sends more than the table allows."""
+    stated = "the recipe states" if source.bytes else "a file of unknown size may have"
+    return InputError(
+        f"{source.address}: the server sends more than the {source.most:,} bytes that {stated}; "
+        f"{ELSEWHERE.format(source.name)}"
+    )
+
+
+def unreachable(source: Source, error: Exception) -> InputError:
+    """Return the error that an address cannot be read."""
+    is_answer = isinstance(error, urllib.error.HTTPError)  # its text has the number of the error
+    reason = error if is_answer else getattr(error, "reason", error)
+    what = " ".join(str(reason).split()) or repr(error)
+    return InputError(
+        f"{source.address}: the file cannot be downloaded ({what[:80]!a}); without a network, "
+        f"{ELSEWHERE.format(source.name)}"
+    )
+
+
+def chunks(answer, source: Source) -> Iterator[bytes]:
+    """Yield what arrives when it arrives, so that an interruption loses nothing."""
+    while True:
+        try:
+            chunk = answer.read1(CHUNK)
+        except NETWORK_ERRORS as error:
+            raise unreachable(source, error) from error
+        if not chunk:
+            return
+        yield chunk
+
+
+def open_partial(path: Path, anew: bool) -> BinaryIO:
+    """Open the growing file for writing, and refuse a link in its place."""
+    kind = os.O_TRUNC if anew else os.O_APPEND
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | kind
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a file, or 0 if there is none."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def checksum(path: Path, source: Source) -> str:
+    """Return the sha256 of the file, or of the text that is compressed in it."""
+    packed = source.sha256.startswith("text:")
+    digest = hashlib.sha256()
+    try:
+        with gzip.open(path) if packed else open(path, "rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+    except PACKING_ERRORS as error:
+        return f"none: {error}"
+    return digest.hexdigest()

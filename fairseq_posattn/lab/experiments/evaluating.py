@@ -1,0 +1,244 @@
+"""Evaluate a run of a translation recipe: average its checkpoints, and translate the test sets."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import count_lines
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.steps import Steps
+from fairseq_posattn.lab.experiments.commands import python
+from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.runs import Run, fingerprints
+from fairseq_posattn.lab.experiments.texts import check_texts
+from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
+
+
+def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share) -> None:
+    """Average checkpoints, and translate the test sets."""
+    if place.shell.dry_run:
+        Evaluating(place, run, plan, machine, share).run_all()
+        return
+    check_dictionaries(place, run)
+    check_texts(place, run.record.trees)
+    with locked(run.folder / "evaluation", wait=True):
+        Evaluating(place, run, plan, machine, share).run_all()
+    place.board.finish(run.name)
+
+
+def check_dictionaries(place: Workplace, run: Run) -> None:
+    """Refuse to translate data with a model that was trained with other dictionaries."""
+    for name, state in fingerprints(place.shards(run.record.trees), ["dict.*.txt"]).items():
+        if run.record.files.get(name) != state:
+            raise InputError(
+                f"{run.folder}: the file {name} of the data has changed since this training; "
+                "train again, or prepare the data as they were"
+            )
+
+
+class Evaluating:
+    """The evaluation of one run, in steps of which each is done once."""
+
+    def __init__(self, place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share):
+        self.place, self.run, self.plan = place, run, plan
+        self.machine, self.share = machine, share
+        self.shell, self.content = place.shell, place.content
+        self.steps = None if self.shell.dry_run else Steps(run.folder, self.say)
+        self.averaged = run.folder / "averaged.pt"
+
+    def run_all(self) -> None:
+        """Do the steps that are not done yet."""
+        self.average()
+        data = self.place.first_shard(self.run.record.trees)
+        for test, subset in self.place.subsets(self.plan).items():
+            self.translate(test, subset, data, "")
+            if self.plan.with_parsing:
+                self.translate_parsing(test, subset)
+            if self.plan.examples:
+                self.find_examples(test, subset)
+                self.describe_heads(test, subset)
+
+    def say(self, text: str) -> None:
+        """Show what is done now."""
+        self.place.board.show(self.run.name, text, new=True)
+
+    def do(self, name: str, choices: object, inputs, outputs, action) -> None:
+        """Do a step, unless it was done with the same choices, inputs and outputs."""
+        if self.steps is None:
+            action()
+        else:
+            self.steps.do(name, choices, inputs, outputs, action)
+
+    def command(self, name: str, *words: str | Path) -> None:
+        """Run a command whose output goes to the log of the evaluation."""
+        log = self.run.folder / "evaluate.log"
+        self.shell.run(python(name, *words), log, self.share.environment())
+
+    def average(self) -> None:
+        """Average the last checkpoints of the run."""
+        size = self.place.recipe.size(self.run.record.size)  # it may not be there any more
+        last = self.plan.last or self.content.sizes[size].averaged
+        self.do(
+            "average",
+            last,
+            [self.run.folder / "finished"],
+            [self.averaged],
+            lambda: self.command(
+                "fairseq_posattn.cli.average",
+                *(self.run.folder, "--last", str(last), "--out", self.averaged),
+            ),
+        )
+
+    def file(self, test: str, end: str) -> Path:
+        """Return the path of a file about a test set."""
+        return self.run.folder / f"{test}.{end}"
+
+    def translate(self, test: str, subset: str, data: Path, kind: str) -> None:
+        """Translate a test set in shards, one for each GPU or process.
+
+        kind: "" or, where the sentences are parsed as they are read, "parsed.".
+        """
+        outputs = [self.file(test, f"{kind}{end}") for end in ("hyp", "src", "shard0")]
+        inputs = [self.averaged, data / "prepare.json"]
+        inputs += sorted(data.glob(f"{subset}.*")) + sorted(data.glob("dict.*.txt"))
+        self.do(
+            f"translate.{kind}{test}",
+            [self.content.evaluation.beam, self.content.evaluation.lenpen],
+            inputs,
+            outputs,
+            lambda: self.generate(test, subset, data, self.shard_logs(test, kind)),
+        )
+
+    def shard_logs(self, test: str, kind: str) -> list[Path]:
+        """Return the logs of the shards of a translation."""
+        shards = self.machine.each()
+        if not self.shell.dry_run:  # fairseq-generate fails on a shard without a batch
+            shards = min(shards, self.sentences(test))
+        return [self.file(test, f"{kind}shard{k}") for k in range(shards)]
+
+    def sentences(self, test: str) -> int:
+        """Return how many sentences a test set has."""
+        return count_lines(self.place.raw / f"{test}.{self.content.source}")
+
+    def generate(self, test: str, subset: str, data: Path, logs: list[Path]) -> None:
+        """Run fairseq-generate on all shards at once, and put their outputs together."""
+        evaluation, shards = self.content.evaluation, len(logs)
+        start = str(logs[0]).removesuffix("shard0")
+        if not self.shell.dry_run:
+            remove_logs(start)
+        options = {
+            **self.place.task,
+            "gen-subset": subset,
+            "path": self.averaged,
+            "beam": evaluation.beam,
+            "lenpen": evaluation.lenpen,
+            "max-tokens": 8000,
+            "cpu": self.machine.cpu,
+            "distributed-world-size": shards,
+        }
+        if not self.shell.dry_run:
+            options["batch-size"] = max(1, self.sentences(test) // shards)
+        commands = [
+            python("fairseq_cli.generate", data, *arguments({**options, "distributed-rank": k}))
+            for k in range(shards)
+        ]
+        self.shell.run_at_once(commands, logs, self.environments(shards))
+        out = ("--gen-subset", subset, "--sources", f"{start}src", "--out", f"{start}hyp")
+        self.command("fairseq_posattn.cli.translations", data, *logs, *out)
+
+    def environments(self, shards: int) -> list[dict[str, str]]:
+        """Return the variables of each shard, which name its GPU."""
+        base = self.share.environment()
+        if self.machine.cpu:
+            return [base] * shards
+        devices = self.share.gpus or tuple(self.machine.devices())
+        return [{**base, "CUDA_VISIBLE_DEVICES": device} for device in devices[:shards]]
+
+    def translate_parsing(self, test: str, subset: str) -> None:
+        """Translate the test set without its trees, which are parsed at the same time."""
+        data = self.place.first_shard(self.run.record.trees)
+        name = ".".join(data.relative_to(self.place.work).parts)
+        without = self.place.work / f"{name}.without_trees"
+        if not self.shell.dry_run:
+            link_without_trees(data, without)
+        self.translate(test, subset, without, "parsed.")
+
+    def find_examples(self, test: str, subset: str) -> None:
+        """Keep the trees and the attention of the first sentences, for the report."""
+        out = self.examples(test)
+        data = self.place.first_shard(self.run.record.trees)
+        trees = self.trees(subset) if self.run.record.trees == "own" else None
+        evaluation = self.content.evaluation
+        count = self.plan.examples
+        if not self.shell.dry_run:
+            count = min(count, self.sentences(test))
+        words: list[str | Path] = [
+            *(data, "--path", self.averaged, "--gen-subset", subset, "--sentences"),
+            *map(str, range(count)),
+            *(("--trees", trees) if trees else ()),
+            *("--beam", str(evaluation.beam), "--lenpen", str(evaluation.lenpen), "--out", out),
+            *(("--cpu",) if self.machine.cpu else ()),
+        ]
+        self.do(
+            f"examples.{test}",
+            [count, evaluation.beam, evaluation.lenpen],
+            self.described(data, subset, trees),
+            [out],
+            lambda: self.command("fairseq_posattn.cli.examples", *words),
+        )
+
+    def describe_heads(self, test: str, subset: str) -> None:
+        """Describe the attention heads over the test set, for the report.
+
+        A model that reads no trees, or others, is compared with the parsed ones, too.
+        """
+        out, trees = self.file(test, "heads.json"), self.trees(subset)
+        data = self.place.first_shard(self.run.record.trees)
+        words: list[str | Path] = [data, "--path", self.averaged]
+        words += ["--gen-subset", subset, "--out", out]
+        words += ["--trees", trees] if trees else []
+        words += ["--cpu"] if self.machine.cpu else []
+        self.do(
+            f"heads.{test}",
+            [],
+            self.described(data, subset, trees),
+            [out],
+            lambda: self.command("fairseq_posattn.cli.heads", *words),
+        )
+
+    def described(self, data: Path, subset: str, trees: Path | None) -> list[Path]:
+        """Return all files that a description of the model on a test set comes from."""
+        read = [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))]
+        return [*read, trees] if trees else read
+
+    def examples(self, test: str) -> Path:
+        """Return the file of the examples."""
+        return self.file(test, "examples.json")
+
+    def trees(self, subset: str) -> Path | None:
+        """Return the file of the parsed trees, or None if there is none."""
+        path = self.place.pieces / f"{subset}.conllu.xz"
+        return path if path.exists() or self.shell.dry_run else None
+
+
+def remove_logs(start: str) -> None:
+    """Remove the logs of an earlier translation, which may have had more shards."""
+    for path in Path(start).parent.glob(f"{Path(start).name}shard*"):
+        path.unlink()
+
+
+def link_without_trees(data: Path, out: Path) -> None:
+    """Fill a folder with links to the data but their trees; other runs may do so at once."""
+    out.mkdir(parents=True, exist_ok=True)
+    for path in data.iterdir():
+        if ".tree." in path.name:
+            continue
+        link = out / path.name
+        if link.is_symlink() and os.readlink(link) != str(path):
+            link.unlink(missing_ok=True)
+        with contextlib.suppress(FileExistsError):
+            link.symlink_to(path)

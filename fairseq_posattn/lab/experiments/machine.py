@@ -1,0 +1,203 @@
+"""Choose how a training is spread over processes and machines."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.experiments.commands import python
+
+PRECISIONS = ("bf16", "fp16", "fp32")
+DEFAULT_TOKENS = 4096
+
+
+@dataclass(frozen=True)
+class Machine:
+    """This holds what the user says about the machine; what is None is chosen.
+
+    gpus, processes: how many of each a training uses on this machine, processes with `cpu`.
+    nodes, rendezvous, node_rank: how many machines train together, where they meet, and which of
+        them this one is; None lets torch decide.
+    tokens: so many fit one process at once; None are those of DEFAULT_TOKENS.
+    """
+
+    cpu: bool = False
+    gpus: int | None = None
+    processes: int | None = None
+    nodes: int = 1
+    rendezvous: str | None = None
+    node_rank: int | None = None
+    tokens: int | None = None
+    precision: str | None = None
+    dry_run: bool = False  # then no GPU need be visible
+
+    def __post_init__(self) -> None:
+        if self.nodes > 1 and self.rendezvous is None:
+            raise InputError(
+                "--nodes needs --rendezvous HOST:PORT, which is the same on all machines"
+            )
+
+    def each(self) -> int:
+        """Return the number of processes on this machine."""
+        if self.cpu:
+            return self.processes or 1
+        return len(self.devices())
+
+    def devices(self) -> list[str]:
+        """Return the names of the GPUs of this machine that are used."""
+        named = visible_devices()
+        if self.gpus is None:
+            if not named:
+                raise InputError(
+                    "no GPU is visible: add --cpu (which is slow), or --gpus N with --dry-run"
+                )
+            return named
+        if len(named) >= self.gpus:
+            return named[: self.gpus]
+        if self.dry_run:
+            return [str(k) for k in range(self.gpus)]
+        raise InputError(f"--gpus {self.gpus}: only {len(named)} are visible; name fewer")
+
+    def world(self) -> int:
+        """Return the number of processes on all machines."""
+        return self.each() * self.nodes
+
+    def launch(self, job: str) -> list[str | Path]:
+        """Return the beginning of the command that trains; `job` is the same on all machines."""
+        if self.nodes > 1:
+            assert self.rendezvous is not None
+            meeting = self.meeting(self.rendezvous, job)
+            return [*self.torchrun(str(self.each())), *meeting, "-m", TRAIN]
+        if self.world() > 1:
+            return [*self.torchrun(str(self.each()), "--standalone"), "-m", TRAIN]
+        return [*python(TRAIN)]
+
+    def torchrun(self, each: str, *more: str) -> list[str | Path]:
+        """Return the command that starts the processes of this machine."""
+        return [*python("torch.distributed.run"), *more, "--nproc_per_node", each]
+
+    def meeting(self, rendezvous: str, job: str) -> list[str]:
+        """Return how the machines find each other."""
+        nodes = ["--nnodes", str(self.nodes)]
+        if self.node_rank is None:
+            return [*nodes, *("--rdzv_backend", "c10d", "--rdzv_endpoint", rendezvous)] + [
+                *("--rdzv_id", os.environ.get("SLURM_JOB_ID", job))
+            ]
+        host, _, port = rendezvous.rpartition(":")
+        rank = ["--node_rank", str(self.node_rank)]
+        return [*nodes, *rank, "--master_addr", host, "--master_port", port]
+
+    def options(self) -> dict[str, object]:
+        """Return the options of fairseq-train about processors."""
+        found: dict[str, object] = {}
+        if self.cpu:
+            found["cpu"] = True
+        elif self.computes_in() != "fp32":
+            found[self.computes_in()] = True
+        found["distributed-world-size"] = self.world()
+        if self.cpu and self.world() > 1:
+            found |= {"distributed-backend": "gloo", "ddp-backend": "legacy_ddp"}
+        return found
+
+    def computes_in(self) -> str:
+        """Return the precision of the training."""
+        return "fp32" if self.cpu else self.precision or best_precision()
+
+    def batch(self, batch_tokens: int) -> dict[str, int]:
+        """Return how a batch of so many tokens is shared out over processes and steps."""
+        steps = -(-batch_tokens // ((self.tokens or DEFAULT_TOKENS) * self.world()))
+        return {"max-tokens": batch_tokens // (self.world() * steps), "update-freq": steps}
+
+    def is_first(self) -> bool:
+        """Return whether the logs of this machine tell of the training."""
+        if self.nodes == 1 or self.node_rank == 0:
+            return True
+        if self.node_rank is not None or self.rendezvous is None:
+            return False
+        return short(self.rendezvous.partition(":")[0]) == short(os.uname().nodename)
+
+    def log_name(self) -> str:
+        """Return the name of this machine's log: several would overwrite each other's lines."""
+        return "train.log" if self.is_first() else f"train.{os.uname().nodename}.log"
+
+
+TRAIN = "fairseq_cli.train"
+
+
+def short(host: str) -> str:
+    """Return the name of a machine without its domain."""
+    return host.partition(".")[0]
+
+
+@cache
+def visible_gpus() -> int:
+    """Return how many GPUs torch sees; without torch, which a dry run does not need, none."""
+    try:
+        import torch
+    except ImportError:
+        return 0
+    return torch.cuda.device_count()
+
+
+@cache
+def best_precision() -> str:
+    """Return the precision in which the GPU computes fastest."""
+    try:
+        import torch
+    except ImportError:  # commands are only shown
+        return "fp32"
+    if not torch.cuda.is_available():
+        return "fp32"
+    major, _ = torch.cuda.get_device_capability()
+    return "bf16" if major >= 8 else "fp16" if major == 7 else "fp32"
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of the machine, on which one of several runs works."""
+
+    gpus: tuple[str, ...] = ()
+    threads: int | None = None
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that keep a command to its share."""
+        found = {}
+        if self.gpus:
+            found["CUDA_VISIBLE_DEVICES"] = ",".join(self.gpus)
+        if self.threads and "OMP_NUM_THREADS" not in os.environ:
+            found["OMP_NUM_THREADS"] = str(self.threads)
+        return found
+
+
+def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, list[Share]]:
+    """Return how runs share the machine, and what each of them uses of it.
+
+    On a CPU as many runs work side by side as there are cores for their processes. On GPUs each
+    run gets an equal share of them; more runs than GPUs share them if the user asks for so many.
+    """
+    if machine.nodes > 1 or runs == 1:
+        return machine, [Share()]
+    if machine.cpu:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        side = at_once or max(1, (cores or 1) // machine.each())
+        side = min(side, runs)
+        return machine, [Share(threads=max(1, (cores or 1) // (side * machine.each())))] * side
+    devices = machine.devices()
+    if at_once and min(at_once, runs) > len(devices):  # several share a GPU
+        parts = [Share((devices[k % len(devices)],)) for k in range(min(at_once, runs))]
+        return replace(machine, gpus=1), parts
+    side = min(at_once or runs, runs, len(devices))
+    each = len(devices) // side
+    parts = [Share(tuple(devices[k * each : (k + 1) * each])) for k in range(side)]
+    return replace(machine, gpus=each), parts
+
+
+def visible_devices() -> list[str]:
+    """Return the names of the GPUs that this process may use."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [str(k) for k in range(visible_gpus())]
+    return [name for name in named.split(",") if name]

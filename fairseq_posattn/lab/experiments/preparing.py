@@ -1,0 +1,88 @@
+"""Make the data of a translation recipe: its texts, and the folders that fairseq reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.experiments.commands import python
+from fairseq_posattn.lab.experiments.corpora import Collector
+from fairseq_posattn.lab.experiments.downloads import fetch
+from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.scoring import check_scoring
+from fairseq_posattn.lab.experiments.texts import fingerprints_of, record_of, remember
+from fairseq_posattn.lab.experiments.workplace import Workplace
+from fairseq_posattn.trees.control import TreeControl
+
+CONTROL = 'write trees = "CONTROL" into a [[models]] of recipe.toml'
+OURS = {  # what the engine says itself, and what a user can do
+    "--work": "give --work before --",
+    "--out": "give --work before --",
+    "--control": CONTROL,
+    "--flip": CONTROL,
+    "--control-seed": CONTROL,
+}
+
+
+def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
+    """Collect the corpus, and make data from it with the trees of each control."""
+    for word in rest:
+        if remedy := OURS.get(word.partition("=")[0]):
+            raise InputError(f"{word}: the recipe chooses this; {remedy}")
+    check_scoring(place)
+    own = place.content.corpus.folder
+    folder = source or (place.recipe.folder / own if own else download(place))
+    if not folder.is_dir() and not place.shell.dry_run:
+        raise InputError(f"{folder}: there is no such folder; name that of the corpus")
+    if not place.shell.dry_run:
+        place.raw.mkdir(parents=True, exist_ok=True)
+        keep_records(place)
+    collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
+    collector.collect()
+    texts = fingerprints_of(place)
+    for trees in place.recipe.controls:
+        place.shell.run(preparing(place, trees, rest))
+        if not place.shell.dry_run:
+            remember(place, trees, texts)
+    if place.content.corpus.kept:
+        clean = place.pieces / f"train.clean.{place.content.source}"
+        collector.expect_file(clean, *place.content.corpus.kept)
+
+
+def keep_records(place: Workplace) -> None:
+    """Note the texts of data that an older version made, before the texts are replaced."""
+    for trees in place.recipe.controls:
+        if place.data(trees).is_dir() and not record_of(place, trees).exists():
+            remember(place, trees, fingerprints_of(place))
+
+
+def download(place: Workplace) -> Path:
+    """Download the corpus, where the recipe says from where, and return its folder."""
+    folder, sources = place.work / "download", place.content.corpus.downloads
+    if not sources:
+        raise InputError(
+            "this corpus cannot be downloaded; name its folder with --from DIR (see "
+            f"{place.recipe.folder}/README.md)"
+        )
+    if place.shell.does(f"download {', '.join(s.name for s in sources)} to {folder}"):
+        fetch(folder, sources)
+    return folder
+
+
+def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | Path]:
+    """Return the command that makes the data with these trees."""
+    corpus, control = place.content.corpus, TreeControl.from_tag(trees)
+    options = {
+        "source": place.content.source,
+        "target": place.content.target,
+        "train": place.raw / corpus.train,
+        "valid": place.raw / corpus.valid,
+        "test": [place.raw / name for name in corpus.tests],
+        "out": place.data(trees),
+        "work": place.pieces,
+        **corpus.prepare,
+    }
+    if control:
+        options |= {"control": control.kind, "flip": control.flip, "control-seed": control.seed}
+    return python("fairseq_posattn.cli.prepare", *arguments(options), *rest)

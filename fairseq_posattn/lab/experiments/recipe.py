@@ -1,0 +1,151 @@
+"""Read a recipe, which says in recipe.toml what an experiment is made of."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.code_version import CHECKOUT
+from fairseq_posattn.io.records import Record, as_record
+from fairseq_posattn.lab.experiments.recipe_content import Content, Row
+
+FILE = "recipe.toml"
+USER_DIR = CHECKOUT / "fairseq_posattn"
+REMEDY = "mend the recipe"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe is a folder; its name is that of the folder."""
+
+    folder: Path
+    content: Content
+
+    @property
+    def name(self) -> str:
+        """Return the name of the recipe."""
+        return self.folder.name
+
+    @property
+    def called(self) -> str:
+        """Return how the scripts in recipes/ find the recipe: by its name, or by its folder."""
+        return self.name if self.folder.parent == CHECKOUT / "recipes" else str(self.folder)
+
+    @cached_property
+    def presets(self) -> list[str]:
+        """Return the models that can be trained."""
+        return sorted(path.stem for path in (USER_DIR / "glue/config/model").glob("*"))
+
+    def size(self, name: str | None) -> str:
+        """Return the name of a size, which is the first one if none is named."""
+        sizes = self.content.sizes
+        if name is not None and name not in sizes:
+            raise InputError(f"there is no size '{name}'; choose one of: {' '.join(sizes)}")
+        return name or next(iter(sizes))
+
+    def row(self, model: str, size: str | None) -> Row:
+        """Return the row of a model, which is made for a preset that no row has.
+
+        At a size that has no row of this name it is that of another size, as in `rows`.
+        """
+        size = self.size(size)
+        for row in self.rows(size):
+            if row.title == model:
+                return row
+        for row in self.content.models:
+            if row.title == model:
+                return replace(row, size=size, published={}, paper="")
+        if model not in self.presets:
+            refuse_unknown([model], [row.title for row in self.content.models] + self.presets)
+        return Row(model, size)
+
+    def rows(self, size: str | None) -> list[Row]:
+        """Return the rows of a size, or all; a size without rows has those of the first row's."""
+        models = self.content.models
+        if size is None:
+            return models
+        found = [row for row in models if row.size == self.size(size)]
+        first = [row for row in models if row.size == models[0].size]
+        return found or [replace(row, size=size, published={}, paper="") for row in first]
+
+    @property
+    def controls(self) -> list[str]:
+        """Return the controls of trees for which data are needed, `own` first."""
+        return list(dict.fromkeys(["own", *(row.trees for row in self.content.models)]))
+
+
+def read_recipe(name: str) -> Recipe:
+    """Return the recipe in a folder, or the one of this name among those of the checkout."""
+    path = recipe_file(name)
+    recipe = Recipe(path.parent, read_content(Content, path))
+    for row in recipe.content.models:
+        if row.model not in recipe.presets:
+            raise InputError(f"{path}: there is no preset '{row.model}'; {REMEDY}")
+    return recipe
+
+
+def recipe_file(name: str) -> Path:
+    """Return the recipe.toml in a folder, or in the recipe of this name."""
+    folder = next(
+        (f for f in (Path(name), CHECKOUT / "recipes" / name) if (f / FILE).exists()), None
+    )
+    if folder is None:
+        known = sorted(path.parent.name for path in (CHECKOUT / "recipes").glob(f"*/{FILE}"))
+        raise InputError(
+            f"{name}: there is no {FILE} in such a folder; name one that has it, or one of: "
+            + " ".join(known)
+        )
+    return folder.resolve() / FILE
+
+
+def read_content(kind: type[Record], path: Path) -> Record:
+    """Return what stands in a recipe.toml."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: this is no TOML ({error}); {REMEDY}") from None
+    return as_record(kind, document, str(path), REMEDY)
+
+
+def module_beside(path: Path, name: str) -> ModuleType | None:
+    """Load a Python file of a recipe, or return None if the recipe has none."""
+    if not path.exists():
+        return None
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # dataclasses look there
+    try:
+        specification.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path}: the file cannot be imported ({error!r}); mend it") from error
+    return module
+
+
+def refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse names of models that a recipe does not know."""
+    for name in names:
+        if name not in known:
+            choices = " ".join(dict.fromkeys(known))
+            raise InputError(f"there is no model '{name}'; choose one of: {choices}")
+
+
+def arguments(options: Mapping[str, Any]) -> list[str]:
+    """Return options as a command line has them; `true` is a flag, a list several values."""
+    found: list[str] = []
+    for name, value in options.items():
+        if value is False:
+            continue
+        values: Sequence[Any] = value if isinstance(value, list) else [value]
+        found += [f"--{name}", *([] if value is True else map(str, values))]
+    return found

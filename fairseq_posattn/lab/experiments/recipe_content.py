@@ -1,0 +1,189 @@
+"""Describe what stands in a recipe.toml."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.records import at_least
+from fairseq_posattn.lab.experiments.allowed import (
+    NOT_PREPARE,
+    NOT_SCORE,
+    NOT_TRAINING,
+    OUR_OWN,
+    Options,
+    check_options,
+    plain,
+)
+from fairseq_posattn.lab.experiments.sources import Source
+from fairseq_posattn.trees.control import TreeControl
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """This says what texts a corpus has, and how they become data.
+
+    train, valid, tests: the names of the texts; a text NAME is in NAME.SOURCE and NAME.TARGET.
+    sentences: how many a text has; a second number admits that many percent more or fewer.
+    kept: the same for the training sentences within the limits of posattn-prepare.
+    prepare: options of posattn-prepare.
+    sacrebleu: the names under which sacrebleu downloads a text.
+    downloads: the files that are fetched where the user names no folder.
+    folder: the corpus is read there, where the user names no other folder; it may be anywhere.
+    """
+
+    valid: str = field(metadata=plain())
+    tests: list[str] = field(metadata=plain())
+    train: str = field(default="train", metadata=plain())
+    sentences: dict[str, list[float]] = field(default_factory=dict)
+    kept: list[float] = field(default_factory=list)
+    prepare: Options = field(default_factory=dict)
+    sacrebleu: dict[str, str] = field(default_factory=dict)
+    downloads: list[Source] = field(default_factory=list)
+    folder: str = ""
+
+    def __post_init__(self) -> None:
+        names = [source.name for source in self.downloads]
+        if again := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"downloads has the file '{again}' twice")
+        check_options("prepare", self.prepare, NOT_PREPARE)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all texts, each once."""
+        return list(dict.fromkeys([self.train, self.valid, *self.tests]))
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size of the models has these hyper-parameters.
+
+    arch: the end of the architecture's name, as in posattn_sequence_wmt_en_de.
+    batch_tokens: the tokens of a batch, whatever the number of processes.
+    averaged: how many checkpoints are averaged; one is saved every `save_every` updates.
+    training: options of fairseq-train.
+    """
+
+    arch: str
+    updates: int = field(metadata=at_least(1))
+    batch_tokens: int = field(metadata=at_least(1))
+    averaged: int = field(default=5, metadata=at_least(1))
+    save_every: int = field(default=1500, metadata=at_least(1))
+    training: Options = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row is a model in the tables of a recipe.
+
+    model: a preset, without posattn_.
+    size: one of the sizes of the recipe.
+    name: the name in tables and folders, if it is not that of the preset.
+    trees: the control trees that the model is trained and tested with.
+    training: options of fairseq-train, beside those of the size.
+    published, paper: the published BLEU of each test set, and where it stands.
+    """
+
+    model: str
+    size: str
+    name: str = field(default="", metadata=plain())
+    trees: str = "own"
+    training: Options = field(default_factory=dict)
+    published: dict[str, float] = field(default_factory=dict)
+    paper: str = ""
+
+    def __post_init__(self) -> None:
+        TreeControl.from_tag(self.trees)  # this refuses an unknown control
+        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
+
+    @property
+    def title(self) -> str:
+        """Return what the row is called."""
+        return self.name or self.model
+
+    @property
+    def system(self) -> str:
+        """Return the name that the model of this size has in results and reports."""
+        return f"{self.title}.{self.size}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """This says how the models translate and are scored."""
+
+    beam: int = field(default=5, metadata=at_least(1))
+    lenpen: float = 1.0
+    score: Options = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_options("score", self.score, NOT_SCORE)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A series is a line in the figure of a sweep: one model with several values of an option.
+
+    An empty `value` in braces stands in the option's value: "window(size={})@0-2".
+    """
+
+    label: str
+    model: str = field(metadata=plain())
+    option: str
+    template: str
+    values: list[int]
+
+    def __post_init__(self) -> None:
+        check_options("option", {self.option: self.template}, (*NOT_TRAINING, *OUR_OWN))
+
+    def row(self, value: int, size: str) -> Row:
+        """Return the model with one of the values."""
+        filled = self.template.replace("{}", str(value))
+        name = f"{self.model}.{'_'.join(re.findall(r'[A-Za-z0-9]+', filled))}"
+        return Row(self.model, size, name=name, training={self.option: filled})
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep compares series with a model without the option (Yang et al. 2019, Figure 2)."""
+
+    baseline: str = field(metadata=plain())
+    series: list[Series]
+
+    def __post_init__(self) -> None:
+        names = [series.row(value, "").title for series in self.series for value in series.values]
+        if again := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"the sweep has '{again}' twice")
+
+
+@dataclass(frozen=True)
+class Content:
+    """This is what stands in recipe.toml."""
+
+    title: str
+    source: str = field(metadata=plain())
+    target: str = field(metadata=plain())
+    corpus: Corpus
+    sizes: dict[str, Size] = field(metadata=plain())
+    models: list[Row]
+    training: Options = field(default_factory=dict)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    sweep: Sweep | None = None
+
+    def __post_init__(self) -> None:
+        if not self.sizes or not self.models:
+            raise InputError("sizes and models must not be empty")
+        check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
+        seen = set()
+        for row in self.models:
+            if row.size not in self.sizes:
+                raise InputError(
+                    f"the model '{row.title}' has the size '{row.size}', which is none of: "
+                    + " ".join(self.sizes)
+                )
+            if row.system in seen:
+                raise InputError(f"there are two models '{row.title}' of the size '{row.size}'")
+            seen.add(row.system)

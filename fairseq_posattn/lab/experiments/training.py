@@ -1,0 +1,181 @@
+"""Train the models of a translation recipe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.experiments.board import LogReader, TrainingProgress
+from fairseq_posattn.lab.experiments.commands import Command
+from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.recipe_content import Row
+from fairseq_posattn.lab.experiments.runs import Run, RunRecord, fingerprints, named_files
+from fairseq_posattn.lab.experiments.texts import check_texts
+from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
+
+READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
+TRAINING = {  # what Vaswani et al. (2017) have; a recipe names what differs
+    "criterion": "label_smoothed_cross_entropy",
+    "label-smoothing": 0.1,
+    "optimizer": "adam",
+    "adam-betas": "(0.9, 0.98)",
+    "adam-eps": "1e-9",
+    "clip-norm": 0,
+    "lr-scheduler": "inverse_sqrt",
+    "warmup-updates": 4000,
+    "warmup-init-lr": "1e-7",
+}
+RESET = "reset-dataloader"
+OURS = {  # what the engine says itself, and the option by which to choose it
+    "--seed": "--seed or --seeds before --",
+    "--max-update": "--updates before --",
+    "--save-dir": "--work before --",
+}
+
+
+def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
+    """Return the run of a model with a seed, by all that makes it."""
+    for word in plan.training:
+        if remedy := OURS.get(word.partition("=")[0]):
+            raise InputError(f"{word}: the recipe chooses this; use {remedy}")
+    data = place.data(row.trees)
+    if not data.is_dir() and not place.shell.dry_run:
+        raise InputError(
+            f"{data}: there are no data; start recipes/prepare.sh {place.recipe.called} first"
+        )
+    check_texts(place, row.trees)
+    options = arguments(dict(sorted(options_of(place, row, seed).items()))) + [*plan.training]
+    if plan.precision:
+        options += ["--precision", plan.precision]
+    files = fingerprints(place.shards(row.trees), READ_IN_TRAINING)
+    files |= named_files(options)
+    record = RunRecord(
+        row.title, row.size, seed, updates(place, row, plan), row.trees, options, files
+    )
+    return Run(place.runs, record)
+
+
+def updates(place: Workplace, row: Row, plan: Plan) -> int:
+    """Return how many updates a model is trained for."""
+    return plan.updates or place.content.sizes[row.size].updates
+
+
+def options_of(place: Workplace, row: Row, seed: int) -> dict[str, Any]:
+    """Return the options of fairseq-train that do not depend on the machine."""
+    size = place.content.sizes[row.size]
+    return {
+        "arch": f"posattn_{row.model}{size.arch}",
+        "batch-tokens": size.batch_tokens,
+        **TRAINING,
+        **place.content.training,
+        **size.training,
+        **row.training,
+        "seed": seed,
+    }
+
+
+def command_of(
+    place: Workplace, run: Run, row: Row, plan: Plan, machine: Machine
+) -> list[str | Path]:
+    """Return the command that trains a run."""
+    size = place.content.sizes[row.size]
+    options = options_of(place, row, run.record.seed)
+    options |= machine.batch(options.pop("batch-tokens"))
+    options |= {
+        "max-update": run.record.updates,
+        "save-dir": run.folder,
+        "no-epoch-checkpoints": True,
+        "save-interval-updates": save_interval(size.save_every, size.averaged, run.record),
+        "keep-interval-updates": size.averaged,
+        "tensorboard-logdir": run.folder / "tensorboard",
+        "log-format": "simple",
+        "log-interval": 100,
+        **machine.options(),
+    }
+    data = os.pathsep.join(map(str, place.shards(row.trees)))
+    task = arguments({**place.task, **options})
+    again = resets(run.folder, options, plan.training) if not place.shell.dry_run else []
+    return [*machine.launch(place.recipe.name), data, *task, *again, *plan.training]
+
+
+def train(place: Workplace, run: Run, row: Row, plan: Plan, machine: Machine, share: Share) -> None:
+    """Train a run of a translation recipe to its end, unless that was done."""
+    train_once(
+        place,
+        run,
+        lambda: command_of(place, run, row, plan, machine),
+        machine.log_name(),
+        share,
+        run.record.updates,
+    )
+
+
+def train_once(
+    place: Place,
+    run: Run,
+    command_of: Callable[[], Command],
+    log_name: str,
+    share: Share,
+    updates: int,
+) -> None:
+    """Train a run by a command to its end, unless that was done.
+
+    updates: the training ends after so many at the latest; 0 says that epochs are counted.
+    """
+    if not place.shell.dry_run:
+        if run.is_finished:
+            place.board.finish(run.name, f"the training has ended before ({run.folder})")
+            return
+        if told := run.begin():
+            place.board.finish(run.name, told)
+    command = command_of()
+    if f"--{RESET}" in command:
+        place.board.finish(run.name, "processes or batches have changed: the epoch begins again")
+    log = run.folder / log_name
+    progress, reader = TrainingProgress(updates), LogReader(log)
+
+    def look() -> None:
+        progress.read(reader.new_lines())
+        place.board.show(run.name, str(progress))
+
+    if not place.shell.dry_run:
+        place.board.show(run.name, f"begins to train in {run.folder}", new=True)
+    place.shell.run(command, log, share.environment(), look)
+    if not place.shell.dry_run:
+        run.finish()
+        look()
+        place.board.finish(run.name, f"trained, {progress}")
+
+
+def save_interval(every: int, averaged: int, record: RunRecord) -> int:
+    """Return after how many updates a checkpoint is saved, so that there are enough to average."""
+    if record.updates // every > averaged:
+        return every
+    return max(1, record.updates // (averaged + 1))
+
+
+def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> list[str]:
+    """Return the option that begins the epoch anew where processes or batches are others.
+
+    fairseq counts the place in the epoch in batches of a process. All machines read from the
+    checkpoint how it was trained, so they agree.
+    """
+    last = folder / "checkpoint_last.pt"
+    if not last.exists():
+        return []
+    from fairseq_posattn.lab.experiments.checkpoints import batches_of
+
+    names = ("distributed-world-size", "max-tokens", "update-freq")
+    now = tuple(value_of(given, f"--{name}", str(options[name])) for name in names)
+    return [] if batches_of(last) == now else [f"--{RESET}"]
+
+
+def value_of(options: Sequence[str], name: str, default: str) -> str:
+    """Return the last value of an option, which stands after it or after =, or the default."""
+    found = [options[k + 1] for k, word in enumerate(options[:-1]) if word == name]
+    found += [word.partition("=")[2] for word in options if word.startswith(f"{name}=")]
+    return found[-1] if found else default

@@ -1,0 +1,66 @@
+"""A sheet of paper for matplotlib: places are in inches from the upper left corner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairseq_posattn.lab.report.drawing import INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SOFT, PALE = "#5c6675", "#9aa3af"
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "posattn-show",
+    "text.parse_math": False,
+    "font.size": 8,
+    "text.color": INK,
+    "axes.edgecolor": PALE,
+    "axes.linewidth": 0.6,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """A figure has a known size, so places are given in inches."""
+
+    figure: Figure
+    width: float
+    height: float
+
+    def text(self, x: float, y: float, text: str, **style: Any) -> None:
+        """Write text whose upper left corner, unless the style says otherwise, is at x and y."""
+        place = x / self.width, 1 - y / self.height
+        self.figure.text(*place, text, **{"va": "top", **style})
+
+    def axes(self, x: float, y: float, width: float, height: float) -> Axes:
+        """Return axes of this size without ticks; their upper left corner is at x and y."""
+        bottom = 1 - (y + height) / self.height
+        size = x / self.width, bottom, width / self.width, height / self.height
+        return self.figure.add_axes(size, xticks=[], yticks=[])
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A part of a sheet, as wide as it is: how high it is, and what draws it at a y."""
+
+    height: float
+    draw: Callable[[Canvas, float], None]
+
+
+def drawn(strips: Sequence[Strip], width: float) -> Figure:
+    """Return a figure of strips, one below the other."""
+    from matplotlib.figure import Figure
+
+    height = sum(strip.height for strip in strips)
+    canvas, y = Canvas(Figure((width, height)), width, height), 0.0
+    for strip in strips:
+        strip.draw(canvas, y)
+        y += strip.height
+    return canvas.figure

@@ -1,0 +1,89 @@
+"""Draw a picture with matplotlib, as PNG or SVG; the same picture gives the same bytes."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from fairseq_posattn.lab.pictures.canvas import SOFT, STYLE, Canvas, Strip, drawn
+from fairseq_posattn.lab.pictures.figure_rows import Grid
+from fairseq_posattn.lab.pictures.figure_tree import tree_strip
+from fairseq_posattn.lab.pictures.picture import Picture
+from fairseq_posattn.lab.pictures.rows import limits
+from fairseq_posattn.lab.report.drawing import import_matplotlib, printable
+
+DPI, COLOURS = 100, 160
+SIDE = 0.12  # margin of the sheet
+LINE = 0.175  # height of a line of text
+LETTERS = 15.5  # of text of size 8, in an inch; a little fewer than fit
+
+
+def save(picture: Picture, path: Path, kind: str) -> bool:
+    """Write the picture into a file; return whether the fonts have all of its letters."""
+    matplotlib = import_matplotlib()
+    with matplotlib.rc_context(), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        matplotlib.rcdefaults()  # whatever a matplotlibrc says
+        matplotlib.rcParams.update(STYLE)
+        about = {"Title": picture.title, "Description": " ".join(picture.notes)}
+        unstable = {"Date": None} if kind == "svg" else {"Software": None}
+        file = io.BytesIO()
+        sheet(picture).savefig(file, format=kind, dpi=DPI, metadata={**about, **unstable})
+        path.write_bytes(with_palette(file, about) if kind == "png" else file.getvalue())
+    return not any("missing from" in str(warning.message) for warning in warned)
+
+
+def with_palette(file: io.BytesIO, about: dict[str, str]) -> bytes:
+    """Return a PNG with few colours, in a third of the bytes."""
+    from PIL import Image, PngImagePlugin  # matplotlib brings it
+
+    texts, smaller = PngImagePlugin.PngInfo(), io.BytesIO()
+    for key, value in about.items():
+        texts.add_itxt(key, value)
+    method, dither = Image.Quantize.MAXCOVERAGE, Image.Dither.NONE
+    with Image.open(file) as image:
+        few = image.convert("RGB").quantize(COLOURS, method, dither=dither)
+        few.save(smaller, "png", optimize=True, pnginfo=texts)
+    return smaller.getvalue()
+
+
+def sheet(picture: Picture):
+    """Return the whole figure: header, tree, then the rows."""
+    words = [printable(word) for word in picture.pieces]
+    columns = 1 + max(panel.column for row in picture.rows for panel in row.panels)
+    grid = Grid(words, columns, SIDE)
+    strips = list(header(picture, grid.width))
+    if picture.tree is not None:
+        strips.append(tree_strip(picture.tree, grid.width, SIDE))
+    for row, limit in zip(picture.rows, limits(picture.rows), strict=True):
+        strips.append(Strip(grid.row_height, partial(grid.draw, row=row, limit=limit)))
+    return drawn(strips, grid.width)
+
+
+def header(picture: Picture, width: float) -> Iterator[Strip]:
+    """Give the lines above the rows: the specification, what it means, what the numbers are."""
+    yield from lines(picture.title, width, weight="bold", size=10.5)
+    for about in picture.mechanisms:
+        name = f"{about.name}: " if len(picture.mechanisms) > 1 else ""
+        yield from lines(f"{name}{about.summary}", width)
+        if about.equation:
+            yield from lines(about.equation, width)
+    yield from lines(" ".join(picture.notes), width, color=SOFT)
+    yield Strip(0.1, lambda canvas, y: None)
+
+
+def lines(text: str, width: float, **style) -> Iterator[Strip]:
+    """Give a paragraph, line by line."""
+    size = style.setdefault("size", 8)
+    wide = 1.12 if "weight" in style else 1.0  # bold letters
+    letters = int((width - 2 * SIDE) * LETTERS * 8 / size / wide)
+    for line in textwrap.wrap(printable(text), letters):
+        yield Strip(LINE * size / 8, partial(write, text=line, style=style))
+
+
+def write(canvas: Canvas, y: float, text: str, style: dict) -> None:
+    canvas.text(SIDE, y + 0.06, text, **style)

@@ -1,0 +1,136 @@
+"""The rows of a figure have matrices side by side, and the scale of their colours behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairseq_posattn.lab.pictures.canvas import SOFT, Canvas
+from fairseq_posattn.lab.pictures.rows import SIGNED, Kind, Panel, Row, scale_labels
+from fairseq_posattn.lab.report.drawing import INK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 8.0  # 800 pixels, unless the words need more
+LETTER, LONGEST = 0.063, 14  # width of a letter of a label; letters of the longest label
+TITLE, HEAD, BELOW = 0.25, 0.13, 0.13  # heights: of a row's title, a panel's label, what is empty
+GAP, SCALE = 0.12, 0.62  # widths: between panels, and of the scale behind the last one
+SMALLEST, LARGEST = 0.13, 0.25  # side of a cell
+WIDE = 0.42  # a block of columns has its name upright if it is wider
+WITH_LINES = 40  # words; matrices of more have no lines between the cells
+ALLOWED, FORBIDDEN = "#3a4250", "#e9ecf0"
+FADED = 2.2  # numbers are written on the paler part of the colours
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the matrices of all rows stand, so that they stand below each other."""
+
+    words: Sequence[str]
+    columns: int
+    side: float  # margin of the sheet
+
+    @property
+    def label(self) -> float:
+        """Return the room for the longest word, beside a matrix and above it."""
+        return 0.08 + LETTER * max(len(shortened(word)) for word in self.words)
+
+    @property
+    def left(self) -> float:
+        return self.side + self.label
+
+    @property
+    def cell(self) -> float:
+        room = WIDTH - self.left - self.columns * GAP - SCALE
+        return min(max(room / self.columns / len(self.words), SMALLEST), LARGEST)
+
+    @property
+    def panel(self) -> float:
+        return self.cell * len(self.words)
+
+    @property
+    def width(self) -> float:
+        return max(WIDTH, self.left + self.columns * (self.panel + GAP) + SCALE)
+
+    @property
+    def row_height(self) -> float:
+        return TITLE + HEAD + self.label + self.panel + BELOW
+
+    def draw(self, canvas: Canvas, y: float, row: Row, limit: float) -> None:
+        """Draw a row whose upper edge is at y."""
+        canvas.text(self.side, y + 0.04, row.heading, weight="bold", size=8.5)
+        top = y + TITLE + HEAD + self.label
+        for panel in row.panels:
+            x = self.left + panel.column * (self.panel + GAP)
+            canvas.text(x, y + TITLE, panel.label, color=SOFT)
+            axes = canvas.axes(x, top, self.panel, self.panel)
+            draw_matrix(axes, panel, row.kind, limit)
+            self.label_axes(axes, panel, first=panel is row.panels[0])
+        end = self.left + (row.panels[-1].column + 1) * (self.panel + GAP)
+        if row.has_scale:
+            draw_scale(canvas.axes(end, top, 0.1, self.panel), row, limit)
+
+    def label_axes(self, axes: Axes, panel: Panel, first: bool) -> None:
+        """Write the words above a matrix, and beside the first one of a row."""
+        middles = np.arange(len(self.words)) + 0.5
+        names = [shortened(word) for word in self.words]
+        axes.tick_params(length=0, pad=2, labelsize=min(8, 72 * self.cell * 0.72))
+        axes.xaxis.tick_top()
+        if panel.blocks:
+            ends = np.arange(len(panel.blocks)) * len(self.words)
+            turned = 0 if self.panel / len(panel.blocks) > WIDE else 90
+            axes.set_xticks(ends + len(self.words) / 2, panel.blocks, size=7, rotation=turned)
+            axes.vlines(ends[1:], 0, len(self.words), color="white", linewidth=2)
+        else:
+            axes.set_xticks(middles, names, rotation=90)
+        axes.set_yticks(middles if first else [], names if first else [])
+
+
+def draw_matrix(axes: Axes, panel: Panel, kind: Kind, limit: float) -> None:
+    """Draw the cells, with their numbers if they are whole."""
+    rows, columns = panel.values.shape
+    values = panel.values.astype(float)
+    style: dict[str, Any] = {}
+    if max(rows, columns) <= WITH_LINES:
+        style = {"edgecolor": "white", "linewidth": 0.5}
+    axes.pcolormesh(np.clip(values, -1e30, 1e30), **colours(kind, limit), **style)
+    axes.invert_yaxis()
+    if kind == Kind.RELATION and rows <= WITH_LINES:
+        for (i, j), value in np.ndenumerate(panel.values):
+            text = f"{value}".replace("-", "−")
+            axes.text(j + 0.5, i + 0.52, text, ha="center", va="center", size=6.5, color=INK)
+
+
+def draw_scale(axes: Axes, row: Row, limit: float) -> None:
+    """Draw the colours from the smallest to the largest number."""
+    labels = scale_labels(row, limit)
+    numbers = np.linspace(-limit if row.is_signed else 0.0, limit, 101)
+    middles = (numbers[1:] + numbers[:-1])[:, None] / 2
+    axes.pcolormesh([0, 1], numbers, middles, **colours(row.kind, limit))
+    axes.set_xticks([])
+    axes.yaxis.tick_right()
+    axes.set_yticks(np.linspace(numbers[0], limit, len(labels)), labels)
+    axes.tick_params(length=0, pad=2, labelsize=7)
+
+
+def colours(kind: Kind, limit: float) -> dict[str, Any]:
+    """Return the colours of a kind of row: two for a mask, from pale to blue for what is never
+    negative, and purple, white, orange for what is."""
+    from matplotlib.colors import ListedColormap, PowerNorm
+
+    if kind == Kind.MASK:
+        return {"cmap": ListedColormap([FORBIDDEN, ALLOWED]), "vmin": 0, "vmax": 1}
+    if kind in SIGNED:
+        end = limit * FADED if kind == Kind.RELATION else limit
+        return {"cmap": "PuOr_r", "vmin": -end, "vmax": end}
+    if kind == Kind.FIELD:
+        return {"cmap": "Blues", "norm": PowerNorm(0.5, 0, limit)}
+    return {"cmap": "Blues", "vmin": 0, "vmax": limit}
+
+
+def shortened(word: str) -> str:
+    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"

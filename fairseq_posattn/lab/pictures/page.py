@@ -1,0 +1,97 @@
+"""Writes a picture as one page of HTML: tables whose cells are coloured, without any script.
+
+The numbers are the text of the cells, so a screen reader reads a matrix like any other table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from fairseq_posattn.lab.pictures.picture import Picture
+from fairseq_posattn.lab.pictures.rows import Kind, Panel, Row, limits, scale_labels
+from fairseq_posattn.lab.report.arcs import tree_svg
+from fairseq_posattn.lab.report.drawing import printable
+from fairseq_posattn.trees.drawing import depths
+from fairseq_posattn.trees.sentence import Sentence
+
+PAGE = Path(__file__).with_name("page")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a matrix: its number as text, what the pointer shows, and how strong its colour
+    is, from 0 to 1; `sign` is the class of a colour: positive, negative, or that of a mask."""
+
+    text: str
+    said: str
+    strength: str
+    sign: str
+
+
+def page(picture: Picture) -> str:
+    """Return the page as one text, which needs no other file."""
+    environment = Environment(
+        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
+    )
+    rows = zip(picture.rows, limits(picture.rows), strict=True)
+    return environment.get_template("show.html").render(
+        picture=picture,
+        words=[printable(word) for word in picture.pieces],
+        css=(PAGE / "show.css").read_text(encoding="utf-8"),
+        tree=svg_of(picture.tree) if picture.tree else "",
+        rows=[
+            (row, scale_labels(row, limit), list(tables(picture, row, limit)))
+            for row, limit in rows
+        ],
+    )
+
+
+def svg_of(sentence: Sentence) -> str:
+    """Return the tree as the report draws it."""
+    assert sentence.parents is not None
+    words = [printable(word) for word in sentence.words]
+    relations = sentence.relations and [printable(name) for name in sentence.relations]
+    return tree_svg(words, sentence.parents, depths(sentence.parents), relations)
+
+
+def tables(picture: Picture, row: Row, limit: float) -> Iterator[tuple[Panel, list[list[Cell]]]]:
+    """Give each panel of a row with its cells."""
+    words = [printable(word) for word in picture.pieces]
+    for panel in row.panels:
+        names = [
+            f"{word} ({block})" if block else word
+            for block in panel.blocks or ("",)
+            for word in words
+        ]
+        yield (
+            panel,
+            [
+                [
+                    cell(value, f"{query} → {key}", row.kind, limit)
+                    for value, key in zip(values, names, strict=True)
+                ]
+                for values, query in zip(panel.values.tolist(), words, strict=True)
+            ],
+        )
+
+
+def cell(value: float, where: str, kind: Kind, limit: float) -> Cell:
+    """Return a cell; what is not a number between the limits has the colour of the nearest."""
+    text = ("yes" if value else "no") if kind == Kind.MASK else number(value)
+    share = abs(float(np.nan_to_num(value))) / limit
+    if kind == Kind.FIELD:
+        share = share**0.5
+    sign = kind.value if kind == Kind.MASK else ("negative" if value < 0 else "positive")
+    return Cell(text, f"{where}: {text}", f"{min(share, 1.0):.3g}", sign)
+
+
+def number(value: float) -> str:
+    """Return a number as it is read, with a real minus sign."""
+    short = ".2f" if abs(value) >= 0.01 else ".1g"
+    text = str(value) if isinstance(value, int) else f"{value:{short}}"
+    return text.replace("-", "−")

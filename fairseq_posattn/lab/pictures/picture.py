@@ -1,0 +1,144 @@
+"""A picture before it is drawn: its words, tree, rows of matrices and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification, Mechanism
+from fairseq_posattn.core.attention.pipeline import of_stage
+from fairseq_posattn.core.help import first_paragraph
+from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
+from fairseq_posattn.core.specification import SpecificationError, format_numbers
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.pictures.layer import (
+    HEAD_WIDTH,
+    SHIFT,
+    make_layer,
+    move_neutral,
+    word_vectors,
+)
+from fairseq_posattn.lab.pictures.rows import Row
+from fairseq_posattn.lab.pictures.sentence import END, context
+from fairseq_posattn.lab.pictures.trace import Trace
+from fairseq_posattn.trees.sentence import Sentence
+
+HEADS, SEED = 4, 2  # what is drawn if nobody asks for anything else
+READING = "A row of a matrix is a query i, the word that looks; a column is a key j."
+
+
+@dataclass(frozen=True)
+class About:
+    """Holds what a mechanism says of itself: its name, a line of text, an equation."""
+
+    name: str
+    summary: str
+    equation: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Holds everything that a drawing needs; `tree` is the sentence, if its tree matters."""
+
+    title: str
+    mechanisms: tuple[About, ...]
+    notes: tuple[str, ...]
+    pieces: tuple[str, ...]
+    tree: Sentence | None
+    rows: tuple[Row, ...]
+
+
+def make_picture(
+    text: str,
+    sentence: Sentence,
+    layer: int | None = None,
+    heads: int | None = None,
+    seed: int = SEED,
+) -> Picture:
+    """Return what one layer of a specification does to a sentence, with random numbers."""
+    specification = AttentionSpecification(text)
+    number = acting_layer(specification, layer)
+    pieces = (*sentence.words, END)
+    relations = UNKNOWN_LABEL + len(pieces)  # more than there can be
+    shape = AttentionShape(
+        head_count(specification, heads), HEAD_WIDTH, len(pieces), relations=relations
+    )
+    specification.check(last_layer(specification, number) + 1, shape)
+    refuse_without_tree(specification, number, sentence)
+    ctx = context(sentence)
+    attention = make_layer(specification, number, shape, seed)
+    x = word_vectors(pieces, shape.width, seed)
+    mechanisms = of_stage(attention.mechanisms.values(), Mechanism)
+    moved = move_neutral(mechanisms, shape, x, ctx, seed)
+    return Picture(
+        title=" + ".join(str(use) for use in specification.in_layer(number)),
+        mechanisms=tuple(about(m) for m in mechanisms),
+        notes=(f"Layer {number}, {shape.heads} heads.", *notes(mechanisms, moved, seed), READING),
+        pieces=pieces,
+        tree=sentence if any(m.needs_tree or m.learns_from_trees for m in mechanisms) else None,
+        rows=tuple(Trace(attention, x, ctx).run()),
+    )
+
+
+def acting_layer(specification: AttentionSpecification, layer: int | None) -> int:
+    """Return the layer to draw: the one asked for, or the first one where a mechanism acts."""
+    if not specification.uses:
+        raise SpecificationError("the specification is empty; name a mechanism, such as 'window'")
+    if layer is not None and not specification.in_layer(layer):
+        acting = {number for use in specification.uses for number in use.layers or ()}
+        raise SpecificationError(
+            f"--layer {layer}: no mechanism of '{specification}' acts there; "
+            f"take {format_numbers(tuple(sorted(acting)))}"
+        )
+    first = min(min(use.layers) if use.layers else 0 for use in specification.uses)
+    return first if layer is None else layer
+
+
+def last_layer(specification: AttentionSpecification, layer: int) -> int:
+    return max([layer, *(max(use.layers) for use in specification.uses if use.layers)])
+
+
+def head_count(specification: AttentionSpecification, asked: int | None) -> int:
+    """Return how many heads are drawn: four, or as many as the specification names."""
+    named = [
+        max(use.heads) + 1
+        for use in specification.uses
+        if use.heads and use.heads != use.mechanism.usual_heads
+    ]
+    if asked is not None and asked < max(named, default=0):
+        raise InputError(
+            f"--heads {asked}: '{specification}' names head {max(named) - 1}, heads count from 0; "
+            f"draw at least {max(named)}"
+        )
+    return asked or max([HEADS, *named])
+
+
+def refuse_without_tree(
+    specification: AttentionSpecification, layer: int, sentence: Sentence
+) -> None:
+    for use in specification.in_layer(layer):
+        if use.mechanism.needs_tree and sentence.parents is None:
+            where = f"{sentence.where}: the sentence" if sentence.path else "--sentence"
+            raise InputError(
+                f"'{use.mechanism.name}' needs a dependency tree and {where} has none; "
+                "give a sentence with its heads as --conllu FILE"
+            )
+
+
+def about(mechanism: Mechanism) -> About:
+    return About(mechanism.name, first_paragraph(type(mechanism)), mechanism.equation)
+
+
+def notes(mechanisms: Sequence[Mechanism], moved: Sequence[str], seed: int) -> list[str]:
+    """Return what a reader must know of the numbers in the picture."""
+    said = [f"Words have random vectors and the projections are random numbers (seed {seed})."]
+    started = [m.name for m in mechanisms if list(m.parameters())]
+    started = [name for name in started if name not in moved]
+    if started:
+        said.append(f"{' and '.join(started)}: the parameters are those before any training.")
+    if moved:
+        said.append(
+            f"{' and '.join(moved)}: before training nothing would change, so random numbers of "
+            f"standard deviation {SHIFT} are added to the parameters."
+        )
+    return said

@@ -1,0 +1,144 @@
+"""Count how often the attention heads look at parents, children and neighbours (Clark et al. 2019).
+
+The attention between words comes from that between pieces: weights to a word are summed over its
+pieces, and weights from it are averaged. A word looks at the other word with the largest weight.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_posattn.lab.probing.words import WordTree
+from fairseq_posattn.lab.scoring.heads import looked_at, of_words
+
+Counts = NDArray[np.int64]  # layers x heads
+PLACES = ("parent", "child", "previous", "next")
+PARENT, CHILD = "parent", "child"
+
+
+@dataclass
+class Looks:
+    """This counts what words with one relation look at, in one direction.
+
+    hits: how often each head is right.
+    words: how many words there are.
+    offsets: how far the right word is away, and how often.
+    """
+
+    hits: Counts
+    words: int = 0
+    offsets: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass
+class Agreement:
+    """These are the counts over sentences: of each place, and of each direction and relation.
+
+    offsets: how far parents and children are away, and for how many words.
+    """
+
+    hits: dict[str, Counts] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
+    relations: dict[tuple[str, str], Looks] = field(default_factory=dict)
+    offsets: dict[str, Counter[int]] = field(default_factory=dict)
+
+    def add(self, pieces: NDArray[np.float64], counts: list[int], tree: WordTree) -> None:
+        """Add a sentence: the weights between its pieces, and how many pieces each word has."""
+        if len(tree) < 2:
+            return
+        looked = looked_at(of_words(pieces, [count for count in counts if count]))
+        places = np.arange(len(tree))
+        parents = tree.parents
+        dependents = np.flatnonzero(parents >= 0)
+        with_child = np.unique(parents[dependents])
+        self.count(PARENT, looked == parents, dependents)
+        self.count(CHILD, parents[looked] == places, with_child)
+        self.count("previous", looked == places - 1, places[1:])
+        self.count("next", looked == places + 1, places[:-1])
+        for word in dependents.tolist():
+            parent, name = int(parents[word]), tree.relations[word]
+            self.offsets.setdefault(PARENT, Counter())[parent - word] += 1
+            self.offsets.setdefault(CHILD, Counter())[word - parent] += 1
+            self.look(PARENT, name, looked[..., word] == parent, parent - word)
+            self.look(CHILD, name, looked[..., parent] == word, word - parent)
+
+    def count(self, place: str, right: NDArray[np.bool_], words: NDArray[np.int64]) -> None:
+        """Count how often each head is right about these words."""
+        found = right[..., words].sum(axis=-1)
+        self.hits[place] = self.hits.get(place, 0) + found
+        self.words[place] += len(words)
+
+    def look(self, direction: str, relation: str, right: NDArray[np.bool_], offset: int) -> None:
+        """Count one word with its relation."""
+        if (direction, relation) not in self.relations:
+            self.relations[direction, relation] = Looks(np.zeros(right.shape, dtype=np.int64))
+        looks = self.relations[direction, relation]
+        looks.hits += right
+        looks.words += 1
+        looks.offsets[offset] += 1
+
+    def shares(self, layer: int, head: int) -> dict[str, float]:
+        """Return how often a head looks at each place, in % of the words that have it."""
+        return {
+            place: 100 * float(self.hits[place][layer, head]) / max(1, self.words[place])
+            for place in PLACES
+        }
+
+    def offset_share(self, place: str, offset: int) -> float:
+        """Return for how many words a parent or a child is at an offset, in %."""
+        return 100 * self.offsets[place][offset] / max(1, self.words[place])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return the number of layers and of heads."""
+        layers, heads = self.hits[PARENT].shape
+        return layers, heads
+
+
+@dataclass(frozen=True)
+class Best:
+    """This is the head that knows a relation best, beside the best fixed offset.
+
+    Both are chosen on one part of the treebank, and counted on another one.
+    """
+
+    direction: str
+    relation: str
+    words: int
+    layer: int
+    head: int
+    accuracy: float
+    of_heads: list[list[float]]
+    offset: int
+    offset_accuracy: float
+
+
+def best_heads(chosen_on: Agreement, counted_on: Agreement) -> Iterable[Best]:
+    """Yield the best head of each relation, the most frequent relation first."""
+    ordered = sorted(counted_on.relations.items(), key=lambda item: (-item[1].words, item[0]))
+    for place, looks in ordered:
+        before = chosen_on.relations.get(place)
+        if before is None:
+            continue
+        layer, head = np.unravel_index(before.hits.argmax(), before.hits.shape)
+        offset = commonest(before.offsets)
+        yield Best(
+            *place,
+            looks.words,
+            int(layer),
+            int(head),
+            100 * float(looks.hits[layer, head]) / looks.words,
+            (100 * looks.hits / looks.words).tolist(),
+            offset,
+            100 * looks.offsets[offset] / looks.words,
+        )
+
+
+def commonest(offsets: Counter[int]) -> int:
+    """Return the most frequent offset; of several the nearest, and then the one to the right."""
+    return max(offsets, key=lambda n: (offsets[n], -abs(n), n))

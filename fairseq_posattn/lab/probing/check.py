@@ -1,0 +1,156 @@
+"""Check a folder of probing tasks for faults that make accuracies worthless.
+
+Public collections had each of them: the same file for dev and test, sentences in two splits, and
+labels that one look at the majority tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, read_examples
+from fairseq_posattn.lab.probing.tasks import TASKS, ProbingTask, task_called
+
+TOLERANCE = 1.25  # the most frequent label has at most so many times the sentences of an even share
+UNEVEN = ("TreeDepth", "WC")  # SentEval's own files are uneven here: a remark, and no fault
+GAP = "\0"  # it stands for the word in which two sentences may differ
+SAME_WORDS = ("BShift", "CoordInv")  # a changed sentence has the words of the original
+ONE_WORD = ("SOMO",)  # it differs from the original in one word
+
+
+def check_folder(folder: Path, names: Sequence[str] | None, tell: Callable[[str], object]) -> int:
+    """Check all tasks of a folder, or those named; tell what was found, and count the faults."""
+    total = 0
+    for task in tasks_in(folder, names):
+        examples = list(read_examples(folder / f"{task.file}.txt"))
+        found, remarks = list(faults(task, examples)), list(uneven(examples))
+        if task.name not in UNEVEN:
+            found, remarks = [*remarks, *found], []
+        labels = {example.label for example in examples}
+        verdict = f"{len(found)} fault(s)" if found else "no fault"
+        tell(f"{task.name}: {len(examples):,} sentences, {len(labels)} classes, {verdict}")
+        for fault in found:
+            tell(f"  {fault}")
+        for remark in remarks:
+            tell(f"  {remark} (as in SentEval's own file, so this is no fault)")
+        total += len(found)
+    return total
+
+
+def tasks_in(folder: Path, names: Sequence[str] | None) -> list[ProbingTask]:
+    """Return the tasks that a folder has, or those named, which must be there."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: there is no such folder; name one with files of probing tasks")
+    chosen = [task_called(name) for name in names] if names else list(TASKS.values())
+    found = [task for task in chosen if (folder / f"{task.file}.txt").is_file()]
+    for task in chosen if names else []:
+        if task not in found:
+            raise InputError(f"{folder}: there is no {task.file}.txt for {task.name}")
+    if not found:
+        files = ", ".join(f"{task.file}.txt" for task in TASKS.values())
+        raise InputError(
+            f"{folder}: there is no file of a probing task; it would be one of {files}"
+        )
+    return found
+
+
+def faults(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
+    """Yield what is wrong with the sentences of a task."""
+    parts = by_split(examples)
+    for split, part in parts.items():
+        if part:
+            yield from missing(split, part, {e.label for e in examples})
+            yield from repeated(split, part)
+        else:
+            yield f"there is no sentence for {NAMES[split]}"
+    if len({e.label for e in examples}) < 2:
+        yield "all sentences have the same label"
+    yield from leaks(parts)
+    yield from both_forms(task, examples)
+
+
+def by_split(examples: Sequence[Example]) -> dict[str, list[Example]]:
+    """Return the sentences of each split."""
+    return {split: [e for e in examples if e.split == split] for split in SPLITS}
+
+
+def uneven(examples: Sequence[Example]) -> Iterator[str]:
+    """Yield what is unbalanced in each split."""
+    for split, part in by_split(examples).items():
+        if part:
+            yield from unbalanced(split, part, {e.label for e in examples})
+
+
+def unbalanced(split: str, part: Sequence[Example], labels: set[str]) -> Iterator[str]:
+    """Yield a fault if a label is much more frequent than others."""
+    counts = Counter(example.label for example in part)
+    label, most = min(counts.items(), key=lambda item: (-item[1], item[0]))
+    even = len(part) / len(labels)
+    by_chance = (2 * math.log(len(labels)) * even) ** 0.5  # about the largest of so many draws
+    if most > TOLERANCE * even + by_chance + 1:
+        yield (
+            f"the label {label} has {most:,} of the {len(part):,} sentences for {NAMES[split]}; an "
+            f"even share would be {even:,.0f}"
+        )
+
+
+def missing(split: str, part: Sequence[Example], labels: set[str]) -> Iterator[str]:
+    """Yield a fault if a label has no sentence in a split."""
+    if absent := sorted(labels - {example.label for example in part}):
+        yield f"{len(absent)} label(s) have no sentence for {NAMES[split]}, such as {absent[0]}"
+
+
+def repeated(split: str, part: Sequence[Example]) -> Iterator[str]:
+    """Yield a fault if a sentence occurs twice in a split, in whatever letters."""
+    counts = Counter(example.text.lower() for example in part)
+    twice = [text for text, count in counts.items() if count > 1]
+    if twice:
+        yield f"{len(twice):,} sentence(s) occur again in {NAMES[split]}, such as: {twice[0]}"
+
+
+def leaks(parts: dict[str, list[Example]]) -> Iterator[str]:
+    """Yield a fault for each two splits that share sentences."""
+    texts = {split: {example.text.lower() for example in part} for split, part in parts.items()}
+    for first, second in (("tr", "va"), ("tr", "te"), ("va", "te")):
+        if texts[first] and texts[first] == texts[second]:
+            yield f"{NAMES[first]} and {NAMES[second]} have the same sentences"
+        elif shared := texts[first] & texts[second]:
+            yield (
+                f"{NAMES[first]} and {NAMES[second]} share {len(shared):,} sentence(s), such as: "
+                f"{min(shared)}"
+            )
+
+
+def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
+    """Yield a fault if a sentence occurs in its original form and in a changed one."""
+    alike: dict[tuple[str, ...], list[Example]] = defaultdict(list)
+    for example in examples:
+        for key in keys(task, example):
+            alike[key].append(example)
+    texts: dict[str, set[str]] = defaultdict(set)  # of each label: a sentence has many keys
+    first = ""
+    for of_key in alike.values():
+        if len({example.label for example in of_key}) > 1:
+            first = first or of_key[0].text
+            for example in of_key:
+                texts[example.label].add(example.text)
+    both = min(map(len, texts.values()), default=0)
+    by_chance = (
+        len(examples) // 1000 if task.name in ONE_WORD else 0
+    )  # as "It is red." and "... new."
+    if both > by_chance:
+        yield f"{both:,} sentence(s) may occur both as they are and changed, such as: {first}"
+
+
+def keys(task: ProbingTask, example: Example) -> Iterator[tuple[str, ...]]:
+    """Yield what a sentence has in common with its changed form."""
+    words = [word.lower() for word in example.words]
+    if task.name in SAME_WORDS:
+        yield tuple(sorted(words))
+    elif task.name in ONE_WORD:
+        for place in range(len(words)):
+            yield (*words[:place], GAP, *words[place + 1 :])

@@ -1,0 +1,307 @@
+"""Run the encoder of a trained model over sentences, with their trees if the model reads trees."""
+
+from __future__ import annotations
+
+import inspect
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from fairseq.data.encoders import build_bpe, build_tokenizer
+from fairseq.utils import convert_padding_direction
+from torch import Tensor
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.config import plain_namespace
+from fairseq_posattn.io.checksums import sha256
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.scoring.attention_maps import weights_of
+from fairseq_posattn.lab.scoring.loaded_model import Loaded
+from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.text.live.segmented import SegmentedLine, lines_of_pipeline, segment, spelled
+from fairseq_posattn.text.pipeline import TextPipeline, tokenized
+from fairseq_posattn.trees.sentence import Sentence
+
+EMBEDDINGS = "embeddings"
+TOKENS = 8000  # a batch has at most so many pieces, with padding
+STRANGE, TOO_STRANGE = 0.02, 0.25  # from these shares of unknown pieces on, say so, or refuse
+
+
+class Codecs(NamedTuple):
+    """These segment raw text where posattn-prepare did not make the data.
+
+    bpe: codes of subword-nmt, or a .model of sentencepiece. moses: the language of the tokenizer.
+    """
+
+    bpe: str | None = None
+    moses: str | None = None
+
+    def build(self) -> list[Any]:
+        """Return fairseq's tokenizer and its segmenter, as far as they are chosen."""
+        found = []
+        if self.moses:
+            moses = {"source_lang": self.moses, "target_lang": self.moses}
+            flags = {"moses_no_dash_splits": False, "moses_no_escape": False}
+            found.append(build_tokenizer(Namespace(tokenizer="moses", **moses, **flags)))
+        if self.bpe and self.bpe.endswith(".model"):
+            found.append(build_bpe(Namespace(bpe="sentencepiece", sentencepiece_model=self.bpe)))
+        elif self.bpe:
+            chosen = Namespace(bpe="subword_nmt", bpe_codes=self.bpe, bpe_separator="@@")
+            found.append(build_bpe(chosen))
+        return found
+
+
+OF_TRAINING = Codecs()  # those with which the model was trained
+
+
+class Batch(NamedTuple):
+    """This is what an encoder gives for some sentences.
+
+    numbers: which of the sentences these are.
+    layers: the vectors of the pieces before the first layer and after each layer, each B T C.
+    embeddings: the vectors of the pieces in the model's own dictionary, B T C.
+    real: which places hold pieces of the sentence, B T.
+    end: which place holds the end of the sentence, B T.
+    """
+
+    numbers: np.ndarray
+    layers: list[Tensor]
+    embeddings: Tensor
+    real: Tensor
+    end: Tensor
+
+
+@dataclass
+class SentenceEncoder:
+    """This encodes raw sentences as the model translates them, or sentences with given trees."""
+
+    loaded: Loaded
+    data: str
+    chosen: Codecs = OF_TRAINING
+
+    def __post_init__(self) -> None:
+        if self.pipeline is not None and any(self.chosen):
+            raise InputError(
+                f"{self.data}: prepare.json says how the text is segmented; leave out --bpe and "
+                "--moses"
+            )
+        encoder = getattr(self.loaded.model, "encoder", None)
+        self.encoder: Any = getattr(encoder, "sentence_encoder", encoder)  # as RoBERTa has it
+        if self.encoder is None or not hasattr(self.encoder, "embed_tokens"):
+            kind = type(self.loaded.model).__name__
+            raise InputError(f"{kind} has no encoder of sentences; take a model that has one")
+
+    @property
+    def task(self) -> Any:
+        """Return the task of the model."""
+        return self.loaded.task
+
+    @cached_property
+    def pipeline(self) -> TextPipeline | None:
+        """Return how the data were prepared, if posattn-prepare made them."""
+        return TextPipeline.load(self.data) if text_pipeline.exists(self.data) else None
+
+    @property
+    def reads_trees(self) -> bool:
+        """Return whether the model reads trees."""
+        return bool(getattr(self.encoder, "needs_tree", False))
+
+    @property
+    def top(self) -> int:
+        """Return the number of the top layer, or 0 if the encoder shows no layer below it."""
+        shows = "return_all_hiddens" in self.accepted
+        return len(getattr(self.encoder, "layers", ())) if shows else 0
+
+    @property
+    def needs_parses(self) -> bool:
+        """Return whether sentences must be parsed before they can be encoded.
+
+        A model without trees needs that, too, if its pieces are made of the parser's words.
+        """
+        if self.pipeline is None:
+            return self.reads_trees
+        config = self.pipeline.config
+        if config.splits_parsers_words:
+            return True
+        return self.reads_trees and config.parsed
+
+    def normal(self, sentence: Sentence) -> Sentence:
+        """Return a sentence whose words are written as those of the training data."""
+        if self.pipeline is None:
+            return sentence
+        language, normal = self.pipeline.config.source_language, self.pipeline.normal
+        words = [normal(word, language) or word for word in sentence.words]
+        multiword = [(k, n, normal(form, language) or form) for k, n, form in sentence.multiword]
+        return replace(sentence, words=words, multiword=multiword)
+
+    def segmented(
+        self, texts: Sequence[str], trees: Sequence[Sentence] | None
+    ) -> list[SegmentedLine]:
+        """Return the pieces of sentences: of raw texts, or of the words that have trees."""
+        pipeline = self.pipeline
+        if pipeline is None:
+            return [spelled(self.encode(text), self.loaded.separator) for text in texts]
+        if trees is None:
+            return lines_of_pipeline(texts, pipeline, None)
+        moses = pipeline.config.tokenize == "moses"
+        language = pipeline.config.source_language
+        found = []
+        for tree in trees:
+            text = tokenized(str(tree), language) if moses else str(tree)
+            words = tree if pipeline.config.splits_parsers_words else None
+            found.append(segment(text, words, pipeline))
+        return found
+
+    @cached_property
+    def codecs(self) -> list[Any]:
+        """Return the codecs that were chosen, or those with which the model was trained."""
+        if any(self.chosen):
+            return self.chosen.build()
+        cfg = self.loaded.cfg
+        built = [self.task.build_tokenizer(cfg.tokenizer), self.task.build_bpe(cfg.bpe)]
+        return [codec for codec in built if codec is not None]
+
+    def codec_checksums(self) -> list[str]:
+        """Return the checksums of the files that --bpe and --tokenizer name."""
+        if self.pipeline is not None:
+            return []
+        named = [part for part in (self.loaded.cfg.bpe, self.loaded.cfg.tokenizer) if part]
+        values = [value for part in named for value in plain_namespace(part).__dict__.values()]
+        if any(self.chosen):
+            values = [self.chosen.bpe]
+        paths = [Path(value) for value in values if isinstance(value, str) and value]
+        found = [sha256(path) for path in paths if path.is_file()]
+        return [*found, f"moses {self.chosen.moses}"] if self.chosen.moses else found
+
+    def encode(self, text: str) -> str:
+        """Return the pieces of a text by fairseq's own codecs."""
+        for codec in self.codecs:
+            text = codec.encode(text)
+        return text
+
+    def batches(
+        self, texts: Sequence[str], trees: Sequence[Sentence] | None = None
+    ) -> Iterator[Batch]:
+        """Yield the vectors of all sentences, in batches of similar length."""
+        yield from self.batches_of(self.segmented(texts, trees), trees)
+
+    def batches_of(
+        self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
+    ) -> Iterator[Batch]:
+        """Yield the vectors of lines that were segmented."""
+        with torch.no_grad():
+            for sample in self.samples(lines, trees):
+                yield self.run(sample)
+
+    def weights_of(
+        self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of each line with its attention: layers, heads, queries, keys."""
+        with torch.no_grad():
+            for sample in self.samples(lines, trees):
+                sample = self.loaded.to_device(sample)
+                fields = {k: v for k, v in sample["net_input"].items() if k in self.accepted}
+                layers = weights_of(self.encoder, fields)
+                real = fields["src_tokens"].ne(self.task.source_dictionary.pad())
+                for place, number in enumerate(sample["id"].tolist()):
+                    kept = real[place]
+                    maps = [of_layer[place][:, kept][..., kept] for of_layer in layers]
+                    yield number, torch.stack(maps).double().cpu().numpy()
+
+    def samples(
+        self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
+    ) -> Iterator[dict]:
+        """Yield batches of fairseq, in which sentences of about the same length are together."""
+        dictionary = self.task.source_dictionary
+        tokens = [
+            dictionary.encode_line(line.pieces, add_if_not_exist=False, append_eos=True).long()
+            for line in lines
+        ]
+        self.refuse_unfit(lines, tokens)
+        if self.reads_trees:
+            wanted = self.task.wanted_labels()
+            self.task.pending.expect(self.task.new_text.trees(lines, trees, wanted))
+        dataset = self.task.build_dataset_for_inference(tokens, [len(line) for line in tokens])
+        for numbers in similar(tokens):
+            yield dataset.collater([dataset[number] for number in numbers])
+
+    def refuse_unfit(self, lines: Sequence[SegmentedLine], tokens: Sequence[Tensor]) -> None:
+        """Refuse a sentence without pieces, or with more of them than the model admits."""
+        longest = self.encoder.max_positions()
+        for line, ids in zip(lines, tokens, strict=True):
+            if len(ids) < 2:
+                raise InputError(
+                    f"the sentence '{visible(line.text)}' has no pieces; remove it from the files "
+                    "of the tasks"
+                )
+            if len(ids) > longest:
+                raise InputError(
+                    f"the sentence '{line.text[:60]}...' has {len(ids)} pieces, but the model "
+                    f"admits {longest}; remove it from the files of the tasks"
+                )
+        self.refuse_strange(tokens)
+
+    def refuse_strange(self, tokens: Sequence[Tensor]) -> None:
+        """Tell of pieces that the dictionary lacks; refuse text that nothing has segmented."""
+        unknown = sum(int(ids.eq(self.task.source_dictionary.unk()).sum()) for ids in tokens)
+        share = unknown / max(1, sum(len(ids) - 1 for ids in tokens))
+        if share >= TOO_STRANGE and self.pipeline is None and not self.codecs:
+            raise InputError(
+                f"{self.data}: the model's dictionary lacks {share:.0%} of the pieces; say how the "
+                "training data were segmented, with --bpe and --moses"
+            )
+        if share >= STRANGE:
+            say(f"{self.data}: the model's dictionary lacks {share:.1%} of the pieces")
+
+    def run(self, sample: dict) -> Batch:
+        """Return what the encoder gives for a batch."""
+        sample = self.loaded.to_device(sample)
+        fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
+        dictionary = self.task.source_dictionary
+        layers, tokens = self.states(fields), fields["src_tokens"]
+        if getattr(self.encoder, "left_pad", False):  # a recurrent encoder moves its padding
+            tokens = convert_padding_direction(tokens, dictionary.pad(), left_to_right=True)
+        end = tokens.eq(dictionary.eos())
+        return Batch(
+            sample["id"].cpu().numpy(),
+            layers,
+            self.encoder.embed_tokens(tokens),
+            ~(end | tokens.eq(dictionary.pad()) | tokens.eq(dictionary.bos())),
+            end,
+        )
+
+    @cached_property
+    def accepted(self) -> set[str]:
+        """Return the names of the arguments of the encoder."""
+        return set(inspect.signature(self.encoder.forward).parameters)
+
+    def states(self, fields: dict[str, Any]) -> list[Tensor]:
+        """Return the vectors before the first layer, if the encoder shows them, and after each."""
+        fields = {k: v for k, v in fields.items() if k in self.accepted}
+        if "return_all_hiddens" in self.accepted:
+            fields["return_all_hiddens"] = True
+        out = self.encoder(**fields)
+        if not isinstance(out, dict):  # as fairseq's recurrent encoder
+            return [out[0].transpose(0, 1)]
+        if isinstance(out["encoder_out"], tuple):  # as fairseq's convolutional encoder, B T C
+            return [out["encoder_out"][0]]
+        between = list(out.get("encoder_states") or ())[:-1]
+        return [state.transpose(0, 1) for state in [*between, out["encoder_out"][0]]]
+
+
+def similar(tokens: Sequence[Tensor]) -> Iterator[list[int]]:
+    """Yield numbers of sentences of about the same length, which have TOKENS pieces together."""
+    batch: list[int] = []
+    for number in sorted(range(len(tokens)), key=lambda k: (len(tokens[k]), k)):
+        if batch and (len(batch) + 1) * len(tokens[number]) > TOKENS:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch

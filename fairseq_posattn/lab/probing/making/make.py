@@ -1,0 +1,209 @@
+"""Make a folder with files of probing tasks from a corpus in CoNLL-U."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import folder_written_whole
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import open_to_write, write_json
+from fairseq_posattn.io.progress import progress, say
+from fairseq_posattn.io.records import as_document
+from fairseq_posattn.io.version import __version__
+from fairseq_posattn.lab.probing.making.counts import Counts
+from fairseq_posattn.lab.probing.making.record import Made, MadeTask, Source
+from fairseq_posattn.lab.probing.making.rules import RULES, Rule
+from fairseq_posattn.lab.probing.making.sample import Kept, Sample
+from fairseq_posattn.lab.probing.making.settings import LONGEST, SHORTEST, Settings
+from fairseq_posattn.lab.probing.making.shown import Shown
+from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, write_examples
+from fairseq_posattn.lab.probing.tasks import ProbingTask
+from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
+from fairseq_posattn.trees.conllu_writer import block
+from fairseq_posattn.trees.control import Dice
+from fairseq_posattn.trees.whitespace import OPEN_BOX
+
+RECORD, TREES = "tasks.json", "trees"
+NEEDS_BIGRAMS = "SOMO"
+NO_TREE = "it has no tree"
+
+
+@dataclass
+class Making:
+    """This makes one task, and counts what it leaves out."""
+
+    task: ProbingTask
+    rule: Rule
+    sample: Sample
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def take(self, shown: Shown, seed: int) -> None:
+        """Take a sentence, or note why it is left out."""
+        dice = Dice(str(seed), self.task.name, shown.text)
+        key = dice.below(2**63)
+        found = self.rule.candidate(shown, dice)
+        if isinstance(found, str):
+            self.left_out[found] += 1
+        elif not self.sample.add(key, found, shown.sentence):
+            self.left_out["it occurs again"] += 1
+
+
+def make(
+    corpora: Sequence[str],
+    out: Path,
+    tasks: Sequence[ProbingTask],
+    settings: Settings,
+    parsed: bool = False,
+    several_roots: str = "error",
+    overwrite: bool = False,
+    named: bool = False,
+) -> Made:
+    """Make the files of the tasks, and return what tasks.json says of them.
+
+    parsed: the trees of the corpus come from a parser, and not from people.
+    named: the user asks for these tasks, so that none may be refused.
+    """
+    with folder_written_whole(out, replace=overwrite) as folder:
+        shared: Counter[str] = Counter()
+        counts = counted(corpora, any(task.name == NEEDS_BIGRAMS for task in tasks), several_roots)
+        rules = [RULES[task.name](counts, settings) for task in tasks]
+        making = [
+            Making(task, rule, Sample(rule, settings))
+            for task, rule in zip(tasks, rules, strict=True)
+        ]
+        for shown in sentences(corpora, several_roots):
+            if reason := unusable(shown):
+                shared[reason] += 1
+                continue
+            for one in making:
+                one.take(shown, settings.seed)
+        done: dict[str, MadeTask] = {}
+        refused: dict[str, str] = {}
+        for one in making:
+            splits = one.sample.splits()
+            if reason := refusal(one, splits, settings.least):
+                refused[one.task.name] = reason
+                continue
+            write_task(folder, one.task, splits)
+            done[one.task.name] = described(one, splits)
+        refuse_all(corpora[0], done, refused, shared, named)
+        record = Made(
+            version=__version__,
+            trees="parsed" if parsed else "gold",
+            settings=as_document(settings),
+            corpora=[Source(Path(corpus).name, **fingerprint(corpus)) for corpus in corpora],
+            left_out=dict(shared),
+            tasks=done,
+            refused=refused,
+        )
+        write_json(folder / RECORD, as_document(record), indent=1)
+    return record
+
+
+def sentences(corpora: Sequence[str], several_roots: str) -> Iterator[Shown]:
+    """Yield the sentences of the corpora."""
+    blocks = (block for corpus in corpora for block in read_blocks(corpus))
+    for found in progress(blocks):
+        yield Shown.of(parse_all_columns(found, several_roots))
+
+
+def counted(corpora: Sequence[str], bigrams: bool, several_roots: str) -> Counts:
+    """Return the counts of the corpora."""
+    counts = Counts()
+    for shown in sentences(corpora, several_roots):
+        counts.add(shown, unusable(shown) is None, bigrams)
+    if not counts.forms:
+        raise InputError(f"{corpora[0]}: there are no sentences; name a CoNLL-U file")
+    return counts
+
+
+def unusable(shown: Shown) -> str | None:
+    """Return why no task can take a sentence, or None if one may."""
+    if shown.sentence.parents is None:
+        return NO_TREE
+    if not SHORTEST <= len(shown.forms) <= LONGEST:
+        return f"it has not {SHORTEST} to {LONGEST} words"
+    return None
+
+
+def refusal(one: Making, splits: dict[str, list[Kept]], least: int) -> str | None:
+    """Return why a task is not made, or None if it is."""
+    if one.rule.needs_tags and not one.rule.counts.has_tags:
+        return "the corpus has no parts of speech (column 4, UPOS), which the task needs"
+    total = sum(map(len, splits.values()))
+    if total < least:
+        return f"{total:,} sentences are left, fewer than {least:,}"
+    for split, kept in splits.items():
+        if not kept:
+            return f"no sentences are left for {NAMES[split]}"
+    return None
+
+
+def refuse_all(
+    corpus: str,
+    done: dict[str, MadeTask],
+    refused: dict[str, str],
+    shared: Counter[str],
+    named: bool,
+) -> None:
+    """Raise an error if no task can be made, or not all of those that the user named."""
+    if not refused or (done and not named):
+        return
+    name, reason = next(iter(refused.items()))
+    if list(shared) == [NO_TREE]:
+        raise InputError(f"{corpus}: no sentence has a tree; parse the text with posattn-parse")
+    what = (
+        f"{name} cannot be made ({reason})" if done else f"no task can be made ({name}: {reason})"
+    )
+    fewer = ", or fewer --content-words" if name == "WC" else ""
+    raise InputError(f"{corpus}: {what}; take a larger corpus or a lower --min-sentences{fewer}")
+
+
+def described(one: Making, splits: dict[str, list[Kept]]) -> MadeTask:
+    """Return what tasks.json says of a task."""
+    total = sum(map(len, splits.values()))
+    left_out = dict(one.left_out.most_common())
+    if rest := one.sample.added - total:
+        left_out["it would upset the balance, or be too much"] = rest
+    return MadeTask(
+        sentences=total,
+        classes=len({kept.candidate.label for kept in splits["tr"]}),
+        splits={NAMES[split]: len(kept) for split, kept in splits.items()},
+        left_out=left_out,
+    )
+
+
+def write_task(folder: Path, task: ProbingTask, splits: dict[str, list[Kept]]) -> None:
+    """Write the sentences of a task, and their trees if no sentence was changed."""
+    kept = [(split, one) for split in SPLITS for one in splits[split]]
+    with open(folder / f"{task.file}.txt", "w", encoding="utf-8", newline="\n") as file:
+        examples = (Example(split, one.candidate.label, plain(one)) for split, one in kept)
+        write_examples(file, examples)
+    if task.changes_words:
+        return
+    (folder / TREES).mkdir(exist_ok=True)
+    with open_to_write(folder / TREES / f"{task.file}.conllu.xz") as packed:
+        for number, (_, one) in enumerate(kept, start=1):
+            packed.write(block(" ".join(plain(one)), one.sentence, number).encode())
+
+
+def plain(kept: Kept) -> list[str]:
+    """Return the words of a sentence as a text has them; some languages have spaces inside."""
+    return [word.replace(OPEN_BOX, " ") for word in kept.candidate.words]
+
+
+def show(made: Made) -> None:
+    """Tell the user what was made, what was left out, and why."""
+    for reason, count in made.left_out.items():
+        say(f"all tasks: {count:,} sentences were left out: {reason}")
+    for name, task in made.tasks.items():
+        splits = ", ".join(f"{count:,} {split}" for split, count in task.splits.items())
+        say(f"{name}: {task.sentences:,} sentences of {task.classes} classes ({splits})")
+        for reason, count in task.left_out.items():
+            say(f"  {count:,} sentences were left out: {reason}")
+    for name, reason in made.refused.items():
+        say(f"{name}: not made, because {reason}")

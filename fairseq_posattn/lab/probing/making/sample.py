@@ -1,0 +1,203 @@
+"""Draw balanced samples from a stream of candidates, and divide them into splits.
+
+Each sentence has a key that is drawn from a hash of its text. A sample consists of the sentences
+with the smallest keys, so it does not depend on the order of the corpus.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from fairseq_posattn.lab.probing.making.rules import Candidate, Rule
+from fairseq_posattn.lab.probing.making.settings import Settings
+from fairseq_posattn.lab.probing.task_files import SPLITS
+from fairseq_posattn.trees.control import Dice
+from fairseq_posattn.trees.sentence import Sentence
+
+UNUSED = ""
+SLACK = 4  # so many times as many candidates are kept as a task can have sentences
+AFTER_TRIMMING, AT_THE_END = 0.8, 0.6  # shares of that number
+
+
+class Kept(NamedTuple):
+    """A kept candidate has its key, and the sentence that it was made from."""
+
+    key: int
+    candidate: Candidate
+    sentence: Sentence
+
+    def __lt__(self, other: object) -> bool:  # a heap has the largest key first
+        return isinstance(other, Kept) and self.key > other.key
+
+
+@dataclass
+class Cell:
+    """A cell holds candidates of the same label, stratum and form, those with the smallest keys."""
+
+    heap: list[Kept] = field(default_factory=list)
+    keys: set[int] = field(default_factory=set)
+    seen: int = 0
+
+    def add(self, kept: Kept, limit: int) -> bool:
+        """Keep a candidate, unless its sentence is there already; return whether it was new."""
+        self.seen += 1
+        if kept.key in self.keys:
+            return False
+        heapq.heappush(self.heap, kept)
+        self.keys.add(kept.key)
+        self.trim(limit)
+        return True
+
+    def trim(self, limit: int) -> None:
+        """Keep so many candidates at most."""
+        while len(self.heap) > limit:
+            self.keys.remove(heapq.heappop(self.heap).key)
+
+
+class Sample:
+    """This is the sample of one task.
+
+    added: how many candidates were taken; those with large keys may have been dropped again.
+    """
+
+    def __init__(self, rule: Rule, settings: Settings):
+        self.rule, self.settings = rule, settings
+        self.cells: dict[tuple[str, str, str], Cell] = defaultdict(Cell)
+        self.most = SLACK * settings.total
+        self.limit = settings.form_counts[1] if rule.limits_forms else self.most
+        self.kept = self.added = 0
+
+    def add(self, key: int, candidate: Candidate, sentence: Sentence) -> bool:
+        """Take a candidate; return whether its sentence is new."""
+        cell = self.cells[candidate.stratum, candidate.label, candidate.form]
+        before = len(cell.heap)
+        is_new = cell.add(Kept(key, candidate, sentence), self.limit)
+        self.added += is_new
+        self.kept += len(cell.heap) - before
+        if self.kept > self.most:
+            sizes = [len(cell.heap) for cell in self.cells.values()]
+            self.trim(level(sizes, int(AFTER_TRIMMING * self.most)))
+        return is_new
+
+    def trim(self, limit: int) -> None:
+        """Keep so many candidates of each cell at most."""
+        self.limit = min(self.limit, limit)
+        for cell in self.cells.values():
+            cell.trim(self.limit)
+        self.kept = sum(len(cell.heap) for cell in self.cells.values())
+
+    def splits(self) -> dict[str, list[Kept]]:
+        """Return the sentences of each split, in which all labels are equally frequent."""
+        # This limit depends on nothing but the corpus, and is lower than those before.
+        self.trim(level([c.seen for c in self.cells.values()], int(AT_THE_END * self.most)))
+        found = self.by_form() if self.has_forms else self.by_strata()
+        return {split: by_key(kept) for split, kept in found.items()}
+
+    @property
+    def has_forms(self) -> bool:
+        """Return whether sentences with the same form belong to the same split."""
+        return any(form for _, _, form in self.cells)
+
+    def candidates(self) -> Iterator[Kept]:
+        """Yield all candidates by their keys, each sentence once, also where it was changed.
+
+        Sentences that differ in capital letters only are one.
+        """
+        texts: set[str] = set()
+        sources: set[str] = set()
+        for kept in by_key(kept for _, cell in sorted(self.cells.items()) for kept in cell.heap):
+            text = " ".join(kept.candidate.words).lower()
+            source = str(kept.sentence).lower()
+            if text not in texts and source not in sources:
+                texts.add(text)
+                sources.add(source)
+                yield kept
+
+    def forms(self) -> dict[str, list[Kept]]:
+        """Return the candidates of each form that is not too rare, and not too many of a form."""
+        found: dict[str, list[Kept]] = defaultdict(list)
+        for kept in self.candidates():
+            found[kept.candidate.form].append(kept)
+        if not self.rule.limits_forms:
+            return found
+        low, high = self.settings.form_counts
+        return {form: kept[:high] for form, kept in found.items() if len(kept) >= low}
+
+    def by_form(self) -> dict[str, list[Kept]]:
+        """Divide the forms, and take equally many sentences of each label in a split."""
+        forms = self.forms()
+        totals = Counter(kept.candidate.label for of_form in forms.values() for kept in of_form)
+        if len(totals) < 2:
+            return {split: [] for split in SPLITS}
+        groups: dict[tuple[str, str], list[Kept]] = defaultdict(list)
+        for _, of_form in sorted(forms.items(), key=lambda item: self.by_chance(item[0])):
+            counts = Counter(kept.candidate.label for kept in of_form)
+            most = max(sorted(counts), key=lambda label: counts[label])
+            split = self.emptiest(most, totals[most], groups)
+            for kept in of_form:
+                groups[split, kept.candidate.label].append(kept)
+        found = {}
+        for split, size in zip(SPLITS, self.settings.sizes, strict=True):
+            of_labels = [groups[split, label] for label in sorted(totals)]
+            least = min([size // len(totals), *map(len, of_labels)])
+            found[split] = [kept for of_label in of_labels for kept in by_key(of_label)[:least]]
+        return found
+
+    def by_chance(self, form: str) -> int:
+        """Return a number by which the forms are sorted."""
+        return Dice(str(self.settings.seed), form).below(2**63)
+
+    def emptiest(self, label: str, total: int, groups: Mapping[tuple[str, str], list[Kept]]) -> str:
+        """Return the split that has least of its share of the sentences of a label."""
+        shares = dict(zip(SPLITS, self.settings.shares, strict=True))
+        return min(SPLITS, key=lambda s: len(groups[s, label]) / (shares[s] * total))
+
+    def by_strata(self) -> dict[str, list[Kept]]:
+        """Take equally many sentences of each label in each stratum, and divide them.
+
+        In each split, too, all labels have equally many sentences of a stratum.
+        """
+        strata: dict[str, dict[str, list[Kept]]] = defaultdict(lambda: defaultdict(list))
+        for kept in self.candidates():
+            strata[kept.candidate.stratum][kept.candidate.label].append(kept)
+        sizes = {(s, label): len(kept) for s, of in strata.items() for label, kept in of.items()}
+        labels = sorted(self.rule.chosen(sizes))
+        if len(labels) < 2:
+            return {split: [] for split in SPLITS}
+        least = {s: min(len(of[label]) for label in labels) for s, of in sorted(strata.items())}
+        total = sum(least.values())
+        wanted = dict(zip(SPLITS, self.settings.of_each(total, len(labels)), strict=True))
+        turns = iter(interleaved({**wanted, UNUSED: total - sum(wanted.values())}))
+        found: dict[str, list[Kept]] = {split: [] for split in SPLITS}
+        for stratum, number in least.items():
+            for k, split in enumerate(islice(turns, number)):
+                if split != UNUSED:
+                    found[split] += [strata[stratum][label][k] for label in labels]
+        return found
+
+
+def by_key(kept: Iterable[Kept]) -> list[Kept]:
+    """Return candidates sorted by their keys."""
+    return sorted(kept, key=lambda one: one.key)
+
+
+def level(sizes: Iterable[int], most: int) -> int:
+    """Return the highest limit by which sizes have a sum that is not too large."""
+    rest, left = most, sorted(sizes)
+    for number, size in enumerate(left):
+        share = rest // (len(left) - number)
+        if size > share:
+            return max(1, share)
+        rest -= size
+    return max([1, *left])
+
+
+def interleaved(counts: Mapping[str, int]) -> list[str]:
+    """Return each name as often as its count says, evenly mixed."""
+    turns = [((k + 0.5) / count, name) for name, count in counts.items() for k in range(count)]
+    return [name for _, name in sorted(turns)]

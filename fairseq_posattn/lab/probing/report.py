@@ -1,0 +1,87 @@
+"""Show probes in the report: a figure of the tasks, tables, and maps of the attention heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+
+from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.probing.agreement import PLACES
+from fairseq_posattn.lab.probing.results import TRAINED, UNTRAINED, HeadLooks, Probes, row_name
+from fairseq_posattn.lab.probing.tables import Results, Row, all_tables, bounds
+from fairseq_posattn.lab.probing.word_tables import grouped
+from fairseq_posattn.lab.report.drawing import COLOURS, INK, drawing, printable
+from fairseq_posattn.lab.report.extra import ExtraSection, MapGroup
+from fairseq_posattn.lab.report.heads import Map, cell
+
+TITLES = {
+    "parent": "Largest weight on the parent, % of the words",
+    "child": "Largest weight on a child, % of the words",
+    "previous": "Largest weight on the word before, %",
+    "next": "Largest weight on the word after, %",
+}
+HEIGHT, WIDTH, STEP = 3.6, 10.6, 0.13
+
+
+def section(probes: Sequence[Probes], paths: Sequence[str]) -> ExtraSection:
+    """Return the section of the report."""
+    results = Results(probes, paths)
+    figures = [figure(results)] if results.accuracies else []
+    heads = [one for probe in results.probes for one in probe.heads]
+    return ExtraSection("probes", "Probes", figures, all_tables(results), list(maps(heads)))
+
+
+def figure(results: Results) -> Markup:
+    """Draw the accuracy of each model in each task with its interval; untrained ones are open."""
+    rows = [row for row in results.cells if row.kind in (TRAINED, UNTRAINED)]
+    systems = list(dict.fromkeys(row.system for row in rows))
+    with drawing("probes", (WIDTH, HEIGHT), "Accuracy on test") as (axes, done):
+        for place, name in enumerate(results.names):
+            majority = results.tasks[name].majority
+            axes.hlines(majority, place - 0.4, place + 0.4, colors=INK, linewidth=0.8)
+            for number, row in enumerate(rows):
+                hits = results.hits(row, name)
+                if not len(hits):
+                    continue
+                x = place + STEP * (number - (len(rows) - 1) / 2) * min(1, 6 / len(rows))
+                colour = COLOURS[systems.index(row.system) % len(COLOURS)]
+                low, high = bounds(hits)
+                axes.vlines(x, 100 * low, 100 * high, colors=colour, linewidth=0.9, alpha=0.55)
+                axes.plot(
+                    x,
+                    100 * hits.mean(),
+                    marker="o",
+                    markerfacecolor=colour if row.kind == TRAINED else "white",
+                    markeredgecolor=colour,
+                    markeredgewidth=1.2,
+                    linestyle="none",
+                    label=label(row) if place == 0 else None,
+                )
+        axes.set_xticks(range(len(results.names)), list(map(printable, results.names)))
+        axes.set_ylabel("%")
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    return Markup(done())
+
+
+def label(row: Row) -> str:
+    """Return the name of a row as matplotlib's legend takes it."""
+    name = printable(row.name)
+    return f" {name}" if name.startswith("_") else name  # names that begin so are left out
+
+
+def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
+    """Yield the maps of each model: how often each head looks at each place."""
+    for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
+        title = visible(f"{row_name(system, kind)}, run {run}, trees: {trees}")
+        yield MapGroup(title, [map_of(found, place) for place in PLACES])
+
+
+def map_of(heads: Sequence[HeadLooks], place: str) -> Map:
+    """Return the map of one place, from white for 0 % to dark for 100 %."""
+    layers = grouped(heads, "layer")
+    rows = [
+        [cell(getattr(one, place), 0, 100, "{:.0f}".format) for one in of_layer]
+        for _, of_layer in layers
+    ]
+    return Map(TITLES[place], rows)

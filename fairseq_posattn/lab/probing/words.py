@@ -1,0 +1,135 @@
+"""Encode the words of a treebank as the means of their pieces, and describe their trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fairseq_posattn.lab.probing.encoding import Batch, SentenceEncoder
+from fairseq_posattn.lab.probing.vectors import Places, Vectors, joined
+from fairseq_posattn.text.live.segmented import SegmentedLine
+from fairseq_posattn.trees.drawing import depths
+from fairseq_posattn.trees.sentence import NO_TAGS, Sentence
+
+
+@dataclass(frozen=True)
+class WordTree:
+    """This is a sentence of a treebank: those of its words that have pieces of their own.
+
+    forms: the words in lower case.
+    parents: the number of each word's parent among these words; -1 for the root, and for a parent
+        without pieces.
+    distances, depths: in edges of the whole tree.
+    punctuation: which words are punctuation.
+    """
+
+    forms: list[str]
+    parents: NDArray[np.int64]
+    relations: list[str]
+    tags: list[str]
+    distances: NDArray[np.int64]
+    depths: NDArray[np.int64]
+    punctuation: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, sentence: Sentence, counts: Sequence[int]) -> WordTree:
+        """Return the words of a sentence that have pieces, by the number of pieces of each."""
+        kept = np.flatnonzero(counts)
+        places = np.full(len(counts) + 1, -1)
+        places[kept] = np.arange(len(kept))
+        parents = list(sentence.parents or ())
+        tags = [tag.upos for tag in sentence.tags or [NO_TAGS] * len(parents)]
+        relations = sentence.relations or ["_"] * len(parents)
+        return cls(
+            forms=[sentence.words[k].lower() for k in kept],
+            parents=places[np.array(parents, dtype=int)[kept] - 1],
+            relations=[relations[k].partition(":")[0] for k in kept],
+            tags=[tags[k] for k in kept],
+            distances=distances(parents)[np.ix_(kept, kept)],
+            depths=np.array(depths(parents))[kept],
+            punctuation=np.array([tags[k] == "PUNCT" for k in kept], dtype=bool),
+        )
+
+    def __len__(self) -> int:
+        return len(self.forms)
+
+
+def distances(parents: Sequence[int]) -> NDArray[np.int64]:
+    """Return how many edges of a tree lie between each two words; parents count from 1."""
+    size = len(parents)
+    above = np.zeros((size, size), dtype=bool)  # word, and itself with all words above it
+    for word in range(size):
+        at = word + 1
+        while at:
+            above[word, at - 1] = True
+            at = parents[at - 1]
+    depth = above.sum(axis=1)
+    shared = above.astype(np.int64) @ above.T.astype(np.int64)  # the path that both have
+    found: NDArray[np.int64] = depth[:, None] + depth - 2 * shared
+    return found
+
+
+@dataclass
+class WordPart:
+    """These are the sentences of a part of a treebank, as a model segments them.
+
+    trees: the trees that the model reads, which need not be those of the treebank.
+    """
+
+    encoder: SentenceEncoder
+    gold: list[Sentence]
+    trees: list[Sentence] | None
+
+    @cached_property
+    def lines(self) -> list[SegmentedLine]:
+        """Return the sentences as they were segmented."""
+        return self.encoder.segmented([str(sentence) for sentence in self.gold], self.trees)
+
+    @cached_property
+    def counts(self) -> list[list[int]]:
+        """Return how many pieces each word of the treebank has."""
+        pairs = zip(self.lines, self.gold, strict=True)
+        return [list(line.project(self.encoder.normal(gold))[1]) for line, gold in pairs]
+
+    @cached_property
+    def words(self) -> list[WordTree]:
+        """Return the words of each sentence that have pieces."""
+        pairs = zip(self.gold, self.counts, strict=True)
+        return [WordTree.of(sentence, counts) for sentence, counts in pairs]
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Return how many words there are up to the end of each sentence, 0 first."""
+        return np.cumsum([0, *map(len, self.words)])
+
+    def encode(self, start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
+        """Yield where words stand among all words, and their vectors: words, layers, numbers."""
+        trees = self.trees and self.trees[start:end]
+        for batch in self.encoder.batches_of(self.lines[start:end], trees):
+            numbers = start + batch.numbers
+            counts = [[n for n in self.counts[k] if n] for k in numbers]
+            places = [np.arange(self.ends[k], self.ends[k + 1]) for k in numbers]
+            yield np.concatenate(places), word_vectors(batch, counts)
+
+    def attention(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Yield the number of each sentence with the weights between its pieces."""
+        yield from self.encoder.weights_of(self.lines, self.trees)
+
+
+def word_vectors(batch: Batch, counts: Sequence[Sequence[int]]) -> Vectors:
+    """Return the means of the pieces of each word, of all sentences one after the other."""
+    flat = torch.tensor([n for of_sentence in counts for n in of_sentence])
+    word = torch.repeat_interleave(torch.arange(len(flat)), flat).to(batch.real.device)
+    return joined([means(x[batch.real], word, flat) for x in [*batch.layers, batch.embeddings]])
+
+
+def means(pieces: Tensor, word: Tensor, counts: Tensor) -> Tensor:
+    """Return the mean of the pieces of each word, from the word of each piece."""
+    sums = pieces.new_zeros(len(counts), pieces.shape[1]).index_add_(0, word, pieces)
+    return sums / counts.to(pieces)[:, None]

@@ -1,0 +1,194 @@
+"""Export translated sentences with their trees and the attention of a trained model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.progress import progress
+from fairseq_posattn.lab.scoring.attention_maps import (
+    attention,
+    decoder_attention,
+    packed,
+    shows_attention,
+)
+from fairseq_posattn.lab.scoring.fairseq_logs.generate_log import join_pieces, to_text
+from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
+from fairseq_posattn.lab.scoring.metrics.buckets import pieces_of_words
+from fairseq_posattn.trees.alignment import dense
+from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks
+from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
+from fairseq_posattn.trees.sentence import Sentence
+
+
+def fields(sentence: Sentence) -> dict[str, Any]:
+    """Return what an example says of its words; a sentence without a tree has nothing but words."""
+    parents = sentence.parents
+    return {
+        "words": sentence.words,
+        "parents": parents,
+        "depths": None if parents is None else depths(parents),
+        "relations": sentence.relations,
+    }
+
+
+class Translator:
+    """Translates sentences of one subset of the data with a loaded model."""
+
+    def __init__(
+        self, loaded: Loaded, subset: str, text: Callable[[str], str], beam: int, lenpen: float
+    ):
+        self.models, self.task, self.text = [loaded.model], loaded.task, text
+        self.to_device, self.separator = loaded.to_device, loaded.separator
+        self.task.load_dataset(subset)
+        self.dataset = self.task.dataset(subset)
+        options = loaded.cfg.generation
+        options.beam, options.lenpen = beam, lenpen
+        self.generator = self.task.build_generator(self.models, options)
+
+    def example(self, number: int, given: Sentence | None, reference: str | None) -> dict[str, Any]:
+        """Return everything about one sentence, which is alone in its batch so that nothing is
+        padded."""
+        sample = self.sample(number)
+        pieces = self.pieces(sample)
+        own = self.words(sample, pieces)
+        if given is not None:
+            self.check(given, own, pieces, number)
+        tokens = self.best(sample)
+        return {
+            "number": number,
+            **fields(given or own),
+            "pieces": pieces,
+            "translation": self.target_text(tokens),
+            "reference": self.reference(sample) if reference is None else reference,
+            "attention": packed(attention(self.models[0], sample)),
+            **self.decoder_maps(sample, tokens),
+        }
+
+    def sample(self, number: int) -> dict:
+        """Return a batch that has one sentence alone."""
+        return self.to_device(self.dataset.collater([self.dataset[number]]))
+
+    def pieces(self, sample: dict) -> list[str]:
+        """Return the pieces of the source with the end of the sentence, which takes part in
+        attention."""
+        dictionary = self.task.source_dictionary
+        return [dictionary[k] for k in sample["net_input"]["src_tokens"][0].tolist()]
+
+    def words(self, sample: dict, pieces: Sequence[str]) -> Sentence:
+        """Return the words of the source with the tree beside the data, or those that the pieces
+        spell."""
+        tree = sample["net_input"].get("source_tree")
+        if tree is None:
+            return Sentence(join_pieces(" ".join(pieces[:-1]), self.separator).split())
+        parents, counts = (rows[0].tolist() for rows in tree[:2])
+        length = number_of_words(parents, counts)
+        return Sentence(words_by_counts(pieces, counts[:length], self.separator), parents[:length])
+
+    def counts(self, sample: dict, pieces: Sequence[str]) -> list[int]:
+        """Return how many pieces each word of the source has."""
+        tree = sample["net_input"].get("source_tree")
+        if tree is None:
+            return pieces_of_words(pieces[:-1], self.separator)
+        parents, counts = (rows[0].tolist() for rows in tree[:2])
+        return counts[: number_of_words(parents, counts)]
+
+    def check(self, given: Sentence, own: Sentence, pieces: Sequence[str], number: int) -> None:
+        """Refuse a sentence or a tree that is not the one in the data, because it would be shown
+        without notice."""
+        unknown = self.task.source_dictionary.unk_word in pieces
+        spelled = dense(join_pieces(" ".join(pieces[:-1]), self.separator))
+        same_text = dense(str(given)) == spelled
+        if own.parents is None and not (unknown or same_text):
+            raise InputError(
+                f"{given.where}: sentence {number} is '{given}' here, but '{spelled}' in the "
+                "data; give the CoNLL-U file of this subset"
+            )
+        if own.parents and given.parents and given.parents != own.parents:
+            raise InputError(
+                f"{given.where}: the tree of sentence {number} differs from the one beside the "
+                "data; give the CoNLL-U file that the data were made from"
+            )
+
+    def best(self, sample: dict) -> torch.Tensor:
+        """Return the tokens of the translation with the highest score, and the end of sentence."""
+        tokens: torch.Tensor = self.task.inference_step(self.generator, self.models, sample)[0][0][
+            "tokens"
+        ]
+        return tokens
+
+    def decoder_maps(self, sample: dict, tokens: torch.Tensor) -> dict[str, Any]:
+        """Return the pieces of the translation, and the decoder's attention while it is written.
+
+        A decoder without layers of attention has none.
+        """
+        if not shows_attention(self.models[0].decoder, "self_attn", "encoder_attn"):
+            return {}
+        dictionary = self.task.target_dictionary
+        own, crossing = decoder_attention(self.models[0], sample, tokens)
+        return {
+            "target_pieces": [dictionary[k] for k in tokens.tolist()],
+            "decoder_attention": packed(own),
+            "cross_attention": packed(crossing),
+        }
+
+    def reference(self, sample: dict) -> str | None:
+        """Return the target of the sentence in the data, or None if there is none."""
+        return None if sample.get("target") is None else self.target_text(sample["target"][0])
+
+    def target_text(self, tokens: torch.Tensor) -> str:
+        """Return the text that the tokens of a target or translation spell."""
+        return self.text(self.task.target_dictionary.string(tokens.int().cpu()))
+
+
+def examples(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the chosen sentences as examples, in the order of the command line."""
+    loaded = load(options.path, options.data, options.user_dir, options.task, options.cpu)
+    text = to_text(options.data, loaded.separator, None)
+    translator = Translator(loaded, options.gen_subset, text, options.beam, options.lenpen)
+    numbers = options.sentences
+    name = f"{options.data}: {options.gen_subset}"
+    check_numbers(numbers, len(translator.dataset), name)
+    trees = read_trees(options.trees, numbers) if options.trees else {}
+    references = read_references(options.references, numbers) if options.references else {}
+    return [
+        translator.example(number, trees.get(number), references.get(number))
+        for number in progress(numbers)
+    ]
+
+
+def check_numbers(numbers: Sequence[int], count: int, name: str) -> None:
+    """Refuse numbers of sentences that do not exist."""
+    for number in numbers:
+        if not 0 <= number < count:
+            raise InputError(
+                f"{name} has {count:,} sentences, but none has the number {number}; "
+                f"they are counted from 0 to {count - 1}, as in S-{count - 1}"
+            )
+
+
+def read_references(path: str, numbers: Sequence[int]) -> dict[int, str]:
+    """Return these lines of a file by their numbers."""
+    lines = list(read_lines(path))
+    check_numbers(numbers, len(lines), path)
+    return {number: lines[number] for number in numbers}
+
+
+def read_trees(path: str, numbers: Sequence[int]) -> dict[int, Sentence]:
+    """Return words, trees and relations of these sentences of a CoNLL-U file by their numbers."""
+    blocks = list(read_blocks(path))
+    check_numbers(numbers, len(blocks), path)
+    return {number: with_relations(blocks[number]) for number in numbers}
+
+
+def with_relations(block: ConlluBlock) -> Sentence:
+    """Return the sentence of a block, with relations only if it names any."""
+    sentence = parse_all_columns(block)
+    if set(sentence.relations or ()) <= {"_"}:
+        sentence.relations = None
+    return sentence

@@ -1,0 +1,144 @@
+"""Describe the files of examples: a translated sentence with its tree and its attention."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from math import prod
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_json_value
+from fairseq_posattn.io.records import ABSENT, Open, about, as_record
+from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole
+from fairseq_posattn.trees.checks import tree_fault
+from fairseq_posattn.trees.drawing import depths
+
+AGAIN = "make it again with posattn-examples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Open):
+    """These are the attention weights of one kind for one sentence."""
+
+    layers: Whole = field(metadata=about("how many layers there are"))
+    heads: Whole = field(metadata=about("how many attention heads a layer has"))
+    queries: Whole = field(metadata=about("how many pieces attend"))
+    keys: Whole = field(metadata=about("how many pieces they attend to"))
+    weights: Text = field(
+        metadata=about(
+            "bytes in base64, layers × heads × queries × keys; 255 means 1, or `largest`"
+        )
+    )
+    largest: Number = field(default=ABSENT, metadata=about("the largest weight, if it is above 1"))
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the four sizes in the order of the weights."""
+        return [self.layers, self.heads, self.queries, self.keys]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(Open):
+    """This is a translated sentence with its tree and its attention."""
+
+    number: Whole = field(
+        metadata=about(
+            "the number of the sentence, counted from 0, as fairseq-generate prints S-NUMBER"
+        )
+    )
+    words: list[Text] = field(metadata=about("the words of the source"))
+    parents: list[Whole] | None = field(
+        metadata=about(
+            "the parent of each word, counted from 1 with 0 for the root; null means no tree"
+        )
+    )
+    depths: list[Whole] | None = field(
+        default=ABSENT, metadata=about("how many edges lie between each word and the root")
+    )
+    relations: list[Text] | None = field(
+        default=ABSENT, metadata=about("the dependency relation of each word to its parent")
+    )
+    pieces: list[Text] = field(
+        metadata=about("the pieces of the source and the end of the sentence")
+    )
+    translation: Text = field(metadata=about("the translation by the model"))
+    reference: Text | None = field(
+        default=ABSENT, metadata=about("the reference for the translation")
+    )
+    attention: Attention = field(metadata=about("the attention of the encoder"))
+    target_pieces: list[Text] = field(
+        default=ABSENT,
+        metadata=about("the pieces of the translation and the end of the sentence"),
+    )
+    decoder_attention: Attention = field(
+        default=ABSENT,
+        metadata=about(
+            "the attention of the decoder to what it has read, while it predicts each of them"
+        ),
+    )
+    cross_attention: Attention = field(
+        default=ABSENT, metadata=about("the attention of the decoder to the source")
+    )
+
+    def __post_init__(self) -> None:
+        if fault := self.fault_of_tree() or self.fault_of_attention():
+            raise InputError(fault)
+
+    def fault_of_tree(self) -> str | None:
+        """Return what is wrong with the tree, or None."""
+        for key in ("parents", "depths", "relations"):
+            values = getattr(self, key)
+            if isinstance(values, list) and len(values) != len(self.words):
+                return f"there are {len(values)} {key} for {len(self.words)} words"
+        if self.parents is None:
+            return None
+        if fault := tree_fault(self.parents):
+            return fault.what
+        if isinstance(self.depths, list) and self.depths != depths(self.parents):
+            return "the depths are not those of the tree"
+        return None
+
+    def fault_of_attention(self) -> str | None:
+        """Return what is wrong with one of the maps, or None."""
+        source = len(self.pieces)
+        target = 0 if self.target_pieces is ABSENT else len(self.target_pieces)
+        maps = [("attention", source, source)]
+        maps += [("decoder_attention", target, target), ("cross_attention", target, source)]
+        for name, queries, keys in maps:
+            found = getattr(self, name)
+            if found is not ABSENT and (fault := fault_of(found, queries, keys)):
+                return fault if name == "attention" else f"{name}: {fault}"
+        return None
+
+
+def fault_of(attention: Attention, queries: int, keys: int) -> str | None:
+    """Return what is wrong with a map that should have so many queries and keys, or None."""
+    sizes = attention.sizes
+    if min(sizes) < 1 or sizes[2:] != [queries, keys]:
+        pieces = f"{queries} pieces" if queries == keys else f"{queries} and {keys} pieces"
+        return f"the attention is {' x '.join(map(str, sizes))}, but there are {pieces}"
+    try:
+        weights = base64.b64decode(attention.weights, validate=True)
+    except (binascii.Error, ValueError):
+        return "the weights are not base64"
+    if len(weights) != prod(sizes):
+        return f"there are {len(weights)} weights instead of {prod(sizes)}"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples(Open):
+    """Holds examples under a name, as the JSON of a scored system does."""
+
+    examples: list[Example] = field(metadata=about("the translated sentences"))
+
+
+def read_examples(path: str) -> list[Example]:
+    """Return the examples in a file of posattn-examples, or in the JSON of a scored system."""
+    found = read_json_value(path, AGAIN)
+    if isinstance(found, dict):
+        found = found.get("examples")
+    if not isinstance(found, list):
+        raise InputError(f"{path}: there is no list of examples; make it with posattn-examples")
+    return as_record(Examples, {"examples": found}, path, AGAIN).examples

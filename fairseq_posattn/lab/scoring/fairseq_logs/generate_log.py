@@ -1,0 +1,181 @@
+"""Turn the logs of fairseq-generate into a text to score: in order, complete and detokenised.
+
+DATA/prepare.json says how pieces become text. Without that file the pieces are joined at the
+separator, and Moses detokenises the words if a language is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from glob import escape
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_together
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.scoring.metrics.spacing import Text
+from fairseq_posattn.text import pipeline as text_pipeline
+from fairseq_posattn.text.languages import known
+from fairseq_posattn.text.segmenters import SPACE
+
+NUMBER = "(0|[1-9][0-9]{0,14})"
+SCORE = r"-?(?:[0-9.]+(?:e[+-]?[0-9]+)?|inf|nan)"
+# A line of the program's log without a line end before it would become a part of a translation.
+LOGGED = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| [A-Z]+ \| "
+TEXT = rf"((?:(?!{LOGGED})[^\t])*)"
+LINES = {  # as fairseq-generate writes them: number, score (of translations), pieces or text
+    "H": re.compile(rf"H-{NUMBER}\t{SCORE}\t{TEXT}"),
+    "S": re.compile(rf"S-{NUMBER}\t{TEXT}"),
+    "D": re.compile(rf"D-{NUMBER}\t{SCORE}\t(.*)", re.DOTALL),
+}
+SET = re.compile(
+    r"Generate (.+) with beam=\d+: |.*\| fairseq_cli\.generate \| \{.*'gen_subset': '([^']+)'"
+)
+
+
+def outputs(logs: Sequence[str], kind: str = "H") -> list[str]:
+    """Return the pieces of each sentence by its number; H means translations, S sources."""
+    return outputs_of(read_texts(logs), kind)
+
+
+def read_texts(logs: Sequence[str]) -> list[Text]:
+    """Read the lines of several logs."""
+    return [Text(str(log), list(read_lines(log))) for log in logs]
+
+
+def outputs_of(logs: Sequence[Text], kind: str = "H") -> list[str]:
+    """Return the same as `outputs` for logs that are read already."""
+    found = found_in(logs, kind)
+    names = ", ".join(log.name for log in logs)
+    check_complete(kind, found, names)
+    if kind == "H":
+        check_not_cut(found, found_in(logs, "D"), names)
+    return [found[sentence][1] for sentence in range(len(found))]
+
+
+def found_in(logs: Sequence[Text], kind: str) -> dict[int, tuple[str, str]]:
+    """Return the place and the pieces of each sentence by its number."""
+    found: dict[int, tuple[str, str]] = {}
+    for log in logs:
+        for number, line in enumerate(log.lines, start=1):
+            if line.startswith(f"{kind}-"):
+                where = f"{log.name}:{number}"
+                sentence, pieces = numbered(line, kind, where)
+                check_once(kind, sentence, found, where)
+                found[sentence] = where, pieces
+    return found
+
+
+def numbered(line: str, kind: str, where: str) -> tuple[int, str]:
+    """Return the number of the sentence and the pieces in a line of the log."""
+    found = LINES[kind].fullmatch(line)
+    if found is None:
+        raise InputError(
+            f"{where}: fairseq-generate writes no such line: '{line[:40]}'; give a complete log"
+        )
+    return int(found[1]), found[2]
+
+
+def check_once(kind: str, sentence: int, found: dict, where: str) -> None:
+    """Refuse a sentence that stands in the logs already."""
+    if sentence in found:
+        raise InputError(
+            f"{where}: {kind}-{sentence} stands already in {found[sentence][0]}; give each shard "
+            "of one run once, translated with --nbest 1 (--distributed-world-size makes shards, "
+            "--num-shards does not)"
+        )
+
+
+def check_complete(kind: str, found: Mapping[int, object], names: str) -> None:
+    """Refuse logs in which a sentence is missing."""
+    if not found:
+        raise InputError(f"{names}: there is no line {kind}-0; name logs of fairseq-generate")
+    missing = next((k for k in range(len(found)) if k not in found), None)
+    if missing is not None:
+        raise InputError(
+            f"{names}: {kind}-{missing} is missing; give all shards, and complete logs"
+        )
+
+
+def check_not_cut(translations: Iterable[int], texts: Mapping[int, object], names: str) -> None:
+    """Refuse a log that ends within a translation: fairseq writes a line D-NUMBER after each.
+
+    Somebody who keeps the lines H-NUMBER alone has no such lines at all.
+    """
+    cut = [sentence for sentence in translations if texts and sentence not in texts]
+    if cut:
+        raise InputError(
+            f"{names}: H-{cut[0]} is there, but D-{cut[0]} is missing, so the log is cut off; give "
+            "a complete log"
+        )
+
+
+def check_set(logs: Sequence[Text], data: str, subset: str, translations: int) -> None:
+    """Refuse logs of another set, or those without all sentences that the set has in the data.
+
+    A log that does not name its set is taken for one of the set. A folder that does not have the
+    set tells no number of sentences.
+    """
+    for log in logs:
+        for number, line in enumerate(log.lines, start=1):
+            named = SET.match(line)
+            other = named and (named[1] or named[2])
+            if other not in (None, subset):
+                raise InputError(
+                    f"{log.name}:{number}: this is a log of the set '{other}', not of '{subset}'; "
+                    f"give a log of '{subset}', or --gen-subset {other}"
+                )
+    if any(line.startswith("W-") for log in logs for line in log.lines):
+        return  # fairseq-interactive writes such lines, and translates text that is no set
+    sentences = sentences_of(data, subset)
+    if sentences and translations not in sentences:
+        raise InputError(
+            f"{', '.join(log.name for log in logs)}: there are {translations} translations, but "
+            f"the set '{subset}' in {data} has {max(sentences)} sentences; give all shards, and "
+            "complete logs, or name their set with --gen-subset"
+        )
+
+
+def sentences_of(data: str, subset: str) -> set[int]:
+    """Return how many sentences a set of binarised data has, in each of its pairs of languages."""
+    from fairseq_posattn.glue.patches.checked_data import HEADER, MAGIC
+
+    found = set()
+    for path in Path(data).glob(f"{escape(subset)}.*-*.*.idx"):
+        with open(path, "rb") as file:
+            header = file.read(HEADER.size)
+        if header.startswith(MAGIC) and len(header) == HEADER.size:
+            found.add(HEADER.unpack(header)[-1])
+    return found
+
+
+def join_pieces(pieces: str, separator: str) -> str:
+    """Return the line of words that the pieces spell."""
+    if separator == SPACE:
+        return pieces.replace(" ", "").replace(SPACE, " ").strip(" ")
+    return (pieces + " ").replace(separator + " ", "").rstrip(" ")
+
+
+def to_text(data: str, separator: str, language: str | None) -> Callable[[str], str]:
+    """Return the function that turns pieces into the text that readers expect."""
+    if not Path(data).is_dir():
+        raise InputError(f"{data}: there is no such folder; name that of the binarised data")
+    if text_pipeline.exists(data):
+        from fairseq_posattn.text.live.codec import PipelineCodec
+
+        return PipelineCodec(text_pipeline.TextPipeline.load(data)).decode
+    if language is None:
+        return lambda pieces: join_pieces(pieces, separator)
+    detokenizer = text_pipeline.moses("MosesDetokenizer", known("--detokenize", language).code)
+    return lambda pieces: detokenizer.detokenize(
+        join_pieces(pieces, separator).split(), unescape=False
+    )
+
+
+def write(texts: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Write several files, either all of them or none."""
+    texts = list(texts)
+    with written_together([path for path, _ in texts]) as files:
+        for file, (_, lines) in zip(files, texts, strict=True):
+            file.writelines(f"{line}\n" for line in lines)

@@ -1,0 +1,208 @@
+"""Read the course of a training from the logs of fairseq-train."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from statistics import median
+from typing import Any, NamedTuple
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.scoring.score_record import Losses, Training
+
+UPDATE = "[0-9]{1,15}"
+PARAMETERS = re.compile(r"num\. (?:shared )?model params: ([0-9][0-9,]{0,19})(?![0-9.,_])")
+ARCHITECTURES = (
+    re.compile(r"'model': \{'_name': '([^']+)'"),
+    re.compile(r"\barch='([^']+)'"),  # a model without a class of options prints this
+)
+RESUMED = re.compile(rf"Loaded checkpoint .* @ ({UPDATE}) updates\)")
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+STARTED = "No existing checkpoint found"
+INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.+)$")
+PRINTED = re.compile(r"epoch \d+ \| (?:valid on '([^']+)' subset \| )?(.+)$")
+JSON = re.compile(r"(?:^|\| )(\{\".+\})$")
+INSIDE = ""  # the subset of lines that fairseq prints within an epoch
+TRAIN = "train"
+
+
+class Statistics(NamedTuple):
+    """Holds one line of figures of a subset, of "train", or of "" within an epoch."""
+
+    subset: str
+    update: int
+    loss: float | None
+    words_per_second: float | None
+
+
+@dataclass
+class Course:
+    """Holds what the logs tell about a training."""
+
+    parameters: int | None = None
+    architecture: str = ""
+    speeds: dict[str, dict[int, float]] = field(default_factory=dict)
+    losses: dict[str, dict[int, float | None]] = field(default_factory=dict)
+    update: int = 0
+
+    def add(self, figures: Statistics) -> None:
+        """Add a line of figures; if its update comes again, what came after it is dropped."""
+        if figures.update < self.update:
+            self.go_back(figures.update - 1)
+        self.update = figures.update
+        self.losses.setdefault(figures.subset, {})[figures.update] = figures.loss
+        if figures.words_per_second is not None:
+            speeds = self.speeds.setdefault(figures.subset, {})
+            speeds[figures.update] = figures.words_per_second
+
+    def go_back(self, update: int) -> None:
+        """Drop what came after this update, because it was lost when the run was interrupted."""
+        courses: tuple[dict[int, Any], ...] = (*self.losses.values(), *self.speeds.values())
+        for course in courses:
+            for later in [number for number in course if number > update]:
+                del course[later]
+        self.update = update
+
+    @property
+    def words_per_second(self) -> float | None:
+        """Return the median of the speeds within epochs, or else of whole epochs."""
+        speeds = self.speeds.get(INSIDE) or self.speeds.get(TRAIN)
+        return median(speeds.values()) if speeds else None
+
+    def curve(self) -> list[Losses]:
+        """Return a point for each validation, of the first subset if there are several."""
+        validated = next((s for s in self.losses if s not in (INSIDE, TRAIN)), None)
+        train = self.losses.get(INSIDE) or self.losses.get(TRAIN) or {}
+        updates = sorted(train)
+        points = []
+        losses = {} if validated is None else self.losses[validated]
+        for update, loss in sorted(losses.items()):
+            before = bisect_right(updates, update)
+            nearest = train[updates[before - 1]] if before else None
+            points.append(Losses(update=update, train_loss=nearest, valid_loss=loss))
+        return points
+
+
+def training(paths: Sequence[str]) -> Training:
+    """Return the JSON's part on training, from the logs of all its machines."""
+    found = read_training(paths)
+    if found.parameters is None and not found.losses:
+        raise InputError(
+            f"{', '.join(paths)}: there are neither parameters nor losses; name a log of "
+            "fairseq-train with --log-format simple or json"
+        )
+    return Training(
+        parameters=found.parameters,
+        architecture=found.architecture,
+        words_per_second=found.words_per_second,
+        curve=found.curve(),
+    )
+
+
+def read_training(paths: Sequence[str]) -> Course:
+    """Return the course of a training that may have been resumed, on one or several machines."""
+    found = Course()
+    telling = {path for path in paths if len(paths) == 1 or has_figures(path)}
+    for path, line in lines_in_order(paths):
+        if figures := statistics_of(line):
+            found.add(figures)
+        elif path in telling and (match := RESUMED.search(line)):
+            found.go_back(int(match[1]))
+        elif path in telling and STARTED in line:
+            found.go_back(0)
+        elif match := PARAMETERS.search(line):
+            found.parameters = int(match[1].replace(",", ""))
+        else:
+            found.architecture = architecture(line) or found.architecture
+    return found
+
+
+def has_figures(path: str) -> bool:
+    """Return whether a log has figures of the training.
+
+    On several machines one log has them. The others say when they started, by clocks that may be
+    ahead of the first updates.
+    """
+    return any(map(statistics_of, read_lines(path)))
+
+
+def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the lines of all logs, each with its log, in the order of their times.
+
+    After an interruption the figures may stand in the log of another machine.
+    """
+    return ((path, line) for _, path, line in heapq.merge(*map(timed, paths), key=itemgetter(0)))
+
+
+def timed(path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each line with its time; a line without a time has that of the line before it."""
+    time = ""
+    for line in read_lines(path):
+        if found := TIME.match(line):
+            time = found[0]
+        yield time, path, line
+
+
+def architecture(line: str) -> str | None:
+    """Return the model's name in fairseq if the line has it, else None."""
+    matches = (pattern.search(line) for pattern in ARCHITECTURES)
+    return next((match[1] for match in matches if match), None)
+
+
+def statistics_of(line: str) -> Statistics | None:
+    """Return the figures of a line in fairseq's format simple or json, or None."""
+    if match := JSON.search(line):
+        return statistics_of_json(match[1])
+    if match := INNER.search(line):
+        return statistics(INSIDE, dict(pairs(match[1], ", ", "=")))
+    if match := PRINTED.search(line):
+        return statistics(match[1] or TRAIN, dict(pairs(match[2], " | ", " ")))
+    return None
+
+
+def pairs(text: str, between: str, within: str) -> Iterator[tuple[str, str]]:
+    """Yield names and values from a line of figures."""
+    for item in text.split(between):
+        name, _, value = item.partition(within)
+        yield name, value
+
+
+def statistics_of_json(text: str) -> Statistics | None:
+    """Return the figures of a line in fairseq's format json, or None."""
+    try:
+        figures = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if "num_updates" in figures:
+        return statistics(INSIDE, figures)
+    subset = next((key for key in figures if key.endswith("_num_updates")), "")
+    subset = subset.removesuffix("_num_updates")
+    ours = {
+        key.removeprefix(f"{subset}_"): value
+        for key, value in figures.items()
+        if key.startswith(f"{subset}_")
+    }
+    return statistics(subset, ours) if subset else None
+
+
+def statistics(subset: str, figures: dict) -> Statistics | None:
+    """Return the figures that the report needs, or None if they name no update."""
+    if not re.fullmatch(UPDATE, str(figures.get("num_updates", ""))):
+        return None
+    loss, words = (number(figures.get(name)) for name in ("loss", "wps"))
+    return Statistics(subset, int(figures["num_updates"]), loss, words)
+
+
+def number(value) -> float | None:
+    """Return a number, or None for what is missing or not finite, which JSON cannot write."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if abs(found) < float("inf") else None

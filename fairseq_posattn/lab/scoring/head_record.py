@@ -1,0 +1,77 @@
+"""Describe the file of posattn-heads: what each attention head does over a whole test set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.records import ABSENT, Open, about, read_record
+from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole
+
+AGAIN = "make it again with posattn-heads"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head(Open):
+    """This is what a head of the encoder does, the mean over all queries of the test set."""
+
+    layer: Whole = field(metadata=about("the layer, counted from 0"))
+    head: Whole = field(metadata=about("the head, counted from 0"))
+    entropy: Number = field(metadata=about("the entropy of its weights, in nats"))
+    distance: Number = field(
+        metadata=about("how many pieces lie between a query and what it attends to, by weight")
+    )
+    tree_edges: Number | None = field(
+        default=ABSENT,
+        metadata=about(
+            "the share of words that attend, among the other words, most to their parent or to a "
+            "child; null without trees"
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearntNumber(Open):
+    """These are the numbers of one name that a mechanism has learnt, or predicts on average."""
+
+    place: Text = field(metadata=about("the module, such as encoder.layers.0.self_attn"))
+    mechanism: Text = field(metadata=about("the name of the mechanism"))
+    name: Text = field(metadata=about("what the numbers are"))
+    heads: list[Whole] = field(
+        metadata=about("the heads that they belong to; empty if the layer has a single one")
+    )
+    values: list[Number] = field(metadata=about("the numbers, one for each of these heads"))
+
+    def __post_init__(self) -> None:
+        if len(self.values) != max(1, len(self.heads)):
+            raise InputError(f"there are {len(self.values)} values for {len(self.heads)} heads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads(Open):
+    """This describes all heads of a model on a test set."""
+
+    sentences: Whole = field(metadata=about("how many sentences were read"))
+    words: Whole = field(default=ABSENT, metadata=about("how many words of them have trees"))
+    neighbours: Number | None = field(
+        default=ABSENT,
+        metadata=about(
+            "the share of words whose parent or child is the word before, which a head that "
+            "always attends to the word before reaches; null without trees"
+        ),
+    )
+    heads: list[Head] = field(metadata=about("each head of each layer of the encoder"))
+    numbers: list[LearntNumber] = field(
+        default=ABSENT, metadata=about("what the mechanisms have learnt")
+    )
+
+    def __post_init__(self) -> None:
+        found = {(head.layer, head.head) for head in self.heads}
+        layers, heads = (max((pair[k] + 1 for pair in found), default=0) for k in (0, 1))
+        if not found or len(found) != len(self.heads) or layers * heads != len(found):
+            raise InputError("there must be each head of each layer once")
+
+
+def read_heads(path: str) -> Heads:
+    """Return what a file of posattn-heads holds."""
+    return read_record(Heads, path, AGAIN)

@@ -1,0 +1,58 @@
+"""Compute BLEU and precision for each order of n-grams.
+
+Long n-grams tell more of the order of phrases than short ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import mean
+
+from sacrebleu.metrics import BLEU
+
+from fairseq_posattn.lab.scoring.metrics.scores import Settings
+from fairseq_posattn.lab.scoring.score_record import Ngrams
+
+HIGHEST = 8
+
+
+def by_order(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], settings: Settings
+) -> list[Ngrams]:
+    """Return for n = 1 ... 8 BLEU with the orders up to n, and the precision of order n alone."""
+    metric = settings.bleu(max_ngram_order=HIGHEST, force=True)
+    counted = metric.corpus_score(hypotheses, references)
+    found = []
+    for n in range(1, HIGHEST + 1):
+        correct, total = counted.counts[:n], counted.totals[:n]
+        lengths = counted.sys_len, counted.ref_len
+        score = BLEU.compute_bleu(
+            correct, total, *lengths, smooth_method=metric.smooth_method, max_ngram_order=n
+        )
+        precision = 100 * correct[-1] / total[-1] if total[-1] else 0.0
+        found.append(Ngrams(n=n, bleu=score.score, precision=precision))
+    return found
+
+
+def means(runs: Sequence[Sequence[Ngrams]]) -> list[Ngrams]:
+    """Return the means over several runs, for each order."""
+    return [
+        Ngrams(
+            n=orders[0].n,
+            bleu=mean(order.bleu for order in orders),
+            precision=mean(order.precision for order in orders),
+        )
+        for orders in zip(*runs, strict=True)
+    ]
+
+
+def gaps(system: Sequence[Ngrams], baseline: Sequence[Ngrams]) -> list[Ngrams]:
+    """Return the figures of the system minus those of the baseline."""
+    return [
+        Ngrams(
+            n=ours.n,
+            bleu=ours.bleu - theirs.bleu,
+            precision=ours.precision - theirs.precision,
+        )
+        for ours, theirs in zip(system, baseline, strict=True)
+    ]

@@ -1,0 +1,249 @@
+"""Compute the scores of a test set: those of sacrebleu, and the tokenised BLEU of older papers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import mean, stdev
+
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Score as Computed
+from sacrebleu.metrics.bleu import BLEUScore
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.scoring.metrics.runs import (
+    Statistics,
+    computed_score,
+    interval,
+    statistics_of,
+)
+from fairseq_posattn.lab.scoring.score_record import Score
+from fairseq_posattn.text.languages import Language, known, language
+from fairseq_posattn.text.pipeline import tokenized
+
+NIST = "NIST BLEU"
+TOKENISED = "tokenised BLEU"
+LOWER_IS_BETTER = ("TER",)
+BY_CHARACTERS = ("zh", "ja-mecab")  # where sacrebleu has these tokenisers, TER knows characters
+BY_SPACES = ("13a", "intl", "none")  # these tokenisers take what stands between spaces for words
+# A tokeniser raises these if a package, a model or the right dictionary is missing.
+TOKENIZER_ERRORS = (ImportError, RuntimeError, AssertionError, OSError)
+COMPOUND = re.compile(
+    r"(\S)-(\S)"
+)  # matches do not overlap, as in the Perl line behind published scores
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Says how texts are compared. If `tokenize` is None, the target language decides, which then
+    must be a known one."""
+
+    target: str = ""
+    tokenize: str | None = None
+    lowercase: bool = False
+    nist: bool = False
+
+    def __post_init__(self) -> None:
+        if self.target and not self.tokenize:
+            remedy = "; name one, or choose how to compare with --tokenize, such as 13a or char"
+            known("--target-lang", self.target, remedy)
+
+    @cached_property
+    def language(self) -> Language:
+        """Return the language that the target's name means."""
+        return language(self.target)
+
+    @property
+    def tokenizer(self) -> str:
+        """Return the tokeniser of sacrebleu for BLEU."""
+        return self.tokenize or self.language.tokenizer or BLEU.TOKENIZER_DEFAULT
+
+    def bleu(self, **changes) -> BLEU:
+        """Return the metric BLEU with these settings and changes, which buckets and n-grams
+        need."""
+        options = {"lowercase": self.lowercase, "tokenize": self.tokenizer, **changes}
+        # sacrebleu warns of an unusual tokeniser, but the score of the whole text has done so
+        warned = self.tokenize and changes.get("force")
+        try:
+            return BLEU(trg_lang="" if warned else self.language.code, **options)
+        except TOKENIZER_ERRORS as error:
+            raise self.tokenizer_missing(error) from error
+
+    def tokenizer_missing(self, error: Exception) -> InputError:
+        """Return an error that names the option that asked for a missing tokeniser."""
+        reason = " ".join(str(error).split()) or repr(error)
+        if self.tokenize:
+            return InputError(f"--tokenize {self.tokenize}: {reason}")
+        return InputError(
+            f"--target-lang {self.target}: {reason}; or choose another tokeniser with --tokenize, "
+            "such as char"
+        )
+
+    def ter(self, references: Sequence[Sequence[str]]) -> TER:
+        """Return the metric TER over words, or over characters."""
+        asian = self.ter_of_characters
+        return TER(normalized=asian, asian_support=asian, references=references)
+
+    @property
+    def ter_of_characters(self) -> bool:
+        """Return whether TER counts what sacrebleu splits characters into.
+
+        Chinese and Japanese are written without spaces, so a whole sentence would count as one
+        word, unless the text is tokenised already (--tokenize none).
+        """
+        chosen = {self.language.tokenizer, self.tokenize}
+        return self.tokenize != "none" and not chosen.isdisjoint(BY_CHARACTERS)
+
+    @property
+    def moses(self) -> bool:
+        """Return whether there is a tokenised BLEU."""
+        return bool(self.target) and self.language.spaced
+
+    @property
+    def compounds(self) -> bool:
+        """Return whether compounds are split, as in published scores of German."""
+        return self.language.code == "de"
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Holds the references of a test set, several for each sentence, and how to score with them."""
+
+    references: Sequence[Sequence[str]]
+    settings: Settings
+
+    @cached_property
+    def metrics(self) -> dict[str, Metric]:
+        """Return sacrebleu's metrics by their names; each keeps what it needs of the references."""
+        lowercase, references = self.settings.lowercase, self.references
+        found = {
+            "BLEU": self.settings.bleu(references=references),
+            "chrF2": CHRF(lowercase=lowercase, references=references),
+            "chrF2++": CHRF(word_order=2, lowercase=lowercase, references=references),
+            "TER": self.settings.ter(references),
+        }
+        if self.settings.nist or len(references) > 1:
+            # published scores with several references ignore case
+            found[NIST] = BLEU(lowercase=True, tokenize="13a", force=True, references=references)
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all scores in their order."""
+        found = [name for name in self.metrics if name != NIST]
+        if self.settings.moses:
+            found.append(TOKENISED)
+        return [*found, NIST] if NIST in self.metrics else found
+
+    def metric(self, name: str) -> Metric:
+        """Return the metric of a name, which holds its references."""
+        return self.tokenised if name == TOKENISED else self.metrics[name]
+
+    def signature(self, name: str) -> str:
+        """Return how a score is computed, as sacrebleu describes it."""
+        signature = str(self.metric(name).get_signature())
+        if name != TOKENISED:
+            return signature
+        compounds = "|compounds:split" if self.settings.compounds else ""
+        return f"{signature}|moses:{self.settings.language.code}{compounds}"
+
+    @property
+    def by_spaces(self) -> list[str]:
+        """Return the names of the scores whose words are what stands between spaces."""
+        found = [f"BLEU ({self.settings.tokenizer})"] * (self.settings.tokenizer in BY_SPACES)
+        found += [f"{NIST} (13a)"] * (NIST in self.metrics)
+        found += ["TER"] * (not self.settings.ter_of_characters)
+        return found + [TOKENISED] * self.settings.moses
+
+    def table(self, name: str, runs: Sequence[Sequence[str]]) -> Statistics:
+        """Return what a metric counts in each sentence of each run."""
+        if name == TOKENISED:
+            prepare = tokenised_text(self.settings)
+            runs = [[prepare(line) for line in run] for run in runs]
+        return statistics_of(self.metric(name), runs)
+
+    @cached_property
+    def tokenised(self) -> BLEU:
+        """Return BLEU of Moses' tokens without smoothing, with the references as tokens."""
+        prepare = tokenised_text(self.settings)
+        return BLEU(
+            lowercase=self.settings.lowercase,
+            tokenize="none",
+            smooth_method="none",
+            force=True,
+            references=[[prepare(line) for line in reference] for reference in self.references],
+        )
+
+    def scores(self, hypotheses: Sequence[str]) -> dict[str, Score]:
+        """Return all scores of a translation with their signatures."""
+        return Translations(self, [hypotheses]).plain_scores()
+
+
+@dataclass(frozen=True)
+class Translations:
+    """Holds the translations of a test set by one run of a system, or by several."""
+
+    scoring: Scoring
+    runs: Sequence[Sequence[str]]
+
+    @cached_property
+    def tables(self) -> dict[str, Statistics]:
+        """Return what each metric counts in each sentence of each run, which takes longest."""
+        return {name: self.scoring.table(name, self.runs) for name in self.scoring.names}
+
+    def plain_scores(self) -> dict[str, Score]:
+        """Return all scores, of several runs the means, without intervals."""
+        found = {}
+        for name, table in self.tables.items():
+            metric, signature = self.scoring.metric(name), self.scoring.signature(name)
+            computed = [computed_score(metric, sums) for sums in table.sum(axis=1)]
+            found[name] = over_runs([described(one, signature) for one in computed])
+        return found
+
+    def scores(self, samples: int, seed: int | None) -> dict[str, Score]:
+        """Return all scores with their intervals, for which so many samples are drawn."""
+        found = self.plain_scores()
+        for name, table in self.tables.items():
+            ends = interval(self.scoring.metric(name), table, samples, seed)
+            found[name] = replace(found[name], interval=list(ends))
+        return found
+
+
+def over_runs(scores: Sequence[Score]) -> Score:
+    """Return the mean of the scores of several runs, or the only score as it is."""
+    if len(scores) == 1:
+        return scores[0]
+    found = [score.score for score in scores]
+    return Score(
+        score=mean(found), deviation=stdev(found), runs=found, signature=scores[0].signature
+    )
+
+
+def described(found: Computed, signature: str) -> Score:
+    """Return a score as it stands in the JSON."""
+    if not isinstance(found, BLEUScore):
+        return Score(score=found.score, signature=signature)
+    return Score(
+        score=found.score,
+        signature=signature,
+        brevity_penalty=found.bp,
+        precisions=list(found.precisions),
+    )
+
+
+def tokenised_text(settings: Settings) -> Callable[[str], str]:
+    """Return the function that prepares a line for tokenised BLEU."""
+
+    def prepare(line: str) -> str:
+        line = tokenized(line, settings.language.code)
+        return split_compounds(line) if settings.compounds else line
+
+    return prepare
+
+
+def split_compounds(line: str) -> str:
+    """Split compounds at their hyphens: Bus-Linie becomes Bus ##AT##-##AT## Linie."""
+    return COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)

@@ -1,0 +1,173 @@
+"""Compute F1 of the words of a translation, by groups such as their frequency in training.
+
+A word of a translation is right if the same sentence of the reference has it, and as often; with
+several references the first one counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+from sacrebleu.metrics.base import Score as Computed
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import read_json, read_lines, write_json
+from fairseq_posattn.lab.scoring.metrics.buckets import Range, within
+from fairseq_posattn.lab.scoring.metrics.runs import interval
+from fairseq_posattn.lab.scoring.metrics.score_texts import Texts, check_count
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring
+from fairseq_posattn.lab.scoring.score_record import WordGroup, range_name
+from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
+from fairseq_posattn.trees.sentence import Sentence
+
+FREQUENCIES: tuple[Range, ...] = (
+    *((0, 0), (1, 1), (2, 4), (5, 9), (10, 99), (100, 999)),
+    (1000, None),
+)
+Lines = Sequence[Sequence[Hashable]]
+
+
+class WordF1:
+    """This is F1 from three sums: right words, words of translations, and of references."""
+
+    def _compute_score_from_stats(self, stats: list[float]) -> Computed:
+        return Computed("F1", shares(stats)[2])
+
+
+def shares(sums: Sequence[float]) -> tuple[float, float, float]:
+    """Return precision, recall and F1 in percent."""
+    right, written, wanted = sums
+    precision, recall = (100 * right / count if count else 0.0 for count in (written, wanted))
+    total = written + wanted
+    return precision, recall, 200 * right / total if total else 0.0
+
+
+def read_words(
+    args: argparse.Namespace, texts: Texts, scoring: Scoring, samples: int, seed: int | None
+) -> dict[str, list[WordGroup]]:
+    """Return the groups of words that the options ask for."""
+    found = {}
+    if args.train_target:
+        prepare = scoring.metrics["BLEU"]._preprocess_segment  # it splits words as BLEU does
+        frequency = frequencies(args.train_target, prepare, scoring, args.train_counts)
+        reference = [prepare(line).split() for line in scoring.references[0]]
+        runs = [[prepare(line).split() for line in run.lines] for run in texts.system]
+        by_name = {range_name(*ends): ends for ends in FREQUENCIES}
+
+        def of_frequency(word: str) -> str:
+            count = frequency[word]
+            return next(name for name, ends in by_name.items() if within(count, *ends))
+
+        groups_of = {g.name: g for g in groups(reference, runs, of_frequency, samples, seed)}
+        found["frequency"] = [groups_of[name] for name in by_name if name in groups_of]
+    if args.reference_trees or args.hypothesis_trees:
+        trees = read_trees(args, texts)
+        for name, labels in (("pos", upos), ("relation", relations)):
+            pairs = [[labelled(tree, labels(tree)) for tree in one] for one in trees]
+            by_label = groups(pairs[0], pairs[1:], lambda pair: pair[1], samples, seed)
+            found[name] = sorted(by_label, key=lambda group: -group.words)
+    return found
+
+
+def frequencies(
+    path: str, prepare: Callable[[str], str], scoring: Scoring, kept: str | None
+) -> Mapping[str, int]:
+    """Return how often a text has each word.
+
+    kept: the counts are in this file from the last time, or will be there for the next time.
+    """
+    made_of = {"text": fingerprint(path), "words": scoring.signature("BLEU")} if kept else {}
+    if kept and Path(kept).exists():
+        before = read_json(kept, "delete it")
+        if isinstance(before, dict) and before.get("made_of") == made_of:
+            counts: dict[str, int] = before["counts"]
+            return Counter(counts)
+    found = Counter(word for line in read_lines(path) for word in prepare(line).split())
+    if kept:
+        write_json(kept, {"made_of": made_of, "counts": found}, ensure_ascii=False)
+    return found
+
+
+def groups(
+    reference: Lines,
+    runs: Sequence[Lines],
+    group_of: Callable[..., str | None],
+    samples: int,
+    seed: int | None,
+) -> list[WordGroup]:
+    """Return F1 of the words of each group, the mean over the runs."""
+    names: dict[str, int] = {}
+    of_word: dict[Hashable, int] = {}
+    for word in (word for text in (reference, *runs) for line in text for word in line):
+        if word not in of_word and (name := group_of(word)) is not None:
+            of_word[word] = names.setdefault(name, len(names))
+    table = np.zeros((len(names), len(runs), len(reference), 3))
+    for run, lines in enumerate(runs):
+        for k, (wanted, written) in enumerate(zip(map(Counter, reference), lines, strict=True)):
+            count(table[:, run, k], wanted, Counter(written), of_word)
+    found = []
+    for name, group in names.items():
+        sums = table[group].sum(axis=1)
+        precision, recall, f1 = (mean(one) for one in zip(*map(shares, sums), strict=True))
+        found.append(
+            WordGroup(
+                name=name,
+                words=int(sums[0, 2]),
+                precision=precision,
+                recall=recall,
+                f1=f1,
+                interval=list(interval(WordF1(), table[group], samples, seed)),
+            )
+        )
+    return found
+
+
+def count(table, wanted: Counter, written: Counter, of_word: dict[Hashable, int]) -> None:
+    """Add the words of a sentence to its rows of a table, groups x 3."""
+    for column, words in enumerate((wanted & written, written, wanted)):
+        for word, times in words.items():
+            if word in of_word:
+                table[of_word[word], column] += times
+
+
+def read_trees(args: argparse.Namespace, texts: Texts) -> list[list[Sentence]]:
+    """Return the trees of the references, and those of each run."""
+    paths = args.hypothesis_trees
+    if not (args.reference_trees and paths):
+        raise InputError(
+            "--reference-trees needs --hypothesis-trees, and the other way round: words are "
+            "compared with their labels"
+        )
+    if len(paths) != len(texts.system):
+        translations = f"{len(texts.system)} translation{'s' * (len(texts.system) > 1)}"
+        raise InputError(
+            f"there are {len(paths)} files of --hypothesis-trees, but {translations}; name one "
+            "for each, in their order"
+        )
+    found = []
+    for path in [args.reference_trees, *paths]:
+        trees = [parse_all_columns(block) for block in read_blocks(path)]
+        check_count(texts.system[0], path, len(trees), "trees")
+        found.append(trees)
+    return found
+
+
+def upos(tree: Sentence) -> Iterable[str]:
+    """Return the part of speech of each word."""
+    return [tags.upos for tags in tree.tags or ()]
+
+
+def relations(tree: Sentence) -> Iterable[str]:
+    """Return the relation of each word, without its subtype."""
+    return [relation.partition(":")[0] for relation in tree.relations or ()]
+
+
+def labelled(tree: Sentence, labels: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the words of a tree with their labels."""
+    return list(zip(tree.words, labels, strict=True))

@@ -1,0 +1,148 @@
+"""Write the tables of trials as Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.scoring.cells import NONE, escaped, holm, in_csv, in_markdown, p_value
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A cell has the figures of several runs, of which there may be none.
+
+    as_range: shows the lowest and the highest figure beside the mean, not the standard deviation.
+    """
+
+    values: Sequence[float]
+    digits: int = 2
+    as_range: bool = False
+
+    def __str__(self) -> str:
+        shown = [NONE if n is None else f"{n:,.{self.digits}f}" for n in self.numbers()]
+        if len(self.values) < 2:
+            return shown[0]
+        if self.as_range:
+            return f"{shown[0]} ({shown[1]} to {shown[2]})"
+        return f"{shown[0]} ± {shown[1]}"
+
+    def numbers(self) -> list[float | None]:
+        """Return the mean and the spread."""
+        values = self.values
+        if not values:
+            return [None] * (3 if self.as_range else 2)
+        if self.as_range:
+            return [mean(values), min(values), max(values)]
+        return [mean(values), stdev(values) if len(values) > 1 else None]
+
+    def plain(self, with_spread: bool) -> list[str]:
+        """Return the mean, and the spread if it is wanted, as programs read them."""
+        numbers = self.numbers()[: None if with_spread else 1]
+        return ["" if n is None else f"{n:.{self.digits}f}" for n in numbers]
+
+    def heads(self, head: str, with_spread: bool) -> list[str]:
+        """Return the heads of the columns that these figures have in CSV."""
+        more = ("lowest", "highest") if self.as_range else ("deviation",)
+        return [head, *(f"{head} {name}" for name in more if with_spread)]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table has a title, and rows whose cells are text or figures; nothing in it hides."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str | Figures]]
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        rows = [[visible(c) if isinstance(c, str) else c for c in row] for row in self.rows]
+        texts = {"head": list(map(visible, self.head)), "notes": list(map(visible, self.notes))}
+        for name, shown in {"title": visible(self.title), "rows": rows, **texts}.items():
+            object.__setattr__(self, name, shown)
+
+
+def markdown(tables: Sequence[Table]) -> Iterator[str]:
+    """Yield the lines of the tables in Markdown."""
+    for number, table in enumerate(tables):
+        yield from (*([""] if number else []), f"{table.title}:", "")
+        yield "| " + " | ".join(map(in_markdown, table.head)) + " |"
+        yield "|" + "---|" * len(table.head)
+        for row in table.rows:
+            yield "| " + " | ".join(in_markdown(str(cell)) for cell in row) + " |"
+        if table.notes:
+            yield from ("", *table.notes)
+
+
+def latex(tables: Sequence[Table]) -> Iterator[str]:
+    """Yield the lines of the tables in LaTeX, with the rules of the package booktabs."""
+    yield r"% \usepackage{booktabs}"
+    for table in tables:
+        yield f"% {table.title}"
+        yield rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}"
+        yield r"\toprule"
+        yield " & ".join(map(escaped, table.head)) + r" \\"
+        yield r"\midrule"
+        for row in table.rows:
+            yield " & ".join(escaped(str(cell)) for cell in row) + r" \\"
+        yield r"\bottomrule"
+        yield r"\end{tabular}"
+        yield from (f"% {note}" for note in table.notes)
+
+
+def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
+    """Yield the rows of a CSV file, with the title of its table in front of each."""
+    for table in tables:
+        columns = list(zip(*table.rows, strict=True))
+        spread = [any(isinstance(c, Figures) and len(c.values) > 1 for c in col) for col in columns]
+        heads = ["table"]
+        figures = [next((c for c in col if isinstance(c, Figures)), None) for col in columns]
+        for head, kind, with_spread in zip(table.head, figures, spread, strict=True):
+            heads += kind.heads(head, with_spread) if kind else [head]
+        yield list(map(in_csv, heads))
+        for row in table.rows:
+            cells = [in_csv(table.title)]
+            for cell, kind, with_spread in zip(row, figures, spread, strict=True):
+                if isinstance(cell, Figures):
+                    cells += cell.plain(with_spread)
+                    continue
+                cells.append(in_csv(cell))
+                if kind:  # text among figures has no spread
+                    cells += [""] * (len(kind.heads("", with_spread)) - 1)
+            yield ["" if cell == NONE else cell for cell in cells]
+
+
+def write(tables: Sequence[Table], start: Path) -> list[str]:
+    """Write START.md, START.csv and START.tex, and return the lines of the first."""
+    text = list(markdown(tables))
+    for end, lines in (("md", text), ("tex", list(latex(tables)))):
+        with written_whole(f"{start}.{end}") as file:
+            file.writelines(f"{line}\n" for line in lines)
+    with written_whole(f"{start}.csv") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows_for_programs(tables))
+    return text
+
+
+def p_values(
+    figures: Mapping[str, Mapping[str, Sequence[float]]], baseline: str
+) -> dict[tuple[str, str], str]:
+    """Return p of each model on each corpus, by Welch's test after Holm, as a table shows it.
+
+    figures: those of all runs, by corpus and by model.
+    """
+    from fairseq_posattn.lab.scoring.metrics.runs import welch  # numpy: a dry run goes without
+
+    raw = {}
+    for corpus, models in figures.items():
+        for model, values in models.items():
+            p = welch(models.get(baseline, ()), values)
+            if p is not None and model != baseline:
+                raw[corpus, model] = p
+    corrected = holm(list(raw.values()))
+    return {pair: p_value(p, plain=False) for pair, p in zip(raw, corrected, strict=True)}

@@ -1,0 +1,28 @@
+"""Generate docs/score_json.md, which describes the JSON of posattn-score, from its dataclasses.
+
+python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md
+"""
+
+from __future__ import annotations
+
+from fairseq_posattn.io.record_tables import tables
+from fairseq_posattn.lab.scoring.score_record import ScoredSystem
+
+INTRODUCTION = """\
+# The JSON of a scored system
+
+`posattn-score ... --json FILE` writes it, and `posattn-report` and the tables of the recipes read \
+it. A file may have other keys, which are ignored. `posattn-examples` writes a list of \
+[Example](#example), and `posattn-heads` writes [Heads](#heads).
+
+The dataclasses that check the files generate this page:
+`python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md`."""
+
+
+def document() -> str:
+    """Return the text of the page docs/score_json.md."""
+    return "\n".join([INTRODUCTION, *tables(ScoredSystem)]) + "\n"
+
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -1,0 +1,109 @@
+"""Show a scored system on the screen as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairseq_posattn.io.records import ABSENT
+from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.scoring.metrics.runs import smallest_exact
+from fairseq_posattn.lab.scoring.score_record import SEGMENTS, Bucket, Difference, ScoredSystem
+
+SMALL = 1.5  # such scores below it are shown with four digits
+
+
+def lines(result: ScoredSystem) -> Iterator[str]:
+    """Yield lines with scores, n-grams and buckets, and with the differences to a baseline if there
+    is one."""
+    yield from map(visible, raw_lines(result))
+
+
+def raw_lines(result: ScoredSystem) -> Iterator[str]:
+    """Yield the same lines, with names as they are."""
+    yield heading(result)
+    yield from score_lines(result)
+    yield from ngram_lines(result)
+    for name, buckets in result.buckets.items():
+        yield ""
+        yield from bucket_lines(name.replace("_", " "), buckets)
+
+
+def heading(result: ScoredSystem) -> str:
+    """Return the line that names system and test set."""
+    test = f" on {result.test}" if result.test else ""
+    counts = f"{result.sentences:,} sentences, references: {result.references}"
+    counts += f", runs: {result.runs}" if result.runs else ""
+    return f"{result.system}{test}: {counts}"
+
+
+def score_lines(result: ScoredSystem) -> Iterator[str]:
+    """Yield a line for each score, and its difference to the baseline's."""
+    baseline = result.baseline
+    for name, score in result.scores.items():
+        compared = baseline.scores.get(name) if baseline else None
+        digits = digits_of(score.score, score.signature)
+        spread = f" ± {score.deviation:4.{digits}f}" if result.runs else ""
+        if score.interval:
+            spread += " [{:.{n}f}, {:.{n}f}]".format(*score.interval, n=digits)
+        differs = f"  {difference(compared, digits):44}" if baseline else ""
+        yield f"{name:15} {score.score:6.{digits}f}{spread}{differs}  {score.signature}".rstrip()
+    if baseline:
+        yield f"differences to {baseline.system}: {baseline.significance}"
+        yield from what_they_say(result.runs or 1, baseline.runs or 1)
+
+
+def what_they_say(runs: int, others: int) -> Iterator[str]:
+    """Yield lines that tell what the tests of so many runs can show."""
+    if min(runs, others) < 2:
+        yield "p: for these outputs; nothing is known of new trainings without several runs of both"
+        return
+    yield "p for new trainings: Welch; on new sentences: bootstrap; for these runs: randomisation"
+    yield "⇑ ⇓ Welch's p < 0.01, ↑ ↓ p < 0.05, after Holm over the scores of this system"
+    smallest = smallest_exact(others, runs)
+    if smallest > 0.01:
+        yield (
+            f"with {others} + {runs} runs no exact permutation of the runs can go below "
+            f"p = {smallest:.2g}"
+        )
+
+
+def digits_of(score: float, signature: str) -> int:
+    """Return how many digits a score needs: those of COMET lie between 0 and 1."""
+    return 4 if signature == SEGMENTS and abs(score) < SMALL else 2
+
+
+def difference(compared: Difference | None, digits: int = 2) -> str:
+    """Return the difference, its mark and its p values as text."""
+    if compared is None:
+        return ""
+    p = f"bootstrap {compared.bootstrap_p:.4f}, randomisation {compared.randomisation_p:.4f}"
+    if compared.welch_p is not ABSENT:
+        p = f"Welch {compared.welch_p:.4f}, {p}"
+    return f"{compared.difference:+6.{digits}f} {compared.mark:1} ({p})"
+
+
+def ngram_lines(result: ScoredSystem) -> Iterator[str]:
+    """Yield a line for each order of n-grams."""
+    gaps = result.baseline.ngrams if result.baseline else None
+    yield ""
+    yield "n  BLEU up to n  precision of n" + ("   gaps" if gaps else "")
+    for k, order in enumerate(result.ngrams):
+        row = f"{order.n}  {order.bleu:12.2f}  {order.precision:14.2f}"
+        gap = f"  {gaps[k].bleu:+7.2f} {gaps[k].precision:+7.2f}" if gaps else ""
+        yield row + gap
+
+
+def bucket_lines(name: str, buckets: list[Bucket]) -> Iterator[str]:
+    """Yield a line for each bucket of one kind."""
+    yield f"{name:12} sentences    BLEU"
+    for bucket in buckets:
+        ends = f" [{bucket.interval[0]:.2f}, {bucket.interval[1]:.2f}]" if bucket.interval else ""
+        yield f"{span(bucket):12} {bucket.sentences:9,}  {bucket.bleu:6.2f}{ends}"
+
+
+def span(bucket: Bucket) -> str:
+    """Return the range of a bucket as text."""
+    first, last = bucket.first, bucket.last
+    if last is None:
+        return f"{first}+"
+    return str(first) if first == last else f"{first}-{last}"

@@ -1,0 +1,276 @@
+"""Find the pieces of new text at once, and its trees when a batch is made."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from fairseq_posattn.text.live.pending import NewTrees
+from fairseq_posattn.text.live.providers import (
+    PROVIDERS,
+    StanzaProvider,
+    TreeProvider,
+    build_provider,
+    parser_settings,
+    trees_of,
+)
+from fairseq_posattn.text.live.records import WantedLabels
+from fairseq_posattn.text.live.segmented import SegmentedLine, lines_of_encoder, lines_of_pipeline
+from fairseq_posattn.text.pipeline import TextPipeline
+from fairseq_posattn.trees import Sentence, TreeError
+from fairseq_posattn.trees.checks import checked_tree
+from fairseq_posattn.trees.control import TreeControl
+from fairseq_posattn.trees.labels import KINDS, UNKNOWN
+from fairseq_posattn.trees.sentence import NO_TAGS, mended
+
+BYTE_ORDER_MARK = "\ufeff"
+PARSED_TOGETHER = 32  # lines that are parsed ahead, which other lines may have to wait for
+Prepared = tuple[list[SegmentedLine], dict[int, Sentence]]  # lines, and trees by their numbers
+Given = Sequence[int] | Sentence | None  # a program gives the parents of the words, or a sentence
+
+
+class NewText:
+    """This class finds the pieces and the trees of new lines, by the options `cfg` of the task."""
+
+    def __init__(self, cfg: Any, pipeline: TextPipeline | None):
+        self.cfg = cfg
+        self.pipeline = pipeline
+        self.began = False  # whether lines of a file or a pipe were read
+        self.ahead: deque[tuple[list[str], Future[Prepared]]] = deque()
+        self.prepared = 0  # how often lines were prepared ahead
+
+    @cached_property
+    def provider(self) -> TreeProvider:
+        """Make the provider of the trees, once."""
+        return build_provider(self.cfg, self.pipeline)
+
+    @cached_property
+    def stanza(self) -> StanzaProvider:
+        """Return the provider if it is stanza, or else a stanza that tokenises for the provider.
+
+        Text is then tokenised as the training data were.
+        """
+        if isinstance(self.provider, StanzaProvider):
+            return self.provider
+        return StanzaProvider(parser_settings(self.cfg, self.pipeline))
+
+    def without_mark(self, lines: Sequence[str]) -> list[str]:
+        """Return lines of a file or a pipe without the byte order mark that may begin the first."""
+        first, self.began = not self.began, True
+        return [
+            line.removeprefix(BYTE_ORDER_MARK) if first and k == 0 else line
+            for k, line in enumerate(lines)
+        ]
+
+    def prepare_ahead(self, raw: Sequence[str], trees: bool, labels: WantedLabels | None) -> None:
+        """Segment lines of a file or a pipe that will be asked for next; an error is raised then.
+
+        The pieces must be those of the pipeline. Lines that do not come first are parsed, too,
+        if a lazy provider will be asked for their trees.
+        """
+        prepared: Future[Prepared] = Future()
+        try:
+            with self.stanza.parser.turns.giving_way():
+                lines = self.lines(self.without_mark(raw), str, trees)
+                waits = trees and self.provider.lazy and self.prepared > 0
+                found = self.parse_ahead(lines, labels) if waits else {}
+            prepared.set_result((lines, found))
+        except Exception as error:
+            prepared.set_exception(error)
+        self.prepared += 1
+        self.ahead.append((list(raw), prepared))
+
+    def parse_ahead(
+        self, lines: list[SegmentedLine], labels: WantedLabels | None
+    ) -> dict[int, Sentence]:
+        """Return the trees of all lines; those of like lengths are parsed together."""
+        order = sorted(range(len(lines)), key=lambda k: len(lines[k].pieces))
+        found: dict[int, Sentence] = {}
+        for start in range(0, len(order), PARSED_TOGETHER):
+            asked = order[start : start + PARSED_TOGETHER]
+            found.update(zip(asked, self.parse([lines[k] for k in asked], labels), strict=True))
+        return found
+
+    def read_lines(self, raw: Sequence[str], encode: Callable[[str], str], trees: bool) -> Prepared:
+        """Return lines of a file or a pipe, and the trees that were found ahead."""
+        if self.ahead and self.ahead[0][0] == list(raw):
+            return self.ahead.popleft()[1].result()
+        return self.lines(self.without_mark(raw), encode, trees), {}
+
+    def lines(
+        self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
+    ) -> list[SegmentedLine]:
+        """Segment the raw lines; `trees` says whether their trees will be asked for."""
+        # A provider that a program enters into the table itself, as 0.1.0 had it, may lack `words`.
+        tokenize = getattr(self.tokenizer(trees), "words", None)
+        if self.pipeline is None:
+            return lines_of_encoder(raw, encode, self.cfg.piece_separator, tokenize)
+        return lines_of_pipeline(raw, self.pipeline, tokenize)
+
+    def tokenizer(self, trees: bool) -> TreeProvider | None:
+        """Return the provider that tokenises the lines, or None if their words are not needed yet.
+
+        A lazy provider tokenises the lines of a batch when it is asked for their trees.
+        """
+        if self.pipeline and self.pipeline.config.splits_parsers_words:
+            return self.stanza
+        return self.provider if trees and not self.provider.lazy else None
+
+    def trees(
+        self,
+        lines: list[SegmentedLine],
+        given: Sequence[Given] | None = None,
+        labels: WantedLabels | None = None,
+        known: dict[int, Sentence] | None = None,
+    ) -> NewTrees:
+        """Return the trees of the lines, which are known, or are found now, or when a batch asks
+        for them."""
+        if given is None and self.provider.lazy:
+            return NewTrees(
+                lines, lambda asked: self.parse([lines[k] for k in asked], labels), labels, known
+            )
+        if given is None:
+            found = self.parse(lines, labels)
+        else:
+            found = self.controlled(lines, self.check_given(lines, given))
+        return NewTrees(lines, lambda asked: [found[k] for k in asked], labels)
+
+    @cached_property
+    def control(self) -> TreeControl:
+        """Return the control of the trees, which is that of the data unless an option names one."""
+        if self.cfg.tree_control:
+            return TreeControl.from_tag(self.cfg.tree_control)
+        return self.pipeline.config.control if self.pipeline else TreeControl()
+
+    def parse(
+        self, lines: list[SegmentedLine], labels: WantedLabels | None = None
+    ) -> list[Sentence]:
+        """Return the trees of the lines, which a provider finds, or the control alone makes.
+
+        A provider is also asked where only the parts of speech that it finds are wanted.
+        """
+        if self.provider.lazy:
+            lines = self.with_words(lines)
+        asked_for_tags = labels is not None and "tags" in labels.kinds
+        if self.control.needs_trees or self.cfg.tree_file or asked_for_tags:
+            return self.controlled(lines, trees_of(self.provider, lines))
+        return self.controlled(lines, self.without_trees(lines))
+
+    def controlled(
+        self, lines: list[SegmentedLine], own: Sequence[Sentence | None]
+    ) -> list[Sentence]:
+        """Return the trees that the control makes of own trees, where it needs them."""
+        if self.control.needs_trees:
+            found = self.with_flat(lines, own)
+        else:
+            pairs = zip(lines, own, strict=True)
+            found = [sentence or Sentence(line.tokens) for line, sentence in pairs]
+        trees = [self.control.of(sentence) for sentence in found]
+        return list(map(with_unknown_labels, trees)) if self.takes_flat_trees else trees
+
+    def with_words(self, lines: list[SegmentedLine]) -> list[SegmentedLine]:
+        """Return the lines with their words, which the provider finds where they are not known."""
+        if all(line.words is not None for line in lines):
+            return lines
+        tokenize = getattr(self.provider, "words", None)  # as in `lines`
+        words = tokenize([line.text for line in lines]) if tokenize else None
+        if words is None:
+            return lines
+        return [line._replace(words=of_line) for line, of_line in zip(lines, words, strict=True)]
+
+    def without_trees(self, lines: list[SegmentedLine]) -> list[Sentence]:
+        """Return the lines as sentences without trees, tokenised as the provider does it."""
+        return [line.words or Sentence(line.tokens) for line in self.with_words(lines)]
+
+    def with_flat(
+        self, lines: list[SegmentedLine], parsed: Sequence[Sentence | None]
+    ) -> list[Sentence]:
+        """Return the trees of the lines, where one is missing a flat one if that is wanted."""
+        return [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
+
+    def check_given(
+        self, lines: list[SegmentedLine], given: Sequence[Given]
+    ) -> list[Sentence | None]:
+        """Check the trees that a program gives: one for each sentence, of as many words."""
+        if len(given) != len(lines):
+            raise TreeError(
+                f"{len(given)} trees were given for {len(lines)} sentences; give one for each"
+            )
+        return [self.check_one(*pair) for pair in zip(lines, given, strict=True)]
+
+    def check_one(self, line: SegmentedLine, given: Given) -> Sentence | None:
+        """Return the given tree of a line; parents alone belong to the words between spaces."""
+        if given is None:
+            return None
+        tree = given if isinstance(given, Sentence) else Sentence(line.text.split(), given)
+        if tree.parents is None:
+            return None
+        if len(tree.parents) != (words := len(tree.words)):
+            raise TreeError(
+                f"{len(tree.parents)} parents were given for the {words} words of '{line.text}'; "
+                "give one for each word"
+            )
+        where = f"the tree of '{line.text}'"
+        for kind in KINDS:
+            if (found := getattr(tree, kind)) is not None:
+                check_labels(found, kind, words, where)
+        parents = checked_tree(list(tree.parents), where, str(self.cfg.several_roots))
+        relations = tree.relations and mended(tree.relations, tree.parents, parents)
+        return replace(tree, parents=parents, relations=relations)
+
+    @property
+    def takes_flat_trees(self) -> bool:
+        """Return whether lines without a tree get a flat one.
+
+        --missing-tree says so, or the training data, whose long lines were not parsed.
+        """
+        if str(self.cfg.missing_tree) == "flat":
+            return True
+        if self.pipeline is None or not isinstance(self.provider, StanzaProvider):
+            return False
+        return self.pipeline.config.parser.long_lines == "skip"
+
+    def or_flat(self, line: SegmentedLine, parsed: Sentence | None) -> Sentence:
+        """Return the tree of a line, or a flat tree if it has none and this is admitted."""
+        if parsed is not None:
+            return parsed
+        if self.takes_flat_trees:
+            return flat(line)
+        raise TreeError(
+            f"the sentence '{line.text}' has no tree; name a tree provider "
+            f"(--tree-provider {'|'.join(PROVIDERS)}; conllu needs --tree-file FILE.conllu), "
+            "or translate it with a flat tree (--missing-tree flat)"
+        )
+
+
+def check_labels(labels: Sequence[Any], kind: str, words: int, where: str) -> None:
+    """Refuse labels from a program that are not one text, or one set of tags, for each word."""
+    if isinstance(labels, str) or len(labels) != words:
+        found = f"the text '{labels}'" if isinstance(labels, str) else str(len(labels))
+        raise TreeError(f"{where} has {found} as {kind} of {words} words; give one for each word")
+    for label in labels:
+        text = getattr(label, "upos", None) if kind == "tags" else label
+        if not isinstance(text, str):
+            raise TreeError(
+                f"{where} has {label!r} among its {kind}; give them as text in Parsed(..., "
+                f"{kind}=[...]), with '{UNKNOWN}' for what is unknown"
+            )
+
+
+def with_unknown_labels(sentence: Sentence) -> Sentence:
+    """Return a sentence in which labels that are not known are marked as such."""
+    words = len(sentence.words)
+    return replace(
+        sentence,
+        relations=sentence.relations or [UNKNOWN] * words,
+        tags=sentence.tags or [NO_TAGS] * words,
+    )
+
+
+def flat(line: SegmentedLine) -> Sentence:
+    """Return the words of a line with a flat tree: each word is a child of the first."""
+    return Sentence(line.tokens).flat()

@@ -1,0 +1,172 @@
+"""Learn, write and read the dictionaries of a tagger, which turn words into numbers."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import Dictionary
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_json, read_lines
+from fairseq_posattn.io.records import as_record, at_least, one_of
+from fairseq_posattn.text.tagging.sentences import TAG_COLUMNS, TaggedSentence
+
+SETTINGS = "tagging.json"
+AMBIGUOUS = "ambiguous.txt"
+KINDS = ("word", "char", "tag")
+
+
+class PlainDictionary(Dictionary):
+    """This dictionary has two special symbols instead of fairseq's four: padding is 0, unknown 1.
+
+    The numbers of parameters are then those that the paper counts.
+    """
+
+    def __init__(self, **options):
+        super().__init__(bos="<pad>", eos="<pad>", **options)
+
+    @classmethod
+    def of(cls, symbols: Iterable[tuple[str, int]]) -> PlainDictionary:
+        """Make a dictionary of symbols and their counts, in this order."""
+        dictionary = cls()
+        for symbol, count in symbols:
+            if symbol not in dictionary.indices:
+                dictionary.add_symbol(symbol, count)
+        return dictionary
+
+    def numbers(self, symbols: Iterable[str]) -> list[int]:
+        """Return the numbers of symbols; a word that is spelled like padding is unknown."""
+        return [self.index(symbol) or self.unk_index for symbol in symbols]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """These settings say how the data were made, and how new text is treated.
+
+    column: the column of CoNLL-U that holds the tags.
+    max_words: longer sentences are cut into parts.
+    max_chars: longer words are truncated.
+    """
+
+    column: str = field(default="upos", metadata=one_of(*TAG_COLUMNS))
+    max_words: int = field(default=60, metadata=at_least(1))
+    max_chars: int = field(default=20, metadata=at_least(1))
+
+
+class Vocabulary:
+    """A vocabulary has dictionaries of words, characters and tags, and lists ambiguous words."""
+
+    def __init__(self, settings: Settings, words, chars, tags, ambiguous: Iterable[str] = ()):
+        self.settings, self.words, self.chars, self.tags = settings, words, chars, tags
+        self.ambiguous = list(ambiguous)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Vocabulary:
+        """Read the vocabulary in a folder of data."""
+        folder = Path(folder)
+        if not (folder / SETTINGS).exists():
+            raise InputError(
+                f"{folder}: the folder has no {SETTINGS}; make the data with "
+                "posattn-binarize-tagging"
+            )
+        remedy = "make the data again with posattn-binarize-tagging"
+        about = read_json(folder / SETTINGS, remedy)
+        settings = as_record(Settings, about, str(folder / SETTINGS), remedy)
+        words, chars, tags = (PlainDictionary.load(str(dictionary_path(folder, k))) for k in KINDS)
+        return cls(settings, words, chars, tags, read_lines(folder / AMBIGUOUS))
+
+    def save(self, folder: Path) -> None:
+        """Write the vocabulary into a folder of data."""
+        (folder / SETTINGS).write_text(json.dumps(asdict(self.settings), indent=1) + "\n")
+        for kind, dictionary in zip(KINDS, (self.words, self.chars, self.tags), strict=True):
+            symbols = io.StringIO()
+            dictionary.save(symbols)
+            write_plainly(dictionary_path(folder, kind), symbols.getvalue())
+        write_plainly(folder / AMBIGUOUS, "".join(f"{word}\n" for word in self.ambiguous))
+
+    def is_ambiguous(self) -> np.ndarray:
+        """Return for each word of the dictionary whether it has several tags in training."""
+        flags = np.zeros(len(self.words), dtype=bool)
+        flags[self.words.numbers(self.ambiguous)] = True
+        flags[: self.words.nspecial] = False
+        return flags
+
+    def pieces(self, words: Sequence) -> list[Sequence]:
+        """Cut a sentence into parts of at most max_words."""
+        size = self.settings.max_words
+        return [words[start : start + size] for start in range(0, len(words), size)]
+
+    def spelling(self, word: str) -> list[int]:
+        """Return the numbers of the characters of a word."""
+        return self.chars.numbers(word[: self.settings.max_chars])
+
+    def spellings(self, words: Iterable[str]) -> list[int]:
+        """Return the numbers of the characters of all words, with padding after each word."""
+        return [number for word in words for number in (*self.spelling(word), self.chars.pad())]
+
+
+def write_plainly(path: Path, text: str) -> None:
+    """Write a text so that it is read again as it is.
+
+    If it begins with a byte order mark, the file gets one more, which is lost when it is read.
+    """
+    marked = text.startswith(codecs.BOM_UTF8.decode())
+    path.write_text(text, encoding="utf-8-sig" if marked else "utf-8")
+
+
+def learn(
+    training: Sequence[TaggedSentence],
+    all_sentences: Sequence[TaggedSentence],
+    size: str,
+    settings: Settings,
+) -> Vocabulary:
+    """Learn a vocabulary: words from all sentences, as published, the rest from training.
+
+    The most frequent words are taken; among equals, those seen first.
+    size: a number of words, or a share of them (50%).
+    """
+    counts = Counter(word for sentence in all_sentences for word in sentence.words)
+    chars = Counter(
+        char for s in training for word in s.words for char in word[: settings.max_chars]
+    )
+    tags = Counter(tag for s in training for tag in s.tags if tag is not None)
+    words = PlainDictionary.of(counts.most_common(number_of_words(size, len(counts))))
+    ambiguous = [word for word in ambiguous_words(training) if word in words.indices]
+    return Vocabulary(
+        settings,
+        words,
+        PlainDictionary.of(chars.most_common()),
+        PlainDictionary.of(tags.most_common()),
+        ambiguous,
+    )
+
+
+def number_of_words(size: str, types: int) -> int:
+    """Return how many of the distinct words a vocabulary has; size may be a share of them."""
+    match = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)%", size)
+    if match is None:
+        raise InputError(f"--words {size}: give a number, or a share such as 50%")
+    return int(match[1]) if match[1] else int(types * float(match[2]) / 100)
+
+
+def ambiguous_words(training: Iterable[TaggedSentence]) -> list[str]:
+    """Return the words that have more than one tag."""
+    tags_of: dict[str, set[str]] = {}
+    for sentence in training:
+        for word, tag in zip(sentence.words, sentence.tags, strict=True):
+            if tag is not None:
+                tags_of.setdefault(word, set()).add(tag)
+    return [word for word, tags in tags_of.items() if len(tags) > 1]
+
+
+def dictionary_path(folder: Path, kind: str) -> Path:
+    """Return the path of a dictionary in a folder of data."""
+    return folder / f"dict.{kind}.txt"

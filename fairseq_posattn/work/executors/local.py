@@ -1,0 +1,114 @@
+"""Do the shards on this machine, by a pool of processes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.work.cluster import Cluster
+from fairseq_posattn.work.work import Task
+
+DEATH_SIGNAL = 1  # Linux calls this PR_SET_PDEATHSIG
+
+
+def run_here(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+    """Do all shards that are not done, again if workers were killed, but not for ever."""
+    deaths = 0
+    while pending := task.work.pending():
+        try:
+            do_with_pool(task, pending, cluster.workers or 1, on_done)
+        except BrokenProcessPool:
+            deaths = 0 if len(task.work.pending()) < len(pending) else deaths + 1
+            if deaths == 3:
+                raise InputError(
+                    "workers were killed three times in a row before they finished anything, "
+                    "perhaps for lack of memory; run the same command with fewer --workers or a "
+                    "smaller --max-words, and it goes on from here"
+                ) from None
+            logging.warning("a worker was killed; the others go on")
+
+
+def do_with_pool(
+    task: Task, shards: list[int], workers: int, on_done: Callable[[int], None]
+) -> None:
+    """Do the shards of these numbers with a new pool, and call `on_done` after each."""
+    context = multiprocessing.get_context("spawn")
+    numbers = context.SimpleQueue()
+    workers = min(workers, len(shards))
+    for number in range(workers):
+        numbers.put(number)
+    pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers, task.on_gpus))
+    before, threading.excepthook = threading.excepthook, print_unless_of_the_pool
+    try:
+        with interrupts_blocked():  # the workers inherit that, and start with the first task
+            futures = {submit(pool, task.do, task.work, k): k for k in shards}
+        for future in as_completed(futures):
+            future.result()
+            on_done(futures[future])
+    except (KeyboardInterrupt, BrokenProcessPool):
+        for worker in multiprocessing.active_children():  # they would finish their shards first
+            worker.kill()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        threading.excepthook = before
+
+
+def submit(pool: ProcessPoolExecutor, *call) -> Future:
+    """Give a call to the pool; a pool that breaks meanwhile may only say `handle is closed`."""
+    try:
+        return pool.submit(*call)
+    except OSError as error:
+        if error.errno is not None:  # of the system, which cannot start another process
+            raise
+        raise BrokenProcessPool("a worker was killed while shards were handed out") from error
+
+
+def print_unless_of_the_pool(error: threading.ExceptHookArgs) -> None:
+    """Print an error of a thread, but not the one of a pool that breaks while it grows.
+
+    Python before 3.12 then counts processes that are just being started, and its thread fails.
+    """
+    if error.exc_type is not RuntimeError or "during iteration" not in str(error.exc_value):
+        threading.__excepthook__(error)
+
+
+@contextlib.contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Keep interrupts of the keyboard from the processes that start in this block."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def be_worker(parent: int, numbers, on_gpus: bool) -> None:
+    """Prepare a worker: it dies with its parent, whatever kills that, and has its own GPU if it
+    uses one."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    if on_gpus and (gpus := visible_gpus()):  # torch takes seconds to say which there are
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[numbers.get() % len(gpus)]
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def visible_gpus() -> list[str]:
+    """Return the names of the GPUs that this program may use."""
+    import torch
+
+    if named := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return named.split(",")
+    return [str(k) for k in range(torch.cuda.device_count())]

@@ -1,0 +1,119 @@
+"""Do the shards of a task that are not done, wait for a cluster, and show the progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.work.cluster import Cluster
+from fairseq_posattn.work.executors import run
+from fairseq_posattn.work.slurm_jobs import Jobs
+from fairseq_posattn.work.work import Task
+
+SECONDS_BETWEEN_LINES = 10
+LONGEST_PAUSE = 30  # Slurm is asked again after this many seconds at most
+
+
+def do(task: Task, cluster: Cluster, wait: bool) -> bool:
+    """Do the shards that are not done, and return True, or False if Slurm does them."""
+    work = task.work
+    progress, jobs = Progress(task), Jobs.of(work.logs)
+    if wait and jobs.queued():
+        say(f"this command waits for the Slurm jobs of an earlier run; {progress.shards()}")
+        return False
+    jobs.refuse_if_queued(progress.shards())
+    for line in jobs.failures(work):
+        say(line)
+    if run(task, cluster, progress.shard_done):
+        return True
+    jobs = Jobs.of(work.logs)
+    joins = f", and job {jobs.last.join} joins them" if jobs.last.join else ""
+    say(
+        f"submitted: Slurm job {jobs.last.array} {task.verb} {len(work.pending())} of "
+        f"{len(work.shards)} shards{joins}; their logs are in {jobs.logs}"
+    )
+    say(
+        "this command waits for them; if it is interrupted, the same command waits again"
+        if wait
+        else "the same command says how far they are, and goes on if some fail"
+    )
+    return False
+
+
+def wait_for_slurm(task: Task) -> None:
+    """Wait until Slurm has none of the jobs any more; raise an error if a shard is not done."""
+    work = task.work
+    progress, jobs, began = Progress(task), Jobs.of(work.logs), time.monotonic()
+    while is_queued(jobs):
+        time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
+        if progress.lines_done() != progress.done:
+            progress.shard_done()
+    if pending := work.pending():
+        for line in jobs.failures(work):
+            say(line)
+        raise InputError(
+            f"{len(pending)} of {len(work.shards)} shards failed (see {jobs.logs}); run the same "
+            "command again, which goes on with them"
+        )
+
+
+def is_queued(jobs: Jobs) -> bool:
+    """Return whether Slurm has one of the jobs; while it does not answer, assume that it has."""
+    try:
+        return bool(jobs.queued())
+    except InputError as error:
+        say(str(error))
+        return True
+
+
+class Progress:
+    """This class shows sentences per second and the time left, on a terminal or in a log."""
+
+    def __init__(self, task: Task):
+        self.work = task.work
+        self.before = self.done = self.lines_done()
+        self.began = self.said = time.monotonic()
+        self.alive = sys.stderr.isatty()
+        if self.before:
+            say(f"{self.before} of {self.work.lines} lines were {task.done} before")
+
+    def shards(self) -> str:
+        """Say how many shards are done."""
+        shards = len(self.work.shards)
+        return f"{shards - len(self.work.pending())} of {shards} shards are done"
+
+    def shard_done(self, k: int | None = None) -> None:
+        """Show the progress after a shard was done, but not too often in a log."""
+        self.done = self.lines_done()
+        now = time.monotonic()
+        if self.alive or now - self.said > SECONDS_BETWEEN_LINES or self.done == self.work.lines:
+            self.said = now
+            self.show(now - self.began)
+
+    def lines_done(self) -> int:
+        """Count the lines of the shards that are done.
+
+        The files are counted, because a worker may be killed before it says that a shard is done.
+        """
+        pending = self.work.pending()
+        return self.work.lines - sum(self.work.shards[k].lines for k in pending)
+
+    def show(self, seconds: float) -> None:
+        """Print the line of progress after this many seconds of work."""
+        speed = (self.done - self.before) / max(seconds, 1e-9)
+        left = (self.work.lines - self.done) / max(speed, 1e-9)
+        line = (
+            f"{self.done:,} of {self.work.lines:,} lines ({self.done / self.work.lines:.0%}), "
+            f"{speed:.1f} sentences/s, {clock(left)} left"
+        )
+        end = "\r" if self.alive and self.done < self.work.lines else "\n"
+        print(f"{line:<78}", end=end, file=sys.stderr, flush=True)
+
+
+def clock(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"

@@ -1,0 +1,128 @@
+"""Remember the Slurm jobs of a sharded work, and ask whether they are there and what failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.files import read_json
+from fairseq_posattn.io.records import as_record, at_least
+from fairseq_posattn.work.work import ShardedWork
+
+FILE = "jobs.json"
+LOGS = "slurm_logs"
+TASK = "task.pickle"  # what the jobs do; it is there from just before they are submitted
+SHOWN_FAILURES = 10
+LONGEST_LINE = 150
+UNKNOWN_JOB = "Invalid job id specified"
+CANCELLED = re.compile(r"slurmstepd.* error: ")  # the reason follows: time limit, memory or node
+# srun says this at the end, after the reason.
+LAST_WORDS = re.compile(r"srun: (launch/slurm|Terminating|Force Terminated|error: .*Exited with)")
+LABEL = re.compile(r"^\d+: ")  # srun writes the number of the process before each line
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """This record names a job array, whose tasks do some shards each, and the joining job."""
+
+    array: str | None = None
+    join: str | None = None
+    shards: list[int] = field(default_factory=list)
+    shards_per_task: int = field(default=1, metadata=at_least(1))
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """This class knows which jobs were submitted last, if any, and the folder of all logs."""
+
+    folder: Path
+    last: Submitted
+
+    @staticmethod
+    def of(folder: Path) -> Jobs:
+        """Read which jobs were submitted from a folder of logs."""
+        path = folder / FILE
+        if not path.exists():
+            return Jobs(folder, Submitted())
+        remedy = "remove it if squeue shows no job of this parse"
+        return Jobs(folder, as_record(Submitted, read_json(path, remedy), str(path), remedy))
+
+    def save(self) -> None:
+        """Write which jobs were submitted to the folder of logs."""
+        with written_whole(self.folder / FILE) as file:
+            json.dump(asdict(self.last), file)
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder of the logs of Slurm's tasks."""
+        return self.folder / LOGS
+
+    def queued(self) -> list[str]:
+        """Return the jobs that wait in the queue or are running."""
+        return [job for job in (self.last.array, self.last.join) if job and self.is_queued(job)]
+
+    def is_queued(self, job: str) -> bool:
+        """Return whether Slurm has the job; it forgets a job some minutes after its end."""
+        command = ["squeue", "--noheader", "--jobs", job]
+        # the user's own filters, such as SQUEUE_STATES, would hide jobs
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SQUEUE_")}
+        try:
+            found = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        except FileNotFoundError:
+            said = "squeue was not found"
+        else:
+            if found.returncode == 0:
+                return bool(found.stdout.strip())
+            if UNKNOWN_JOB in found.stderr:
+                return False
+            said = f"squeue: {(found.stderr.strip().splitlines() or ['no message'])[-1]}"
+        raise InputError(
+            f"{said[:80]}; so it is unknown whether Slurm still has job {job} of an earlier run: "
+            f"try again when squeue answers, or remove {self.folder / FILE} if the job ended"
+        )
+
+    def refuse_if_queued(self, state: str) -> None:
+        """Refuse to go on while Slurm has the jobs, because their work would be done twice."""
+        if queued := " ".join(self.queued()):
+            raise InputError(
+                f"Slurm still has jobs of an earlier run: {queued} (squeue shows them; {state}); "
+                f"let them end, or end them with scancel {queued}"
+            )
+
+    def cancel_join(self) -> None:
+        """Cancel the joining job, because its work is done and its files are removed."""
+        if self.last.join and shutil.which("scancel"):
+            subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
+
+    def failures(self, work: ShardedWork) -> list[str]:
+        """Return a line for each of the first tasks that ended before their shards were done."""
+        pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
+        tasks = [shards[k : k + size] for k in range(0, len(shards), size)]
+        failed = [k for k, of_task in enumerate(tasks) if pending.intersection(of_task)]
+        if not failed:
+            return []
+        others = len(failed) - SHOWN_FAILURES
+        return [
+            f"{len(failed)} of {len(tasks)} tasks of Slurm job {self.last.array} failed; "
+            f"the last lines of their logs in {self.logs}:",
+            *(self.last_line(k) for k in failed[:SHOWN_FAILURES]),
+            *([f"{others} more tasks failed"] if others > 0 else []),
+        ]
+
+    def last_line(self, task: int) -> str:
+        """Return the last line of a task's log that says why it ended."""
+        log = self.logs / f"{self.last.array}_{task}.out"
+        if not log.exists():
+            return f"{log.name}: the file is missing, because the task did not begin"
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        cancelled = [line for line in lines if CANCELLED.search(line)]
+        telling = [line for line in lines if not LAST_WORDS.match(line)]
+        last = (cancelled or telling or lines or ["empty"])[-1]
+        return f"{log.name}: {LABEL.sub('', last)[:LONGEST_LINE]}"

@@ -1,0 +1,229 @@
+"""What a recipe may say, and how it is refused."""
+
+import subprocess
+import sys
+from unittest import mock
+
+import pytest
+
+from fairseq_posattn.cli import recipe as recipe_command
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io import command_line
+from fairseq_posattn.lab.experiments.commands import Shell
+from fairseq_posattn.lab.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
+from fairseq_posattn.lab.experiments.recipe_options import parse_options
+from fairseq_posattn.lab.experiments.scoring import check_scoring
+from fairseq_posattn.lab.experiments.training import run_of
+from fairseq_posattn.lab.experiments.trial_content import TrialContent
+from fairseq_posattn.lab.experiments.trials import TRIAL, trial_class
+from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
+
+GOOD = """
+title = "Small"
+source = "en"
+target = "de"
+
+[corpus]
+valid = "dev"
+tests = ["test"]
+
+[sizes.base]
+arch = "_tiny"
+updates = 10
+batch_tokens = 100
+
+[[models]]
+model = "sequence"
+size = "base"
+"""
+
+
+def recipe(tmp_path, text=GOOD):
+    (tmp_path / "recipe.toml").write_text(text)
+    return read_recipe(str(tmp_path))
+
+
+def test_options_become_a_command_line():
+    options = {"share": True, "not": False, "lr": 5e-4, "adam-betas": "(0.9, 0.98)", "test": [1, 2]}
+    assert arguments(options) == [
+        *("--share", "--lr", "0.0005", "--adam-betas", "(0.9, 0.98)", "--test", "1", "2"),
+    ]
+
+
+def test_rows_and_presets(tmp_path):
+    found = recipe(
+        tmp_path, GOOD + '\n[[models]]\nname = "x"\nmodel = "structural"\nsize = "base"\n'
+    )
+    assert found.name == tmp_path.name
+    assert found.row("x", None).model == "structural"
+    assert found.row("structural", "base").system == "structural.base"  # a preset without a row
+    assert [row.title for row in found.rows("base")] == ["sequence", "x"]
+    with pytest.raises(InputError, match="there is no model 'y'; choose one of: sequence x "):
+        found.row("y", None)
+    with pytest.raises(InputError, match="there is no size 'big'; choose one of: base"):
+        found.size("big")
+
+
+def test_data_are_made_for_each_control(tmp_path):
+    row = '\n[[models]]\nname = "{0}"\nmodel = "structural"\nsize = "base"\ntrees = "{0}"\n'
+    found = recipe(tmp_path, GOOD + row.format("chain") + row.format("own-flip0.5"))
+    assert found.controls == ["own", "chain", "own-flip0.5"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "Small"', "", "title is missing; mend the recipe"),
+        ('title = "Small"', 'titel = "x"', '"titel" is not known to this version'),
+        ("updates = 10", 'updates = "10"', 'sizes.base.updates is "10", expected a whole number'),
+        ("updates = 10", "updates = 0", "sizes.base.updates is 0, expected at least 1"),
+        ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
+        ('size = "base"', 'size = "big"', "has the size 'big', which is none of: base"),
+        ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "no control of trees"),
+        ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a plain name"),
+        (
+            'size = "base"',
+            'size = "base"\n[[models]]\nmodel = "sequence"\nsize = "base"',
+            "two mod",
+        ),
+        ('model = "sequence"', 'model = "straight"', "there is no preset 'straight'; mend"),
+        ('source = "en"', "source = en", r"this is no TOML \(.*line 3"),
+        ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; mend'),
+        ("updates = 10", "updates = 07:32:00", 'updates is "07:32:00", expected a whole number'),
+        (
+            'size = "base"',
+            'size = "base"\ntraining.lr = 2024-05-01',
+            "training.lr is .* expected t",
+        ),
+    ],
+)
+def test_a_recipe_with_a_fault(tmp_path, old, new, message):
+    assert old in GOOD
+    with pytest.raises(InputError, match=f"{tmp_path}/recipe.toml: .*{message}"):
+        recipe(tmp_path, GOOD.replace(old, new))
+
+
+def test_no_recipe(tmp_path):
+    with pytest.raises(
+        InputError, match=r"there is no recipe.toml in such a folder; .*wmt14_en_de"
+    ):
+        read_recipe(str(tmp_path))
+
+
+def test_all_recipes_are_read():
+    for path in CHECKOUT.glob("recipes/*/recipe.toml"):
+        if (path.parent / TRIAL).exists():
+            assert trial_class(path) and read_content(TrialContent, path).models
+        else:
+            assert read_recipe(path.parent.name).folder == path.parent
+
+
+@pytest.mark.parametrize("recipe", ["multi30k_en_de", "toy", "lookup", "lm", "ud_tagging"])
+def test_commands_are_shown_without_the_packages(recipe, tmp_path):
+    """A dry run needs no set-up, so nothing but the standard library may be imported."""
+    missing = "import sys, runpy; sys.modules.update(dict.fromkeys(%r)); "
+    missing %= ["numpy", "torch", "fairseq", "fairseq_cli", "sacrebleu", "matplotlib", "stanza"]
+    step = ["table", recipe, "--dry-run", "--cpu", "--work", str(tmp_path / "work")]
+    start = "sys.argv[1:] = %r; runpy.run_module('fairseq_posattn.cli.recipe', run_name='__main__')"
+    command = [sys.executable, "-c", missing + start % step]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert "fairseq_cli.train" in found.stdout and not (tmp_path / "work").exists()
+
+
+def test_a_size_without_rows_has_the_models_of_the_first(tmp_path):
+    other = "[sizes.big]\narch = '_big'\nupdates = 1\nbatch_tokens = 1\n"
+    text = GOOD.replace("[[models]]", other + "[[models]]") + "published = { test = 27.0 }\n"
+    found = recipe(tmp_path, text)
+    [row] = found.rows("big")
+    assert (row.system, row.published) == ("sequence.big", {})
+    assert found.rows("base")[0].published == {"test": 27.0}
+
+
+def test_a_sweep_names_each_point(tmp_path):
+    sweep = '[sweep]\nbaseline = "sequence"\n'
+    series = '[[sweep.series]]\nlabel = "{}"\nmodel = "csan_1d"\noption = "encoder-attention"\n'
+    series += 'template = "window(size={{}})"\nvalues = [3, 5]\n'
+    found = recipe(tmp_path, GOOD + sweep + series.format("a"))
+    [one] = found.content.sweep.series
+    assert one.row(3, "base").training == {"encoder-attention": "window(size=3)"}
+    with pytest.raises(InputError, match=r"the sweep has 'csan_1d.window_size_3' twice"):
+        recipe(tmp_path, GOOD + sweep + series.format("a") + series.format("b"))
+
+
+def test_the_row_of_a_model_is_that_of_the_table_at_any_size(tmp_path):
+    """A named model keeps its trees and options where the size has no row of its own."""
+    small = '\n[sizes.small]\narch = "_tiny"\nupdates = 5\nbatch_tokens = 50\n'
+    named = (
+        '\n[[models]]\nname = "sequence_slow"\nmodel = "sequence"\nsize = "base"\ntrees = "chain"\n'
+        "training = { lr = 1e-5 }\n"
+    )
+    found = recipe(tmp_path, GOOD + named + small)
+    for size in ("base", "small"):
+        for row in found.rows(size):
+            assert found.row(row.title, size) == row
+    assert found.row("sequence_slow", "small").trees == "chain"
+    assert found.row("relative", "small").training == {}  # any preset may be trained
+
+
+@pytest.mark.parametrize(
+    ("step", "words", "message"),
+    [
+        ("train", ["sequence", "--", "--seed", "5"], "--seed: the recipe chooses this; use --seed"),
+        ("train", ["sequence", "--", "--max-update=3"], "--max-update=3: the recipe chooses this"),
+        ("prepare", ["--from", ".", "--", "--control", "flat"], "--control: the recipe chooses"),
+        ("prepare", ["--from", ".", "--", "--out=x"], "--out=x: the recipe chooses this"),
+        ("evaluate", ["--run", "x", "--seeds", "1-2"], "--run names one run; leave out --seed"),
+    ],
+)
+def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monkeypatch, capsys):
+    recipe(tmp_path)
+    argv = ["posattn-recipe", step, str(tmp_path), *words]
+    if "--" not in words:
+        argv.append("--dry-run")
+    else:
+        argv.insert(argv.index("--"), "--dry-run")
+    monkeypatch.setattr("sys.argv", argv)
+    with pytest.raises(SystemExit) as end:
+        command_line.run(recipe_command.main)
+    assert end.value.code == 1 and message in capsys.readouterr().err
+
+
+def test_the_model_may_stand_after_the_options(tmp_path):
+    words = ["evaluate", "mine", "--size", "base", "--cpu", "sequence"]
+    assert parse_options(words, "").model == "sequence"
+    with pytest.raises(SystemExit):
+        parse_options([*words, "another"], "")
+    assert parse_options(["train", "mine", "sequence", "--seeds", "2-2"], "").seeds == [2]
+
+
+def test_files_in_the_recipe_are_part_of_what_makes_a_run(tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("1 2")
+    (tmp_path / "work/data").mkdir(parents=True)
+    named = f'\n[models.training]\nencoder-embed-path = "{vectors}"\n'
+    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, GOOD + named))
+    [row] = place.recipe.rows(None)
+    before = run_of(place, row, 1, Plan()).folder
+    vectors.write_text("1 3")
+    assert run_of(place, row, 1, Plan()).folder != before
+
+
+def test_a_language_that_is_not_known_is_told_at_once(tmp_path):
+    text = GOOD.replace('target = "de"', 'target = "klingon"')
+    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
+    with pytest.raises(InputError, match="--target-lang klingon: no such language is known"):
+        check_scoring(place)
+
+
+def test_a_language_that_cannot_be_scored_is_told_at_once(tmp_path):
+    pytest.importorskip("sacrebleu")
+    text = GOOD.replace('target = "de"', 'target = "ja"')
+    place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
+    with (
+        mock.patch.dict(
+            "sys.modules", {"MeCab": None, "sacrebleu.tokenizers.tokenizer_ja_mecab": None}
+        ),
+        pytest.raises(InputError, match="--target-lang ja: "),
+    ):
+        check_scoring(place)

@@ -1,0 +1,175 @@
+"""Tables: what is bold, corrected, left out and escaped."""
+
+import csv
+import io
+import json
+import re
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.experiments.recipe_content import Row
+from fairseq_posattn.lab.experiments.tables import lines_of, write_tables
+from fairseq_posattn.lab.scoring import plain_tables
+from fairseq_posattn.lab.scoring.cells import escaped, holm, in_csv
+from fairseq_posattn.lab.scoring.plain_tables import Table
+
+ROWS = [
+    Row("sequence", "base", published={"a": 27.31}, paper="P & Q 2019"),
+    Row("structural", "base"),
+    Row("structural", "base", name="structural_chain"),
+]
+
+
+def result(folder: Path, name: str, bleu: float, welch: float | None = None, runs: int = 3) -> Path:
+    score = {"score": bleu, "signature": "nrefs:1"}
+    if runs > 1:
+        score |= {"deviation": 0.25, "runs": [bleu] * runs}
+    document = {"version": 1, "system": name, "test": "a", "source": "", "target": ""}
+    document |= {"sentences": 5, "references": 1, "scores": {"BLEU": score}, "ngrams": []}
+    document |= {"buckets": {}, "training": {"parameters": 1_250_000, "words_per_second": 1234.4}}
+    if runs > 1:
+        document["runs"] = runs
+    if welch is not None:
+        compared = {"difference": 1.0, "mark": "", "bootstrap_p": 0.1, "randomisation_p": 0.1}
+        document["baseline"] = {
+            "system": "b",
+            "significance": "",
+            "scores": {"BLEU": {**compared, "welch_p": welch}},
+            "ngrams": [],
+        }
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def table(folder: Path, *p: float, runs: int = 3) -> tuple[str, list[dict], str]:
+    """The three files of a table, in which the later rows have these p against the first."""
+    results = {("sequence.base", "a", None): result(folder, "s", 30.0, runs=runs)}
+    for row, value in zip(ROWS[1:], p, strict=True):
+        path = result(folder, row.title, 31.0, value, runs)
+        results[row.system, "a", "sequence"] = path
+    write_tables(lines_of(ROWS, ["a"], results, ["sequence"]), folder / "t")
+    rows = list(csv.DictReader(io.StringIO((folder / "t.csv").read_text())))
+    return (folder / "t.md").read_text(), rows, (folder / "t.tex").read_text()
+
+
+def test_a_table_of_several_seeds(tmp_path):
+    """Holm's correction doubles the smaller of the two p values, and leaves the larger as it is."""
+    markdown, rows, latex = table(tmp_path, 0.04, 0.01)
+    lines = markdown.splitlines()
+    assert lines[0] == (
+        "| model | size | runs | BLEU | p against sequence | published | parameters | "
+        "training words/s | paper |"
+    )
+    start = "| `sequence` | base | 3 | 30.00 ± 0.25 | – | 27.31 | 1.2 M | 1,234 | P & Q 2019 |"
+    assert lines[2] == start
+    assert "| **31.00 ± 0.25** | 0.040 | – |" in lines[3]
+    assert "| **31.00 ± 0.25** | 0.020 | – |" in lines[4]
+    assert "bold: different from sequence (of the same size) with p < 0.05" in lines[6]
+    assert "With 3 + 3 runs no exact permutation of the runs can go below p = 0.1" in lines[7]
+    assert lines[8] == "BLEU: `nrefs:1`."
+    assert rows[1]["a BLEU"] == "31.00" and rows[1]["a deviation"] == "0.25"
+    assert rows[1]["parameters"] == "1250000" and rows[2]["a p against sequence"] == "0.02"
+    assert r"sequence & base & 3 & 30.00 $\pm$ 0.25 & -- & 27.31" in latex
+    assert r"structural\_chain & base & 3 & \textbf{31.00 $\pm$ 0.25} & 0.020" in latex
+    assert r"P \& Q 2019 \\" in latex and r"\toprule" in latex and r"\bottomrule" in latex
+
+
+def test_what_is_not_significant_after_the_correction_is_not_bold(tmp_path):
+    markdown, _, latex = table(tmp_path, 0.03, 0.03)
+    assert "**" not in markdown and "textbf" not in latex and "0.060" in markdown
+
+
+def test_several_baselines_have_the_order_of_the_user(tmp_path):
+    """Bold is what differs from the first of them. All p are corrected together, where a model
+    against another one is the same test as the other way round: here there are three."""
+    p = {("structural", "sequence"): 0.04, ("structural", "structural_chain"): 0.001}
+    p |= {("sequence", "structural_chain"): 0.002, ("structural_chain", "sequence"): 0.002}
+    results = {
+        (f"{name}.base", "a", baseline): result(tmp_path, f"{name}-{baseline}", 31.0, value)
+        for (name, baseline), value in p.items()
+    }
+    lines = lines_of(ROWS, ["a"], results, ["structural_chain", "sequence"])
+    write_tables(lines, tmp_path / "t")
+    rows = [line.split(" | ") for line in (tmp_path / "t.md").read_text().splitlines()]
+    assert rows[0][4:6] == ["p against structural_chain", "p against sequence"]
+    assert rows[2][3:6] == ["**31.00 ± 0.25**", "0.004", "–"]
+    assert rows[3][3:6] == ["**31.00 ± 0.25**", "0.003", "0.040"]
+    assert rows[4][3:6] == ["31.00 ± 0.25", "–", "0.004"]
+
+
+def test_single_runs_are_never_significant(tmp_path):
+    markdown, rows, _ = table(tmp_path, None, None, runs=1)
+    assert "| `structural` | base | 1 | 31.00 |" in markdown and "**" not in markdown
+    assert {row["a deviation"] for row in rows} == {""}
+
+
+def test_what_is_missing(tmp_path):
+    lines = lines_of(ROWS, ["a"], {("structural.base", "a", None): result(tmp_path, "s", 31.0)})
+    write_tables(lines, tmp_path / "t")
+    text = (tmp_path / "t.md").read_text()
+    assert "| `sequence` | base | – | – | 27.31 | – | – | P & Q 2019 |" in text
+
+
+def slow_holm(values: list[float]) -> list[float]:
+    """Holm's correction from its definition: the largest of all products up to the own rank."""
+    ranked = sorted(values)
+    found = []
+    for value in values:
+        products = [(len(values) - rank) * p for rank, p in enumerate(ranked) if p <= value]
+        found.append(min(1.0, max(products)))
+    return found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], [0.5], [0.01, 0.04, 0.03], [0.2, 0.2], [1.0, 0.0001], [0.3, 0.01, 0.02, 0.6]],
+)
+def test_holm(values):
+    for order in permutations(values):
+        assert holm(order) == pytest.approx(slow_holm(list(order)))
+
+
+def test_holm_of_the_textbook():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_signs_of_latex():
+    assert escaped("a_b & 5 % # {x} \\ ~ ^ $ ±") == (
+        r"a\_b \& 5 \% \# \{x\} \textbackslash{} \textasciitilde{} \textasciicircum{} \$ $\pm$"
+    )
+
+
+HOSTILE = ['=HYPERLINK("x")', "@a", "+a", "-2+3+cmd|' /C calc'!A0", "＝a"]
+HARMLESS = ["", "-0.5", "+1e-05", "-1.25 (-2.00 to 0.50)", "-3 ± 1", "a=b", "name", "Hund", "–"]
+
+
+def test_a_spreadsheet_finds_no_formula():
+    assert [in_csv(text) for text in HOSTILE] == [f"'{text}" for text in HOSTILE]
+    assert [in_csv(text) for text in HARMLESS] == HARMLESS
+
+
+def test_hostile_names_stay_text_in_each_format(tmp_path):
+    names = ["=1+A1", "[2cm]a", "*b", "c\n| d | \x1b[31m\u202e", "<img src=x> `e\\|"]
+    rows = [Row("sequence", "base", name=name, paper=name) for name in names]
+    lines = lines_of(rows, ["a"], {})
+    write_tables(lines, tmp_path / "t")
+    table = Table(names[3], ["model"], [[name] for name in names], [names[3]])
+    plain_tables.write([table], tmp_path / "p")
+    for start, width in (("t", 8), ("p", 1)):
+        text = {end: (tmp_path / f"{start}.{end}").read_text() for end in ("md", "tex", "csv")}
+        assert not {"\x1b", "\u202e"} & set("".join(text.values()))
+        found = [line for line in text["md"].splitlines() if line.startswith("| ")][1:]
+        assert [len(re.sub(r"\\.", "", row).split("|")) - 2 for row in found] == [width] * 5
+        assert r"\<img" in found[4] and r"c\n\| d \| \x1b[31m\u202e" in found[3]
+        latex = [line for line in text["tex"].splitlines() if line[0] not in "\\%"][1:]
+        assert [row[:4] for row in latex] == ["=1+A", "{[}2", "{*}b", "c\\te", "$<$i"]
+        columns = list(csv.DictReader(io.StringIO(text["csv"])))
+        assert [row["model"] for row in columns] == [
+            "'=1+A1",
+            *names[1:3],
+            *map(visible, names[3:]),
+        ]

@@ -1,0 +1,320 @@
+"""Tests over several runs of two systems, against slow loops from their definitions."""
+
+import itertools
+import math
+import random
+import statistics
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+from scipy import stats
+
+from fairseq_posattn.lab.scoring.metrics.resampling import (
+    Estimate,
+    median_interval,
+    resampled_means,
+    two_sided,
+)
+from fairseq_posattn.lab.scoring.metrics.runs import (
+    bootstrap,
+    compared_runs,
+    dealt,
+    interval,
+    randomisation,
+    scores,
+    smallest_exact,
+    statistics_of,
+    welch,
+)
+from fairseq_posattn.lab.scoring.metrics.significance import after_holm
+from fairseq_posattn.lab.scoring.score_record import Difference
+
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "a",
+    "mat",
+    "and",
+    "saw",
+    "one",
+    "small",
+    "dog",
+    "near",
+    "its",
+    "door",
+]
+METRICS = {"BLEU": BLEU, "chrF": CHRF, "TER": TER}
+
+
+def text(seed: int, sentences: int = 20) -> list[str]:
+    dice = random.Random(seed)
+    return [" ".join(dice.choices(WORDS, k=dice.randint(4, 12))) for _ in range(sentences)]
+
+
+def noisy(lines: list[str], rate: float, seed: int) -> list[str]:
+    """Return a translation that has other words at a rate."""
+    dice = random.Random(seed)
+    return [
+        " ".join(dice.choice(WORDS) if dice.random() < rate else word for word in line.split())
+        for line in lines
+    ]
+
+
+REFERENCE = text(1)
+GOOD = [noisy(REFERENCE, 0.25, seed) for seed in (2, 3, 4)]
+WORSE = [noisy(REFERENCE, 0.28, seed) for seed in (5, 6)]
+
+
+@pytest.fixture(params=METRICS)
+def metric(request):
+    return METRICS[request.param](references=[REFERENCE])
+
+
+def test_scores_are_those_of_sacrebleu(metric):
+    expected = [metric.corpus_score(run, None).score for run in GOOD]
+    assert scores(metric, statistics_of(metric, GOOD)) == pytest.approx(expected)
+
+
+def mean_score(metric, runs) -> float:
+    return statistics.mean(metric.corpus_score(run, None).score for run in runs)
+
+
+def slow_randomisation(metric, baseline, system, samples: int) -> float:
+    """The outputs of each sentence are shuffled over all runs, and whole texts are scored again."""
+    dice, runs = random.Random(7), [*baseline, *system]
+    observed = abs(mean_score(metric, system) - mean_score(metric, baseline))
+    hits = 0
+    for _ in range(samples):
+        columns = [dice.sample(outputs, len(outputs)) for outputs in zip(*runs, strict=True)]
+        texts = [list(lines) for lines in zip(*columns, strict=True)]
+        first, rest = texts[: len(baseline)], texts[len(baseline) :]
+        hits += abs(mean_score(metric, rest) - mean_score(metric, first)) >= observed - 1e-9
+    return (hits + 1) / (samples + 1)
+
+
+@pytest.mark.long(but=["BLEU-several"])
+@pytest.mark.parametrize(
+    ("first", "rest"), [(WORSE, GOOD), (WORSE[:1], GOOD[:1])], ids=["several", "one"]
+)
+def test_randomisation(metric, first, rest):
+    slow = slow_randomisation(metric, first, rest, 200)
+    tables = [statistics_of(metric, runs) for runs in (first, rest)]
+    found = randomisation(metric, *tables, samples=1000, seed=1)
+    assert found == pytest.approx(slow, abs=4 * math.sqrt(0.25 / 200))
+    assert 0.001 < found < 0.9  # or the comparison would say little
+
+
+def test_randomisation_of_two_sentences_is_a_count():
+    """With one run each there are four ways, and the score is linear in the errors of TER."""
+    metric = TER(references=[["a b c d", "a b c d"]])
+    before, after = [["x b c d", "a b c d"]], [["a b c d", "a b c d"]]
+    tables = [statistics_of(metric, runs) for runs in (before, after)]
+    assert randomisation(metric, *tables, samples=500, seed=1) == 1.0  # any way differs as much
+    before = [["x b c d", "x b c d"]]
+    tables[0] = statistics_of(metric, before)
+    assert randomisation(metric, *tables, samples=4000, seed=1) == pytest.approx(0.5, abs=0.03)
+
+
+def test_each_output_is_dealt_to_one_run():
+    """Each output has a column of its own, so the sums say which outputs a run got."""
+    runs, sentences = 3, 4
+    outputs = np.eye(runs * sentences).reshape(runs, sentences, -1)
+    batches = list(dealt(outputs, 60, np.random.default_rng(1)))
+    samples = np.concatenate(batches)
+    assert samples.shape == (60, runs, runs * sentences)
+    assert (samples.sum(axis=1) == 1).all()
+    of_sentence = samples.reshape(60, runs, runs, sentences).sum(axis=2)
+    assert (of_sentence == 1).all()
+    assert len({sample.tobytes() for sample in samples}) > 50
+
+
+def slow_samples(systems, samples: int) -> list[list[list[float]]]:
+    """The BLEU of each run of each system on each sample of sentences; whole texts are scored."""
+    dice, found = random.Random(8), []
+    for _ in range(samples):
+        chosen = dice.choices(range(len(REFERENCE)), k=len(REFERENCE))
+        reference = [[REFERENCE[k] for k in chosen]]
+        found.append(
+            [
+                [BLEU().corpus_score([run[k] for k in chosen], reference).score for run in runs]
+                for runs in systems
+            ]
+        )
+    return found
+
+
+def slow_difference(systems, samples: int) -> tuple[float, float, float, float]:
+    """The two parts of the variance of the difference, its degrees of freedom and its mean."""
+    drawn = slow_samples(systems, samples)
+    differences = [statistics.mean(after) - statistics.mean(before) for before, after in drawn]
+    told = explained = doubt = 0.0
+    for k, runs in enumerate(systems):
+        spread = statistics.variance(
+            BLEU().corpus_score(run, [REFERENCE]).score for run in runs
+        ) / len(runs)
+        own = [[score - statistics.mean(of[k]) for score in of[k]] for of in drawn]
+        noise = sum(map(statistics.pvariance, zip(*own, strict=True))) / (len(runs) - 1)
+        told, explained = told + spread, explained + noise / len(runs)
+        doubt += spread**2 / (len(runs) - 1)
+    of_sentences, of_runs = statistics.pvariance(differences), max(0.0, told - explained)
+    freedom = max(of_sentences + of_runs, told) ** 2 / doubt
+    return of_sentences, of_runs, freedom, statistics.mean(differences)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["like", "apart"])
+def test_bootstrap_over_runs_and_sentences(apart):
+    """The runs differ by no more than their sentences do, or by much more."""
+    systems = [WORSE, GOOD]
+    if apart:
+        systems = [[WORSE[0], noisy(REFERENCE, 0.6, 7)], [*GOOD, noisy(REFERENCE, 0.02, 9)]]
+    of_sentences, of_runs, freedom, middle = slow_difference(systems, 400)
+    assert (of_runs > 20) == apart
+    metric = BLEU(references=[REFERENCE])
+    tables = [statistics_of(metric, runs) for runs in systems]
+    found = bootstrap(metric, *tables, samples=3000, seed=1)
+    assert found.of_sentences.var() == pytest.approx(of_sentences, rel=0.25)
+    assert found.of_runs == pytest.approx(of_runs, rel=0.15)
+    assert found.freedom == pytest.approx(freedom, rel=0.3)
+    deviation = math.sqrt(of_sentences + of_runs)
+    assert found.of_sentences.mean() == pytest.approx(middle, abs=deviation / 5)
+    low, high = found.interval()
+    width = 2 * stats.t(found.freedom).ppf(0.975) * deviation
+    assert high - low == pytest.approx(width, rel=0.15)
+    assert (found.p() < 0.05) == (not low <= 0 <= high)
+
+
+def test_p_is_that_of_the_interval():
+    """Where an end of the interval is moved to 0, p is 0.05; with one run p counts the samples."""
+    dice = np.random.default_rng(1)
+    skewed = dice.exponential(1.0, 4000)
+    for freedom in (2.0, 7.5):
+        for end in Estimate(skewed, 0.3, freedom).interval():
+            assert Estimate(skewed - end, 0.3, freedom).p() == pytest.approx(0.05)
+    assert Estimate(skewed, 0.0, math.inf).p() == two_sided(skewed)
+
+
+def test_runs_that_are_one_another_add_nothing():
+    numbers = np.random.default_rng(2).normal(size=(1, 300))
+    alone = Estimate.of(resampled_means(numbers, 500, 1))
+    thrice = Estimate.of(resampled_means(np.repeat(numbers, 3, axis=0), 500, 1))
+    assert thrice.interval() == pytest.approx(alone.interval())
+
+
+def false_alarms(runs: int, spread: float, preference: float, trials: int = 300) -> float:
+    """How often equal systems are called different, whose runs and sentences differ by so much."""
+    dice, hits = np.random.default_rng(3), 0
+    for seed in range(trials):
+        pair = [
+            dice.normal(0, preference, 80)
+            + dice.normal(0, spread, (runs, 1))
+            + dice.normal(0, 5, (runs, 80))
+            for _ in range(2)
+        ]
+        hits += Estimate.of(*(resampled_means(one, 200, seed) for one in pair)).p() < 0.05
+    return hits / trials
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5])
+@pytest.mark.parametrize("spread, preference", [(0, 0), (4, 0), (0, 3), (1, 2)])
+def test_equal_systems_are_rarely_called_different(runs, spread, preference):
+    """Drawn with replacement, two runs that differ much raise an alarm in 15 % of the trials."""
+    assert false_alarms(runs, spread, preference) < 0.085  # 0.05 and three deviations of a count
+
+
+def test_the_interval_of_a_median_covers_it_and_narrows():
+    few, many = (median_interval([0.9, 1.0, 1.1] * n, 2000, seed=1) for n in (3, 60))
+    assert 0.9 <= few[0] <= 1.0 <= few[1] <= 1.1
+    assert many[1] - many[0] < few[1] - few[0]
+    assert median_interval([1.0] * 15, 2000, seed=1) == (1.0, 1.0)
+
+
+def test_the_interval_of_a_score():
+    """With one run only the sentences are drawn; the ends are those of a slow bootstrap."""
+    metric = TER(references=[REFERENCE])
+    errors = statistics_of(metric, GOOD[:1])[0]
+    dice = random.Random(9)
+    slow = []
+    for _ in range(2000):
+        drawn = dice.choices(errors.tolist(), k=len(errors))
+        slow.append(100 * sum(a for a, _ in drawn) / sum(b for _, b in drawn))
+    found = interval(metric, errors[None], 2000, seed=1)
+    assert found == pytest.approx(tuple(np.quantile(slow, [0.025, 0.975])), abs=1.5)
+    several = interval(metric, statistics_of(metric, GOOD), 500, seed=1)
+    assert several[0] < np.mean(scores(metric, statistics_of(metric, GOOD))) < several[1]
+
+
+def test_two_sided():
+    assert two_sided(np.array([1.0] * 97 + [-1.0] * 2)) == pytest.approx(2 * 3 / 100)
+    assert two_sided(np.array([-1.0] * 99)) == pytest.approx(2 / 100)
+    assert two_sided(np.zeros(10)) == 1.0
+
+
+def slow_welch(before, after) -> float:
+    """Welch's t with Satterthwaite's degrees of freedom; the density of t is summed up."""
+    a, b = (statistics.variance(runs) / len(runs) for runs in (before, after))
+    t = abs(statistics.mean(after) - statistics.mean(before)) / math.sqrt(a + b)
+    freedom = (a + b) ** 2 / (a**2 / (len(before) - 1) + b**2 / (len(after) - 1))
+    factor = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
+    steps = 20000
+    width = t / steps
+    density = (
+        factor * (1 + ((k + 0.5) * width) ** 2 / freedom) ** (-(freedom + 1) / 2)
+        for k in range(steps)
+    )
+    return 1 - 2 * width * sum(density)
+
+
+def test_welch():
+    for before, after in (
+        ([30.1, 30.5, 29.8], [31.0, 31.6, 31.1]),
+        ([30.1, 30.5], [30.4, 33.0, 29.9, 30.3]),
+    ):
+        assert welch(before, after) == pytest.approx(slow_welch(before, after), abs=1e-6)
+        assert welch(after, before) == pytest.approx(welch(before, after))
+    assert welch([30.0], [31.0, 32.0]) is None
+    assert welch([30.0, 30.0], [30.0, 30.0]) == 1.0
+    assert welch([30.0, 30.0], [31.0, 31.0]) is None  # such runs are one run twice
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 3), (2, 2), (2, 3), (5, 3), (1, 1)])
+def test_the_smallest_exact_p(before, after):
+    """All ways to deal out the runs are tried, with numbers that differ as much as can be."""
+    values = [0.0] * before + [1.0] * after
+    observed = 1.0
+    found = []
+    for chosen in itertools.combinations(range(before + after), before):
+        rest = [values[k] for k in range(before + after) if k not in chosen]
+        difference = statistics.mean(rest) - statistics.mean(values[k] for k in chosen)
+        found.append(abs(difference) >= observed - 1e-9)
+    assert smallest_exact(before, after) == pytest.approx(sum(found) / len(found))
+
+
+def test_everything_together():
+    metric = BLEU(references=[REFERENCE])
+    tables = [statistics_of(metric, runs) for runs in (WORSE, GOOD)]
+    found = compared_runs(metric, *tables, 500, 500, seed=1)
+    assert found.difference == pytest.approx(mean_score(metric, GOOD) - mean_score(metric, WORSE))
+    assert found.interval[0] < found.difference < found.interval[1]
+    assert found == compared_runs(metric, *tables, 500, 500, seed=1)
+    same = compared_runs(metric, tables[1], tables[1], 200, 200, seed=1)
+    assert (same.difference, same.these_runs, same.new_runs) == (0.0, 1.0, 1.0)
+
+
+def test_marks_of_several_scores_are_those_after_holm():
+    """The smallest of three p values is tripled, the next one doubled."""
+    raw = {"BLEU": 0.012, "chrF2": 0.03, "TER": 0.04}
+    found = {
+        name: Difference(
+            difference=-1.0 if name == "TER" else 1.0,
+            bootstrap_p=0.5,
+            randomisation_p=0.5,
+            welch_p=p,
+            mark="↑",
+        )
+        for name, p in raw.items()
+    }
+    marks = {name: one.mark for name, one in after_holm(found, {"TER"}).items()}
+    assert marks == {"BLEU": "↑", "chrF2": "", "TER": ""}

@@ -1,0 +1,363 @@
+"""Scores are sacrebleu's; what is ours is counted by hand."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from math import exp, log
+from urllib.error import URLError
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.records import ABSENT
+from fairseq_posattn.lab.scoring.metrics import buckets, ngrams
+from fairseq_posattn.lab.scoring.metrics.runs import statistics_of
+from fairseq_posattn.lab.scoring.metrics.scores import (
+    NIST,
+    TOKENISED,
+    Scoring,
+    Settings,
+    Translations,
+    split_compounds,
+    tokenised_text,
+)
+from fairseq_posattn.lab.scoring.metrics.significance import Samples, compared, mark
+from fairseq_posattn.lab.scoring.metrics.spacing import Text
+from fairseq_posattn.lab.scoring.score_record import Difference, Ngrams
+
+REFERENCE = [
+    "The dog barks at the old mailman , as dogs do .",
+    "Nobody has seen the cat since Tuesday .",
+    "It rains .",
+    "We shall see what the next day brings us all .",
+]
+HYPOTHESES = [
+    "The dog barks at an old mailman , as the dogs do .",
+    "Nobody saw the cat since Tuesday .",
+    "It rains now .",
+    "We shall see what the next day brings us .",
+]
+OTHER = ["A dog barked .", "The cat has not been seen since Tuesday .", "Rain .", "Wait and see ."]
+PLAIN = Settings(tokenize="none")
+
+
+def ngrams_of(line: str, n: int) -> Counter:
+    words = line.split()
+    return Counter(tuple(words[k : k + n]) for k in range(len(words) - n + 1))
+
+
+def counted(hypotheses, references, n: int) -> tuple[int, int]:
+    """Count the clipped matches and all n-grams of the hypotheses."""
+    correct = total = 0
+    for k, line in enumerate(hypotheses):
+        for ngram, count in ngrams_of(line, n).items():
+            most = max(ngrams_of(reference[k], n)[ngram] for reference in references)
+            correct, total = correct + min(count, most), total + count
+    return correct, total
+
+
+def noisy(lines, share: float, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    return [
+        " ".join("no" if draw.random() < share else word for word in line.split()) for line in lines
+    ]
+
+
+# n-grams
+
+
+@pytest.mark.parametrize("references", [[REFERENCE], [REFERENCE, OTHER]])
+def test_precisions_counted_in_loops(references):
+    for order in ngrams.by_order(HYPOTHESES, references, PLAIN):
+        correct, total = counted(HYPOTHESES, references, order.n)
+        assert order.precision == pytest.approx(100 * correct / total)
+
+
+def test_bleu_of_two_orders_by_hand():
+    precisions = [
+        correct / total for correct, total in (counted(HYPOTHESES, [REFERENCE], n) for n in (1, 2))
+    ]
+    ours, theirs = (sum(len(line.split()) for line in lines) for lines in (HYPOTHESES, REFERENCE))
+    penalty = min(1, exp(1 - theirs / ours))
+    expected = 100 * penalty * exp(sum(map(log, precisions)) / 2)
+    assert ngrams.by_order(HYPOTHESES, [REFERENCE], PLAIN)[1].bleu == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("hypotheses", [HYPOTHESES, OTHER, ["a"] * 4, [""] * 4])
+@pytest.mark.parametrize("settings", [Settings(), Settings(lowercase=True), Settings("zh")])
+def test_every_order_is_that_of_sacrebleu(hypotheses, settings):
+    for order in ngrams.by_order(hypotheses, [REFERENCE], settings):
+        bleu = BLEU(
+            max_ngram_order=order.n,
+            lowercase=settings.lowercase,
+            tokenize="zh" if settings.target else "13a",
+        )
+        assert order.bleu == bleu.corpus_score(hypotheses, [REFERENCE]).score
+
+
+def test_gaps_are_system_minus_baseline():
+    ours, theirs = ([Ngrams(n=1, bleu=b, precision=p)] for b, p in ((3.0, 5.0), (2.0, 9.0)))
+    assert ngrams.gaps(ours, theirs) == [Ngrams(n=1, bleu=1.0, precision=-4.0)]
+
+
+# tokenised BLEU
+
+
+@pytest.mark.parametrize(
+    ("line", "split"),
+    [
+        ("Bus-Linie", "Bus ##AT##-##AT## Linie"),
+        ("Ost-West-Achse", "Ost ##AT##-##AT## West ##AT##-##AT## Achse"),
+        ("ein - Strich -", "ein - Strich -"),
+        ("-x y- -", "-x y- -"),
+        ("A-4-Blatt", "A ##AT##-##AT## 4-Blatt"),  # as Perl's s{(\S)-(\S)}{...}g does
+    ],
+)
+def test_compounds(line, split):
+    assert split_compounds(line) == split
+
+
+@pytest.mark.parametrize(
+    ("language", "tokens"),
+    [
+        ("de", 'Die Bus ##AT##-##AT## Linie & " x " .'),
+        ("en", 'Die Bus-Linie & " x " .'),
+    ],
+)
+def test_moses_tokens(language, tokens):
+    assert tokenised_text(Settings(language))('Die Bus-Linie & "x".') == tokens
+
+
+def test_tokenised_bleu_by_hand():
+    hypothesis, reference = "Die Bus-Linie fährt um 10 Uhr.", "Die Bus-Linie fährt bis 10 Uhr."
+    # Die Bus ##AT##-##AT## Linie fährt um 10 Uhr .: 8 of 9, 6 of 8, 4 of 7, 2 of 6
+    expected = 100 * (8 / 9 * 6 / 8 * 4 / 7 * 2 / 6) ** 0.25
+    found = Scoring([[reference]], Settings("de")).scores([hypothesis])[TOKENISED]
+    assert found.score == pytest.approx(expected)
+    assert found.signature.startswith("nrefs:1|case:mixed|eff:no|tok:none|smooth:none|version:")
+    assert found.signature.endswith("|moses:de|compounds:split")
+
+
+def test_no_smoothing_in_tokenised_bleu():
+    scores = Scoring([["a b c d e"]], Settings("en")).scores(["a b c x e"])
+    assert scores[TOKENISED].score == pytest.approx(0, abs=1e-9)
+    assert scores["BLEU"].score > 1
+    assert scores[TOKENISED].signature.endswith("|moses:en")
+
+
+@pytest.mark.parametrize("target", ["", "zh", "ja"])
+def test_no_tokenised_bleu_where_moses_finds_no_words(target):
+    settings = Settings(target, tokenize="char")
+    assert TOKENISED not in Scoring([["a"]], settings).scores(["a"])
+
+
+# which scores
+
+
+def test_order_and_signatures():
+    scores = Scoring([REFERENCE, OTHER], Settings("en")).scores(HYPOTHESES)
+    assert list(scores) == ["BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST]
+    assert all("nrefs:2|" in score.signature for score in scores.values())
+    assert "case:lc|eff:no|tok:13a|" in scores[NIST].signature
+    assert len(scores["BLEU"].precisions) == 4
+
+
+@pytest.mark.parametrize(("nist", "references", "there"), [(0, 1, 0), (1, 1, 1), (0, 2, 1)])
+def test_nist_bleu(nist, references, there):
+    scores = Scoring([REFERENCE] * references, Settings(nist=bool(nist))).scores(HYPOTHESES)
+    assert (NIST in scores) == bool(there)
+
+
+def test_case():
+    upper = [line.upper() for line in HYPOTHESES]
+    mixed, lower = (
+        Scoring([REFERENCE], Settings("en", lowercase=lowercase, nist=True)).scores(upper)
+        for lowercase in (False, True)
+    )
+    for name in ("BLEU", "chrF2", TOKENISED):
+        assert mixed[name].score < lower[name].score
+        assert "case:lc" in lower[name].signature
+    assert mixed[NIST].score == lower[NIST].score == pytest.approx(lower["BLEU"].score)
+
+
+def test_tokenisation_follows_the_target():
+    assert "|tok:zh|" in Scoring([["我们走"]], Settings("zh")).scores(["我们"])["BLEU"].signature
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings("ja"), r"^--target-lang ja: .*pip install .*; or choose .* with --tokenize"),
+        (Settings("", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
+        (Settings("ja", "ja-mecab"), r"^--tokenize ja-mecab: .*pip install"),
+    ],
+)
+def test_missing_tokeniser(monkeypatch, settings, message):
+    """The message names the option that was given."""
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    with pytest.raises(InputError, match=message):
+        Scoring([["a"]], settings).scores(["a"])
+
+
+def test_tokeniser_that_cannot_be_fetched(monkeypatch, tmp_path):
+    def unreachable(*_):
+        raise URLError("no network")
+
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", unreachable)
+    with pytest.raises(InputError, match=r"--tokenize flores200: .*no network"):
+        Scoring([["a"]], Settings(tokenize="flores200")).scores(["a"])
+
+
+# significance
+
+
+def marks(hypotheses, baseline) -> dict:
+    reference = REFERENCE * 10
+    scoring = Scoring([reference], Settings(tokenize="none", nist=True))
+    pair = (Translations(scoring, [lines]) for lines in (baseline, hypotheses))
+    return compared(*pair, Samples(1000, 1000))
+
+
+def test_a_system_against_itself():
+    for figures in marks(HYPOTHESES * 10, HYPOTHESES * 10).values():
+        assert figures == Difference(difference=0, bootstrap_p=1, randomisation_p=1, mark="")
+
+
+def test_far_better_and_far_worse():
+    """One run of each says nothing of new trainings, so it has no mark; several runs have one."""
+    better, worse = noisy(REFERENCE * 10, 0.1, 1), noisy(REFERENCE * 10, 0.5, 2)
+    found = marks(better, worse)
+    assert found["TER"].difference < 0 < found["BLEU"].difference
+    assert list(found) == ["BLEU", "chrF2", "chrF2++", "TER", NIST]
+    for figures in found.values():
+        assert figures.mark == "" and figures.bootstrap_p < 0.01 > figures.randomisation_p
+    scoring = Scoring([REFERENCE * 10], PLAIN)
+    runs = [
+        Translations(scoring, [noisy(REFERENCE * 10, rate, seed) for seed in range(3)])
+        for rate in (0.1, 0.5)
+    ]
+    up, down = (compared(*pair, Samples(200, 200)) for pair in (runs[::-1], runs))
+    assert [figures.mark for figures in up.values()] == ["⇑"] * 4
+    assert [figures.mark for figures in down.values()] == ["⇓"] * 4
+    for figures in up.values():
+        low, high = figures.interval
+        assert low < figures.difference < high and not low < 0 < high
+        assert figures.welch_p < 0.01 > figures.randomisation_p
+
+
+def test_several_runs_against_one():
+    scoring = Scoring([REFERENCE * 10], PLAIN)
+    runs = Translations(scoring, [noisy(REFERENCE * 10, 0.1, seed) for seed in range(2)])
+    one = Translations(scoring, [noisy(REFERENCE * 10, 0.5, 3)])
+    found = compared(one, runs, Samples(50, 50))["BLEU"]
+    assert (found.welch_p, found.mark) == (ABSENT, "") and found.randomisation_p < 0.05
+
+
+def test_scores_over_runs():
+    runs = [noisy(REFERENCE * 10, 0.3, seed) for seed in range(3)]
+    scoring = Scoring([REFERENCE * 10], Settings("de"))
+    each = [scoring.scores(run) for run in runs]
+    for name, found in Translations(scoring, runs).scores(200, 1).items():
+        scores = [of_run[name].score for of_run in each]
+        assert found.interval[0] < found.score < found.interval[1]
+        assert found.runs == scores and found.signature == each[0][name].signature
+        assert found.score == pytest.approx(sum(scores) / 3)
+        variance = sum((score - found.score) ** 2 for score in scores) / 2
+        assert found.deviation == pytest.approx(variance**0.5)
+    only = Translations(scoring, runs[:1]).scores(200, 1)
+    assert {name: replace(score, interval=ABSENT) for name, score in only.items()} == each[0]
+
+
+def test_two_of_a_kind():
+    one, two = (noisy(REFERENCE * 10, 0.3, seed) for seed in (1, 2))
+    for figures in marks(one, two).values():
+        assert figures.mark == ""
+        assert figures.bootstrap_p > 0.05 < figures.randomisation_p
+
+
+def test_the_difference_is_that_of_the_scores():
+    one, two = (noisy(REFERENCE * 10, 0.3, seed) for seed in (1, 2))
+    scoring = Scoring([REFERENCE * 10], PLAIN)
+    ours, theirs = scoring.scores(one), scoring.scores(two)
+    pair = Translations(scoring, [two]), Translations(scoring, [one])
+    for name, figures in compared(*pair, Samples(10, 10)).items():
+        assert figures.difference == ours[name].score - theirs[name].score
+
+
+@pytest.mark.parametrize(
+    ("difference", "p", "lower", "arrow"),
+    [
+        (1, 0.009, False, "⇑"),
+        (1, 0.01, False, "↑"),
+        (1, 0.049, False, "↑"),
+        (1, 0.05, False, ""),
+        (-1, 0.009, False, "⇓"),
+        (-1, 0.049, False, "↓"),
+        (-1, 0.009, True, "⇑"),
+        (1, 0.049, True, "↓"),
+        (0, 0.001, False, ""),
+    ],
+)
+def test_marks(difference, p, lower, arrow):
+    assert mark(difference, p, lower) == arrow
+
+
+# buckets
+
+
+def test_buckets_hold_bleu_of_their_sentences():
+    def by_length(*runs):
+        metric = BLEU(tokenize="none", references=[REFERENCE])
+        table = statistics_of(metric, runs)
+        return buckets.bleu_by([3, None, 12, 10], buckets.LENGTHS, metric, table, 100, 1)
+
+    found = by_length(HYPOTHESES)
+    short = BLEU(tokenize="none").corpus_score(
+        [HYPOTHESES[0], HYPOTHESES[3]], [[REFERENCE[0], REFERENCE[3]]]
+    )
+    assert [(b.first, b.last, b.sentences) for b in found] == [(1, 10, 2), (11, 20, 1)]
+    assert found[0].bleu == short.score
+    assert found[0].interval[0] <= found[0].bleu <= found[0].interval[1]
+    several, other = by_length(HYPOTHESES, OTHER), by_length(OTHER)
+    assert several[0].bleu == pytest.approx((found[0].bleu + other[0].bleu) / 2)
+
+
+@pytest.mark.parametrize("ranges", [buckets.LENGTHS, buckets.DEPTHS, buckets.SPLIT_WORDS])
+def test_ranges_leave_no_hole(ranges):
+    for (_, last), (first, _) in pairwise(ranges):
+        assert first == last + 1
+    assert ranges[-1][1] is None
+
+
+@pytest.mark.parametrize(
+    ("pieces", "separator", "split"),
+    [
+        ("a b c", "@@", 0),
+        ("d@@ o@@ g b c@@ d", "@@", 2),
+        ("", "@@", 0),
+        ("▁a ▁b", "▁", 0),
+        ("▁d og ▁b ▁c d", "▁", 2),
+        ("▁ a ▁ b c", "▁", 1),
+        ("d og ▁b", "▁", 1),
+    ],
+)
+def test_split_words(pieces, separator, split):
+    assert buckets.split_words(Text("", [pieces]), separator) == [split]
+
+
+def test_pieces_cut_off():
+    with pytest.raises(InputError, match=r"pieces:2: .*cut off"):
+        buckets.split_words(Text("pieces", ["a", "b@@"]), "@@")
+
+
+def test_depths_of_trees(tmp_path):
+    heads = [[0], [0, 1, 2], [], ["_", "_"], [2, 0, 2]]
+    blocks = []
+    for tree in heads:
+        words = [f"{k}\tw\t_\t_\t_\t_\t{head}\t_\t_\t_" for k, head in enumerate(tree, start=1)]
+        blocks.append("\n".join(["# text", *words]) + "\n\n")
+    (tmp_path / "t.conllu").write_text("".join(blocks))
+    assert buckets.tree_depths(tmp_path / "t.conllu") == [0, 2, None, None, 1]

@@ -1,0 +1,524 @@
+"""parse.py, killed at any moment: the same command ends with the result of an undisturbed run."""
+
+import errno
+import fcntl
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+from argparse import Namespace
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import leftovers
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing import run as whole_run
+from fairseq_posattn.text.parsing import worker
+from fairseq_posattn.text.parsing.join import join
+from fairseq_posattn.text.parsing.plan import plan
+from fairseq_posattn.text.parsing.sharded_parse import ShardedParse
+from fairseq_posattn.text.parsing.worker import do_shard
+from fairseq_posattn.work import running
+from fairseq_posattn.work.cluster import Cluster
+from fairseq_posattn.work.executors import local
+from support.background import Parse
+from support.commands import ROOT, step
+from support.killed import killed_at, killed_at_random_moments
+from support.parse_toys import parse_here, toy_texts
+from support.processes import ignores
+
+SHARD = 125
+GIVEN = ParserSettings("conllu")
+
+
+class Corpus(NamedTuple):
+    """A text with trees made elsewhere, and what parse.py makes of it undisturbed."""
+
+    text: Path
+    trees: Path
+    result: bytes
+
+    def options(self, out: Path, *more) -> list:
+        given = [self.text, "--parser", "conllu", "--trees", self.trees, "--out", out]
+        return [*given, "--shard-lines", SHARD, "--workers", 2, *more]
+
+    def parse_rest(self, out: Path, settings: ParserSettings = GIVEN) -> None:
+        """As the command with these options would."""
+        parse_here(self.text, out, settings, SHARD, self.trees)
+
+    def plan(self, out: Path, settings: ParserSettings = GIVEN) -> ShardedParse:
+        return plan(str(self.text), str(out), settings, SHARD, str(self.trees))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Corpus:
+    return make_corpus(tmp_path_factory.mktemp("corpus"), 5000)
+
+
+def make_corpus(folder: Path, lines: int) -> Corpus:
+    text, trees = toy_texts(folder, lines)
+    parse_here(text, folder / "out.conllu", GIVEN, SHARD, trees)
+    return Corpus(text, trees, (folder / "out.conllu").read_bytes())
+
+
+def folder_of(out: Path) -> Path:
+    return Path(f"{out}.parts")
+
+
+def done(out: Path) -> dict[str, int]:
+    """The files of finished shards, and when they were written."""
+    folder = folder_of(out) / "done"
+    markers = [path for path in folder.glob("*.json") if path.name[0] != "."]
+    files = [path for marker in markers for path in folder.glob(f"{marker.stem}.*")]
+    return {path.name: path.stat().st_mtime_ns for path in files}
+
+
+def shards_done(out: Path) -> int:
+    return len(done(out)) // 2
+
+
+def assert_kept(before: dict[str, int], out: Path) -> None:
+    """Finished shards were not done again."""
+    after = done(out)
+    assert {name: after.get(name) for name in before} == before
+
+
+def send(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.kill(pid, number)
+
+
+# Kills of running processes.
+
+
+@pytest.mark.long
+def test_killed_again_and_again(corpus, tmp_path):
+    out, rng, before = tmp_path / "out.conllu", random.Random("kills"), {}
+    options = corpus.options(out, "--keep-parts")
+    for kill in range(3):
+        with Parse(*options) as parse:
+            if kill == 0:  # while the source is cut, or soon after
+                parse.wait_until(lambda: folder_of(out).exists() or leftovers(folder_of(out)))
+            else:
+                more = shards_done(out) + rng.randrange(1, 12)
+                parse.wait_until(lambda: shards_done(out) >= more)  # noqa: B023
+                time.sleep(rng.random() / 20)
+                parse.look()
+            before |= done(out)
+            os.kill(parse.process.pid, signal.SIGKILL)
+            assert parse.wait() == -signal.SIGKILL
+            assert parse.left_behind() == []
+        assert not out.exists()
+        assert_kept(before, out)
+    assert 4 <= len(before) < 80
+    printed = step("parse", *options).stdout
+    assert "of 5000 lines were parsed before" in printed
+    assert out.read_bytes() == corpus.result
+    assert_kept(before, out)
+
+
+@pytest.mark.long
+def test_killed_at_random_moments(corpus, tmp_path):
+    command = [sys.executable, ROOT / "preprocess/parse.py"]
+
+    def conllu(out: Path) -> Path:
+        return out.with_suffix(".conllu")
+
+    def parse(out: Path) -> list:
+        return [*command, *corpus.options(conllu(out))]
+
+    for out in map(conllu, killed_at_random_moments(parse, tmp_path)):
+        assert out.read_bytes() == corpus.result
+        assert not folder_of(out).exists() and leftovers(out) == []
+
+
+@pytest.mark.long
+def test_a_killed_worker_does_not_stop_the_run(corpus, tmp_path):
+    out = tmp_path / "out.conllu"
+    with Parse(*corpus.options(out, "--keep-parts")) as parse:
+        parse.wait_until(lambda: shards_done(out) >= 3)
+        before = done(out)
+        parse.kill_worker()
+        assert parse.wait() == 0, parse.printed()
+        assert parse.left_behind() == []
+        assert "a worker was killed; the others go on" in parse.printed()
+        assert "5,000 of 5,000 lines (100%)" in parse.printed()
+    assert out.read_bytes() == corpus.result
+    assert_kept(before, out)
+
+
+def test_workers_that_are_always_killed_end_the_run(corpus, tmp_path):
+    """As where each worker is out of memory."""
+    out = tmp_path / "out.conllu"
+    with Parse(*corpus.options(out)) as parse:
+        while parse.process.poll() is None:
+            send(parse.workers(), signal.SIGKILL)
+            time.sleep(0.005)
+        assert parse.wait() == 1
+        error = parse.printed().splitlines()[-1]
+        assert error.startswith("error: workers were killed three times in a row")
+        assert "--max-words" in error
+        assert "Traceback" not in parse.printed()
+    assert not out.exists()
+
+
+def test_a_pool_that_breaks_while_tasks_are_handed_out():
+    """Python's pool then ends with one of two errors; only that of the system is no broken pool."""
+
+    def pool(error):
+        def refuse(*task):
+            raise error
+
+        return Namespace(submit=refuse)
+
+    with pytest.raises(BrokenProcessPool):
+        local.submit(pool(OSError("handle is closed")), print)
+    with pytest.raises(BlockingIOError):
+        local.submit(pool(BlockingIOError(errno.EAGAIN, "try again")), print)
+
+
+def test_an_error_of_pythons_pool_is_not_printed(capsys):
+    """Python before 3.12 may count the processes of a broken pool while one more is started."""
+
+    def fail(error):
+        thread = threading.Thread(target=raise_it, args=[error])
+        thread.start()
+        thread.join()
+        return capsys.readouterr().err
+
+    def raise_it(error):
+        raise error
+
+    before = threading.excepthook
+    threading.excepthook = local.print_unless_of_the_pool
+    try:
+        assert fail(RuntimeError("dictionary changed size during iteration")) == ""
+        assert "another error" in fail(RuntimeError("another error"))
+    finally:
+        threading.excepthook = before
+
+
+@pytest.mark.long
+def test_interrupted_from_the_keyboard(corpus, tmp_path):
+    """Workers get the signal, too, and must leave it to the parent from the very start."""
+    out = tmp_path / "out.conllu"
+    with Parse(*corpus.options(out)) as parse:
+        workers = parse.wait_until(parse.workers)
+        assert all(ignores(pid, signal.SIGINT) for pid in workers)
+        parse.wait_until(lambda: shards_done(out) >= 2)
+        parse.look()
+        os.killpg(parse.process.pid, signal.SIGINT)
+        assert parse.wait() == 130
+        assert parse.left_behind() == []
+        assert "Traceback" not in parse.printed()
+    assert not out.exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_stopped_by_a_signal(corpus, tmp_path, number, code):
+    """At once, even if a worker would take long: these would take for ever."""
+    out = tmp_path / "out.conllu"
+    with Parse(*corpus.options(out)) as parse:
+        parse.wait_until(lambda: shards_done(out) >= 2)
+        before = done(out)
+        send(parse.workers(), signal.SIGSTOP)
+        os.kill(parse.process.pid, number)
+        assert parse.wait() == code
+        assert parse.left_behind() == []
+        assert "Traceback" not in parse.printed()
+    assert {path.name for path in tmp_path.iterdir()} <= {"out.conllu.parts", "out.conllu.lock"}
+    assert_kept(before, out)
+    corpus.parse_rest(out)
+    assert out.read_bytes() == corpus.result
+
+
+@pytest.mark.long
+def test_killed_with_stanza(stanza_models, tmp_path):
+    text, _ = toy_texts(tmp_path, 160)
+    settings = ParserSettings(model_dir=str(stanza_models.toy))
+    parse_here(text, tmp_path / "undisturbed.conllu.xz", settings, 10)
+    out = tmp_path / "out.conllu.xz"
+    options = [text, "--model-dir", stanza_models.toy, "--out", out]
+    with Parse(*options, "--shard-lines", 10, "--workers", 2) as parse:
+        parse.wait_until(lambda: shards_done(out) >= 2)
+        before = done(out)
+        parse.kill_worker()
+        more = shards_done(out) + 3
+        parse.wait_until(lambda: shards_done(out) >= more)
+        before |= done(out)
+        parse.look()
+        os.kill(parse.process.pid, signal.SIGKILL)
+        parse.wait()
+        assert parse.left_behind() == []
+    assert_kept(before, out)
+    assert not out.exists()
+    parse_here(text, out, settings, 10)
+    assert out.read_bytes() == (tmp_path / "undisturbed.conllu.xz").read_bytes()
+
+
+# A kill before each step that changes the disk.
+
+
+def run_whole(corpus: Corpus, out: Path) -> None:
+    """What parse.py does, with its shards done by this process."""
+    whole_run.parse(str(corpus.text), str(out), GIVEN, Cluster(), SHARD, str(corpus.trees))
+
+
+def test_killed_at_every_step(tmp_path_factory, monkeypatch):
+    def here(task, cluster, on_done) -> bool:
+        for k in task.work.pending():
+            task.do(task.work, k)
+        return True
+
+    monkeypatch.setattr(running, "run", here)
+    corpus = make_corpus(tmp_path_factory.mktemp("small"), 3 * SHARD)
+    number = 1
+    while True:
+        out = tmp_path_factory.mktemp("killed") / "out.conllu"
+        killed = killed_at(number, run_whole, corpus, out)
+        if out.exists():
+            assert out.read_bytes() == corpus.result
+        before = done(out)
+        run_whole(corpus, out)
+        assert out.read_bytes() == corpus.result, number
+        left = sorted(path.name for path in out.parent.iterdir())
+        assert left == ["out.conllu", "out.conllu.json"], number
+        if not killed:
+            break
+        number += 1
+        assert len(before) in range(0, 7, 2)
+    assert number > 30
+
+
+# Two runs, other inputs, other options.
+
+
+@pytest.mark.long
+def test_a_second_run_is_refused(corpus, tmp_path):
+    out = tmp_path / "out.conllu"
+    with Parse(*corpus.options(out)) as parse:
+        parse.wait_until(lambda: shards_done(out) >= 1)
+        workers = parse.workers()
+        send(workers, signal.SIGSTOP)
+        second = step("parse", *corpus.options(out), check=False)
+        send(workers, signal.SIGCONT)
+        assert second.returncode == 1
+        holder = f"process {parse.process.pid} on {socket.gethostname()}"
+        assert second.stdout == (
+            f"error: {out}: another run is at work here ({holder}); wait for its end, or stop it\n"
+        )
+        assert parse.wait() == 0, parse.printed()
+    assert out.read_bytes() == corpus.result
+
+
+def test_a_lock_that_the_run_before_has_just_removed(tmp_path, monkeypatch):
+    """Whoever opened it too early takes the one that others see."""
+    take, lock = fcntl.flock, tmp_path / "parts.lock"
+
+    def take_late(file, operation):
+        monkeypatch.undo()
+        lock.unlink()
+        take(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", take_late)
+    with locked(tmp_path / "parts"):
+        assert lock.exists()
+        with pytest.raises(InputError, match="another run"), locked(tmp_path / "parts"):
+            pytest.fail("two runs")
+
+
+@pytest.fixture
+def half_done(tmp_path):
+    """A small corpus, and a run of it that was killed after two of three shards."""
+    corpus = make_corpus(tmp_path, 3 * SHARD)
+    out = tmp_path / "half.conllu"
+    work = corpus.plan(out)
+    for k in (0, 2):
+        do_shard(work, k)
+    return corpus, out
+
+
+def test_parts_without_a_plan(half_done):
+    corpus, out = half_done
+    (folder_of(out) / "plan.json").unlink()
+    with pytest.raises(InputError, match=r"parts: the folder has no plan\.json; remove it"):
+        corpus.parse_rest(out)
+
+
+def test_a_changed_source_is_refused(half_done):
+    corpus, out = half_done
+    text = corpus.text.read_bytes()
+    corpus.text.write_bytes(text.replace(b"a", b"e", 1))
+    with pytest.raises(InputError, match=r"begun with other choices \(source: .*remove the folder"):
+        corpus.parse_rest(out)
+    result = step("parse", *corpus.options(out), check=False)
+    assert result.returncode == 1
+    assert len(result.stdout.splitlines()) == 1
+    corpus.text.write_bytes(text)
+    assert corpus.plan(out).pending() == [1]
+    corpus.parse_rest(out)
+    assert out.read_bytes() == corpus.result
+
+
+def test_a_source_that_changes_meanwhile_is_noticed(half_done):
+    corpus, out = half_done
+    work = corpus.plan(out)
+    do_shard(work, 1)
+    with open(corpus.text, "a") as file:
+        file.write("more\n")
+    with pytest.raises(InputError, match="changed while it was parsed"):
+        join(work)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"parser": "stanza"},
+        {"lang": "de"},
+        {"package": "best"},
+        {"model_dir": "elsewhere"},
+        {"tokenized": True},
+        {"max_words": 100},
+        {"long_lines": "skip"},
+    ],
+)
+def test_other_options_are_refused(half_done, changed):
+    corpus, out = half_done
+    settings = ParserSettings(**{"parser": "conllu", **changed})
+    [(name, value)] = changed.items()
+    with pytest.raises(
+        InputError, match=rf"parts: .* other choices \(parser: {name} .*is {value}\);"
+    ):
+        corpus.parse_rest(out, settings)
+    corpus.parse_rest(out)
+    assert out.read_bytes() == corpus.result
+
+
+def test_other_shards_are_refused(half_done):
+    corpus, out = half_done
+    with pytest.raises(InputError, match=r"with other choices \(shard_lines: was 125, is 300\)"):
+        parse_here(corpus.text, out, GIVEN, 300, corpus.trees)
+
+
+def test_a_shard_that_is_done_is_left_alone(half_done):
+    corpus, out = half_done
+    before = done(out)
+    do_shard(corpus.plan(out), 0)
+    assert_kept(before, out)
+
+
+def test_remedies_are_not_other_options(half_done):
+    corpus, out = half_done
+    settings = ParserSettings("conllu", on_failure="flat", several_roots="first")
+    before = done(out)
+    work = corpus.plan(out, settings)
+    assert work.pending() == [1]
+    assert_kept(before, out)
+
+
+# Damage.
+
+DAMAGE = {
+    "changed": lambda file: file.write_bytes(file.read_bytes().replace(b"\t0\t", b"\t1\t", 1)),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-100]),
+    "emptied": lambda file: file.write_bytes(b""),
+    "lost": lambda file: file.unlink(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [*(("00002.conllu", how) for how in DAMAGE), ("00002.json", "cut"), ("00002.json", "emptied")],
+)
+def test_a_damaged_shard_is_noticed_and_repaired(half_done, name, how):
+    corpus, out = half_done
+    DAMAGE[how](folder_of(out) / "done" / name)
+    message = (
+        r"done/00002\.conllu: the file is missing, or was damaged .*run the same command again"
+    )
+    with pytest.raises(InputError, match=message):
+        corpus.parse_rest(out)
+    assert not out.exists()
+    work = corpus.plan(out)
+    assert work.pending() == [2]
+    corpus.parse_rest(out)
+    assert out.read_bytes() == corpus.result
+
+
+def test_a_damaged_plan_is_named(half_done):
+    corpus, out = half_done
+    DAMAGE["cut"](folder_of(out) / "plan.json")
+    with pytest.raises(InputError, match=r"plan\.json: the file is damaged .*; remove "):
+        corpus.plan(out)
+
+
+@pytest.mark.long
+def test_damaged_shards_and_the_command(half_done):
+    corpus, out = half_done
+    for name in ("00000.conllu", "00002.conllu"):
+        DAMAGE["cut"](folder_of(out) / "done" / name)
+    result = step("parse", *corpus.options(out), check=False)
+    assert result.returncode == 1
+    assert "done/00000.conllu (and 1 more): the file is missing, or was damaged" in result.stdout
+    assert "Traceback" not in result.stdout
+    assert not out.exists()
+    assert corpus.plan(out).pending() == [0, 2]
+    corpus.parse_rest(out)
+    assert out.read_bytes() == corpus.result
+
+
+def test_a_damaged_copy_of_the_source_is_noticed(half_done):
+    corpus, out = half_done
+    copy = folder_of(out) / "input" / "00001.txt"
+    copy.write_bytes(copy.read_bytes().replace(b"a", b"e", 1))
+    with pytest.raises(
+        InputError, match=r"00001\.txt: the lines are not those that were cut .*; remove"
+    ):
+        corpus.parse_rest(out)
+
+
+@pytest.mark.parametrize("fault", ["fewer", "more", "order"])
+def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
+    """A shard counts only if the trees in its file are those of its lines."""
+    corpus, out = half_done
+    write = worker.block
+
+    def faulty(line, parsed, number):
+        if number == SHARD + 7:
+            line = {"fewer": "", "more": line, "order": "other words"}[fault]
+            if fault == "fewer":
+                return ""
+        return write(line, parsed, number) * (2 if fault == "more" else 1)
+
+    monkeypatch.setattr(worker, "block", faulty)
+    with pytest.raises(InputError, match=r"not those of its 125 lines \(126 to 250 of the source"):
+        corpus.parse_rest(out)
+    monkeypatch.undo()
+    assert shards_done(out) == 2
+    corpus.parse_rest(out)
+    assert out.read_bytes() == corpus.result
+
+
+def test_a_full_disk_is_named(half_done, monkeypatch):
+    corpus, out = half_done
+
+    def full(line, parsed, number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(worker, "block", full)
+    with pytest.raises(OSError) as error:
+        corpus.parse_rest(out)
+    assert error.value.filename == str(folder_of(out) / "done")
+    assert sorted(done(out)) == sorted(path.name for path in (folder_of(out) / "done").iterdir())
