@@ -18,7 +18,7 @@ TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbedTask(Open):
-    """This says what a task has."""
+    """A task and its size."""
 
     train: Whole = field(metadata=about("how many sentences train the classifier"))
     dev: Whole = field(metadata=about("how many sentences tune it"))
@@ -54,7 +54,7 @@ class OfModel(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy(OfModel):
-    """This is the accuracy of one classifier on the vectors of one model."""
+    """The accuracy of one classifier on the vectors of one model."""
 
     task: Text = field(metadata=about("the task"))
     layer: Text = field(metadata=about("the layer: its number, top, or mix"))
@@ -80,7 +80,7 @@ class Accuracy(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadLooks(OfModel):
-    """This says what the words of a treebank look at through one attention head."""
+    """What the words of a treebank look at through one attention head."""
 
     layer: Whole = field(metadata=about("the layer, counted from 0"))
     head: Whole = field(metadata=about("the head, counted from 0"))
@@ -99,7 +99,7 @@ class HeadLooks(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceOffset(OfModel):
-    """This is the best fixed offset for parents or children, beside which heads are judged.
+    """The best fixed offset for parents or children, beside which heads are judged.
 
     It was chosen on dev; the share is that on test.
     """
@@ -111,7 +111,7 @@ class PlaceOffset(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class RelationHead(OfModel):
-    """This is the head that knows a relation best, beside the best fixed offset.
+    """The head that knows a relation best, beside the best fixed offset.
 
     Head and offset were chosen on dev; the shares are those on test.
     """
@@ -139,7 +139,7 @@ LABELS = ("accuracy", "selectivity")
 
 @dataclass(frozen=True, kw_only=True)
 class WordProbe(OfModel):
-    """This is the outcome of a probe of words."""
+    """The outcome of a probe of words."""
 
     layer: Text = field(metadata=about("the layer: its number, or top"))
     probe: Text = field(metadata=about("distance, depth, UPOS or relation"))
@@ -159,7 +159,7 @@ class WordProbe(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Treebank(Open):
-    """This says with which sentences words and heads were probed."""
+    """With which sentences words and heads were probed."""
 
     sha256: list[Text] = field(metadata=about("the checksums of the files for train, dev and test"))
     first: Whole = field(metadata=about("so many sentences of each file were read; 0 is all"))
@@ -172,7 +172,7 @@ class Treebank(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Probes(Open):
-    """This holds what posattn-probe found."""
+    """What posattn-probe found."""
 
     version: Text = field(metadata=about("the version of fairseq_posattn"))
     classifier: Text = field(metadata=about("senteval, mlp or linear"))

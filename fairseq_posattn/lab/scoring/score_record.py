@@ -18,7 +18,7 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Open):
-    """This is a score of the whole test set."""
+    """A score of the whole test set."""
 
     score: Number = field(
         metadata=about("the score of the whole test set; of several runs the mean")
@@ -47,7 +47,7 @@ class Score(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Ngrams(Open):
-    """These are the figures for one order of n-grams, or the gaps between those of two systems."""
+    """The figures for one order of n-grams, or the gaps between those of two systems."""
 
     n: Whole = field(metadata=about("the order n, from 1 to 8"))
     bleu: Number = field(metadata=about("BLEU with n-grams up to this order"))
@@ -56,7 +56,7 @@ class Ngrams(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Bucket(Open):
-    """This is BLEU of the sentences that are alike in their length, depth or split words."""
+    """BLEU of sentences that are alike in their length, depth or split words."""
 
     first: Whole = field(metadata=about("the smallest value in the bucket", key="from"))
     last: Whole | None = field(
@@ -78,7 +78,7 @@ def range_name(first: int, last: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WordGroup(Open):
-    """This says how well the words of one group are translated, the mean over the runs."""
+    """How well the words of one group are translated, the mean over the runs."""
 
     name: Text = field(metadata=about("the name of the group, such as 2–4 or NOUN"))
     words: Whole = field(metadata=about("how many words of the reference are in the group"))
@@ -92,7 +92,7 @@ class WordGroup(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Open):
-    """This says what a score gains over that of the baseline, and whether that could be chance."""
+    """What a score gains over that of the baseline, and whether that could be chance."""
 
     difference: Number = field(metadata=about("the score minus that of the baseline"))
     bootstrap_p: Number | None = field(
@@ -121,7 +121,7 @@ class Difference(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedSentence(Open):
-    """This is a sentence on which the system differs much from the baseline."""
+    """A sentence on which the system differs much from the baseline."""
 
     number: Whole = field(metadata=about("the number of the sentence, counted from 0"))
     source: Text = field(default=ABSENT, metadata=about("the sentence in the source language"))
@@ -138,7 +138,7 @@ class ComparedSentence(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(Open):
-    """This says how the system compares with another one."""
+    """How the system compares with another one."""
 
     system: Text = field(metadata=about("the name of the baseline"))
     runs: Whole = field(
@@ -163,7 +163,7 @@ class Baseline(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding(Open):
-    """This is the speed of one run of fairseq-generate."""
+    """The speed of one run of fairseq-generate."""
 
     sentences: Whole = field(default=ABSENT, metadata=about("how many sentences were translated"))
     seconds: Number = field(
@@ -179,7 +179,7 @@ class Decoding(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Speed(Open):
-    """This says how fast the system translates."""
+    """How fast the system translates."""
 
     translation: Decoding = field(
         default=ABSENT, metadata=about("how fast the system translates when it does nothing else")
@@ -191,7 +191,7 @@ class Speed(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Losses(Open):
-    """This is a point of the learning curve."""
+    """A point of the learning curve."""
 
     update: Whole = field(metadata=about("after how many updates it was measured"))
     train_loss: Number | None = field(metadata=about("the loss on the training data"))
@@ -200,7 +200,7 @@ class Losses(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Open):
-    """This says how the system was trained."""
+    """How the system was trained."""
 
     parameters: Whole | None = field(
         default=ABSENT, metadata=about("how many parameters the model has")
@@ -216,7 +216,7 @@ class Training(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSystem(Open):
-    """This is the whole file, which describes a system on a test set."""
+    """The whole file: a system on a test set."""
 
     version: Whole = field(metadata=about("the version of this format"))
     code: Text = field(
