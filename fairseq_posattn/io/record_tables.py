@@ -32,7 +32,8 @@ def keys(record: type) -> Iterator[str]:
             continue
         missing = "?" if has_default(field) else ""
         value = words(types_of[field.name])
-        yield f"- `{key_of(field)}`{missing} ({value}): {field.metadata.get(HELP, '')}"
+        text = field.metadata.get(HELP, "").removeprefix("the ")
+        yield f"- `{key_of(field)}`{missing} ({value}): {text}"
 
 
 def base_of(record: type) -> Any:
@@ -68,7 +69,7 @@ def words(annotation: Any) -> str:
     """Return in a few words what values an annotation admits."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return f"{words(parts[0])} or null"
+        return f"null or {words(parts[0])}"
     if origin is Annotated:
         return SHORT.get(str(parts[1].expected), str(parts[1].expected))
     if origin is list:

@@ -178,7 +178,7 @@ def test_tables_of_records():
     lines = list(tables(Whole))
     assert lines.count("## Part") == 1
     assert "- `parts` (object of [Part](#part)): parts by their names" in lines
-    assert "- `from` (1 or 2 or null): where it begins" in lines
+    assert "- `from` (null or 1 or 2): where it begins" in lines
     assert "- `sizes`? (list of 1 or 2): its sizes" in lines
     assert "A part." in lines
 

@@ -19,7 +19,7 @@ AGAIN = "make it again with posattn-examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """These are the attention weights of one kind for one sentence."""
+    """The attention weights of one kind for one sentence."""
 
     layers: Whole = field(metadata=about("how many layers there are"))
     heads: Whole = field(metadata=about("how many attention heads a layer has"))
@@ -40,7 +40,7 @@ class Attention(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Example(Open):
-    """This is a translated sentence with its tree and its attention."""
+    """A translated sentence with its tree and its attention."""
 
     number: Whole = field(
         metadata=about(
