@@ -36,7 +36,7 @@ class OfModel(Open):
     """Every figure says of which model it is, and what trees the model read."""
 
     system: Text = field(metadata=about("the name of the system"))
-    run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    run: Whole = field(metadata=about("which of the trainings this is, from 0"))
     model: Text = field(metadata=about("the checksum of the checkpoint; empty for vectors"))
     kind: Text = field(
         metadata=about(
@@ -62,9 +62,7 @@ class Accuracy(OfModel):
     setting: Text = field(metadata=about("the classifier that was best on dev"))
     dev: Number = field(metadata=about("the accuracy on dev, in %"))
     test: Number = field(metadata=about("the accuracy on test, in %"))
-    correct: Text = field(
-        metadata=about("a bit for each test sentence, 1 if its label was found; base64")
-    )
+    correct: Text = field(metadata=about("a bit for each test sentence, 1 if right; base64"))
 
     def hits(self, sentences: int) -> NDArray[np.float64]:
         """Return 1 for each test sentence whose label was found, and else 0."""
@@ -85,13 +83,11 @@ class HeadLooks(OfModel):
     layer: Whole = field(metadata=about("the layer, counted from 0"))
     head: Whole = field(metadata=about("the head, counted from 0"))
     parent: Number = field(
-        metadata=about("the share of words with a parent whose largest weight lies on it, in %")
+        metadata=about("the share of words whose largest weight lies on the parent, in %")
     )
-    child: Number = field(
-        metadata=about("the share of words with a child whose largest weight lies on one, in %")
-    )
-    previous: Number = field(metadata=about("the same for the word before, in %"))
-    next: Number = field(metadata=about("the same for the word after, in %"))
+    child: Number = field(metadata=about("the same for a child"))
+    previous: Number = field(metadata=about("the same for the word before"))
+    next: Number = field(metadata=about("the same for the word after"))
     dev: dict[str, Number] = field(
         metadata=about("the same four shares on dev, by which tables choose a head")
     )

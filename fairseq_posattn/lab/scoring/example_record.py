@@ -42,16 +42,10 @@ class Attention(Open):
 class Example(Open):
     """A translated sentence with its tree and its attention."""
 
-    number: Whole = field(
-        metadata=about(
-            "the number of the sentence, counted from 0, as fairseq-generate prints S-NUMBER"
-        )
-    )
+    number: Whole = field(metadata=about("counted from 0, as in S-NUMBER of fairseq-generate"))
     words: list[Text] = field(metadata=about("the words of the source"))
     parents: list[Whole] | None = field(
-        metadata=about(
-            "the parent of each word, counted from 1 with 0 for the root; null means no tree"
-        )
+        metadata=about("the parent of each word, from 1, 0 is the root; null means no tree")
     )
     depths: list[Whole] | None = field(
         default=ABSENT, metadata=about("how many edges lie between each word and the root")
@@ -73,9 +67,7 @@ class Example(Open):
     )
     decoder_attention: Attention = field(
         default=ABSENT,
-        metadata=about(
-            "the attention of the decoder to what it has read, while it predicts each of them"
-        ),
+        metadata=about("the attention of the decoder to itself, while it predicts each of them"),
     )
     cross_attention: Attention = field(
         default=ABSENT, metadata=about("the attention of the decoder to the source")

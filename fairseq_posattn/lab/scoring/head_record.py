@@ -24,8 +24,8 @@ class Head(Open):
     tree_edges: Number | None = field(
         default=ABSENT,
         metadata=about(
-            "the share of words that attend, among the other words, most to their parent or to a "
-            "child; null without trees"
+            "the share of words that attend most to their parent or to a child, among the "
+            "other words; null without trees"
         ),
     )
 
