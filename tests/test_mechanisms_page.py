@@ -76,7 +76,7 @@ def test_a_section_has_its_facts_a_specification_and_a_picture(name):
     assert len(facts) == 4 and "](http" in facts["Paper"]
     source = re.search(r" \(\[code\]\((.+?)\)\)$", facts["Paper"])[1]
     assert f'name = "{mechanism.name}"' in (PAGE.parent / source).read_text()
-    written = re.search(r"^- \*\*Write:\*\* `--encoder-attention '(.+)'`$", section, re.M)[1]
+    written = re.search(r"^- \*\*Write:\*\* `(.+)`$", section, re.M)[1]
     assert mechanism in [use.mechanism for use in AttentionSpecification(written).uses]
     [(alt, picture)] = re.findall(r"^!\[(.+)\]\((pictures/\w+\.png)\)$", section, re.M)
     command = re.search(rf"^`posattn-show (.+)`:\n\n!.+\({picture}\)$", section, re.M)[1]
