@@ -375,42 +375,21 @@ def test_a_title_that_writes_backwards(page):
     assert "<title>a\\u202eb</title>" in page(scored(), title=visible("a\u202eb"))
 
 
-def test_several_files_are_runs_of_one_system(write_results, page, capsys):
-    """Figures are means over the runs, scores have deviations, and no p value is left."""
-    runs = [scored("a", better=better) for better in (0.0, 1.0, 5.0)]
-    for k, run in enumerate(runs):
-        run["baseline"]["ngrams"][0]["bleu"] = float(k)
-        run["ngrams"] = [{"n": 1, "bleu": 10.0 * k, "precision": 1.0}]
-    [system, other] = read_systems(write_results(*runs, scored("b")))
-    assert (system.name, system.runs, other.runs) == ("a", 3, 1)
-    assert "a on newstest2014: 3 files are taken for runs of one system" in capsys.readouterr().err
-    bleu = system.scores["BLEU"]
-    assert bleu["runs"] == [27, 28, 32] and bleu["score"] == pytest.approx(29)
-    assert bleu["deviation"] == pytest.approx(7**0.5)
-    assert system.about["ngrams"] == [{"n": 1, "bleu": 10.0, "precision": 1.0}]
-    assert [b["bleu"] for b in system.buckets("length")] == [32, 27]
-    assert system.sentences_per_second("translation") == 238.5
-    difference = system.baseline["scores"]["BLEU"]
-    assert difference == {"difference": pytest.approx(2), "mark": ""}
-    assert system.baseline["ngrams"][0]["bleu"] == 1.0
-    rows = [[cell.strip() for cell in row] for row in Parsed(page(*runs, scored("b"))).rows]
-    assert any(row[:2] == ["a 3 runs", "29.00 ± 2.65"] for row in rows)
-
-
-def test_runs_that_do_not_belong_together(write_results):
-    other = scored("a")
-    other["scores"]["BLEU"]["signature"] = "another"
-    with pytest.raises(InputError, match=r"1\.json: BLEU has the signature another, .*0\.json is"):
-        read_systems(write_results(scored("a"), other))
-    with pytest.raises(InputError, match=r"1\.json: the baseline is not 'sequence'"):
-        read_systems(write_results(scored("a"), scored("a", baseline="other")))
+def test_several_files_of_one_system_are_refused(write_results):
+    """Its runs belong together into one file; on another test set it is another row."""
+    with pytest.raises(InputError) as raised:
+        read_systems(write_results(scored("a"), scored("b"), scored("a")))
+    message = str(raised.value)
+    assert re.search(r"2\.json: a on newstest2014 is in \S+0\.json, too; ", message)
+    assert "posattn-score RUN1 RUN2 ... --json FILE" in message
+    assert len(read_systems(write_results(scored("a"), scored("a", "newstest2015")))) == 2
     [path] = write_results(scored("a"))
     with pytest.raises(InputError, match=r"0\.json: this file is named twice"):
         read_systems([path, path])
 
 
 def test_without_a_name_the_file_s(write_results):
-    assert [system.name for system in read_systems(write_results(scored("")))] == ["0"]
+    assert [system.system for system in read_systems(write_results(scored("")))] == ["0"]
 
 
 def test_without_matplotlib(page, monkeypatch):
@@ -418,9 +397,17 @@ def test_without_matplotlib(page, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"matplotlib: pip install 'fairseq_posattn\[plot\]'"):
+    with pytest.raises(InputError, match=r"matplotlib: pip install 'fairseq_posattn\[lab\]'"):
         page(scored())
     assert page(without(scored(baseline=None), "buckets", "words", "speed", "training"))
+
+
+def test_without_jinja(write_results, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "fairseq_posattn.lab.report.report")
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.setattr(sys, "argv", ["report", "x.json", "--out", str(tmp_path / "r.html")])
+    with pytest.raises(InputError, match=r"the report needs the package jinja2: pip install"):
+        command.main()
 
 
 def test_command(write_results, tmp_path, monkeypatch, capsys):

@@ -12,7 +12,7 @@ from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.command_line import describe
 from fairseq_posattn.io.records import as_record
-from fairseq_posattn.lab.scoring import table
+from fairseq_posattn.lab.scoring import on_screen
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 from support.commands import run as run_program
 
@@ -245,7 +245,7 @@ def test_odd_names(files, scored, capsys):
 def test_names_of_scores_cannot_steer_the_terminal(files, scored):
     found = scored(files["hyp"], "--references", files["ref"])
     found["scores"] = {"B\x1b[2J\u202e": {**found["scores"]["BLEU"], "signature": "a\rb"}}
-    shown = "\n".join(table.lines(as_record(ScoredSystem, found, "x.json", "")))
+    shown = "\n".join(on_screen.lines(as_record(ScoredSystem, found, "x.json", "")))
     assert r"B\x1b[2J\u202e" in shown and r"a\rb" in shown
 
 

@@ -5,8 +5,7 @@ import sys
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.scoring.metrics.segments import Key
-from fairseq_posattn.lab.scoring.metrics.sgm import aligned, read_set, read_sets
+from fairseq_posattn.lab.scoring.metrics.sgm import Key, read_set, read_sets
 from support.commands import run
 
 
@@ -71,7 +70,10 @@ def test_several_sets_in_a_file(write):
     )
     sets = read_sets(path)
     assert [one.name for one in sets] == ["A", "B", "C", "D"]
-    assert aligned(sets, sets[0])[1:3] == [["b one", "b two"], ["c one", "c two"]]
+    assert [one.in_order_of(sets[0]) for one in sets[1:3]] == [
+        ["b one", "b two"],
+        ["c one", "c two"],
+    ]
     assert list(read_set(path, "B").texts.values()) == ["b one", "b two"]
     with pytest.raises(InputError, match=r"several sets \('A', 'B', 'C', 'D'\).*--set"):
         read_set(path)
@@ -83,7 +85,7 @@ def test_the_source_gives_the_order(write):
     first, second = 'docid="1"', 'docid="2"'
     source = write("src.sgm", document(numbered("s1"), second) + document(numbered("s2"), first))
     reference = write("a.sgm", document(numbered("r1"), first) + document(numbered("r2"), second))
-    assert aligned(read_sets(reference), read_set(source)) == [["r2", "r1"]]
+    assert read_set(reference).in_order_of(read_set(source)) == ["r2", "r1"]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_sets_need_the_same_segments(write, one, two, message):
         for texts, name in ((one, "a.sgm"), (two, "b.sgm"))
     ]
     with pytest.raises(InputError, match=message):
-        aligned(sets, sets[0])
+        [one.in_order_of(sets[0]) for one in sets]
 
 
 def test_command(write, tmp_path):

@@ -7,8 +7,9 @@ import pytest
 from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import as_document
+from fairseq_posattn.lab.scoring.metrics.runs import Samples
 from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations
-from fairseq_posattn.lab.scoring.metrics.spacing import Text, spaced_differently
+from fairseq_posattn.lab.scoring.metrics.texts import Text, spaced_differently
 
 PLAIN = {
     "ja": ["私は昨日、新しい本を三冊買いました。", "これはペンです。", "彼は学生ではありません。"],
@@ -78,7 +79,7 @@ def test_a_warning_and_the_score(score_files, hypotheses):
     assert printed.startswith("warning: hyp and ref are spaced differently (spaces between ")
     assert printed.count("\n") == 1 and len(printed) <= 300
     expected = Translations(Scoring([theirs["zh"]], Settings("", "zh")), [ours["zh"]])
-    assert scores == as_document(expected.scores(1000, 12345))
+    assert scores == as_document(expected.scores(Samples()))
 
 
 def test_no_warning_where_both_are_alike(score_files):

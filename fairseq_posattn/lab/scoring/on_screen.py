@@ -6,8 +6,14 @@ from collections.abc import Iterator
 
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.scoring.metrics.runs import smallest_exact
-from fairseq_posattn.lab.scoring.score_record import SEGMENTS, Bucket, Difference, ScoredSystem
+from fairseq_posattn.lab.scoring.score_record import (
+    SEGMENTS,
+    Bucket,
+    Difference,
+    ScoredSystem,
+    range_name,
+)
+from fairseq_posattn.lab.scoring.statistics import smallest_exact
 
 SMALL = 1.5  # such scores below it are shown with four digits
 
@@ -98,12 +104,5 @@ def bucket_lines(name: str, buckets: list[Bucket]) -> Iterator[str]:
     yield f"{name:12} sentences    BLEU"
     for bucket in buckets:
         ends = f" [{bucket.interval[0]:.2f}, {bucket.interval[1]:.2f}]" if bucket.interval else ""
-        yield f"{span(bucket):12} {bucket.sentences:9,}  {bucket.bleu:6.2f}{ends}"
-
-
-def span(bucket: Bucket) -> str:
-    """Return the range of a bucket as text."""
-    first, last = bucket.first, bucket.last
-    if last is None:
-        return f"{first}+"
-    return str(first) if first == last else f"{first}-{last}"
+        name = range_name(bucket.first, bucket.last)
+        yield f"{name:12} {bucket.sentences:9,}  {bucket.bleu:6.2f}{ends}"

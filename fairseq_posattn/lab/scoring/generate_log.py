@@ -1,4 +1,4 @@
-"""Turn the logs of fairseq-generate into a text to score: in order, complete and detokenised.
+"""Read the logs of fairseq-generate: translations, in order and complete, as text; and the speed.
 
 DATA/prepare.json says how pieces become text. Without that file the pieces are joined at the
 separator, and Moses detokenises the words if a language is named.
@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from glob import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_together
 from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.scoring.metrics.spacing import Text
+from fairseq_posattn.lab.scoring.score_record import Decoding
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.languages import known
 from fairseq_posattn.text.segmenters import SPACE
@@ -32,63 +32,30 @@ LINES = {  # as fairseq-generate writes them: number, score (of translations), p
 SET = re.compile(
     r"Generate (.+) with beam=\d+: |.*\| fairseq_cli\.generate \| \{.*'gen_subset': '([^']+)'"
 )
+COUNT, FIGURE = r"([0-9][0-9,]{0,19})", r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
+TRANSLATED = re.compile(
+    rf"Translated {COUNT} sentences \({COUNT} tokens\) in {FIGURE}s "
+    rf"\({FIGURE} sentences/s, {FIGURE} tokens/s\)"
+)
+TRANSLATION = re.compile(r"H-([0-9]{1,15})\t")
 
 
-def outputs(logs: Sequence[str], kind: str = "H") -> list[str]:
-    """Return the pieces of each sentence by its number; H means translations, S sources."""
-    return outputs_of(read_texts(logs), kind)
+class Log(NamedTuple):
+    """Holds the lines of a log and the name that messages give it."""
+
+    name: str
+    lines: Sequence[str]
 
 
-def read_texts(logs: Sequence[str]) -> list[Text]:
+def read_logs(paths: Sequence[str | Path]) -> list[Log]:
     """Read the lines of several logs."""
-    return [Text(str(log), list(read_lines(log))) for log in logs]
+    return [Log(str(path), list(read_lines(path))) for path in paths]
 
 
-def outputs_of(logs: Sequence[Text], kind: str = "H") -> list[str]:
-    """Return the same as `outputs` for logs that are read already."""
+def outputs(logs: Sequence[Log], kind: str = "H") -> list[str]:
+    """Return the pieces of each sentence by its number; H means translations, S sources."""
     found = found_in(logs, kind)
     names = ", ".join(log.name for log in logs)
-    check_complete(kind, found, names)
-    if kind == "H":
-        check_not_cut(found, found_in(logs, "D"), names)
-    return [found[sentence][1] for sentence in range(len(found))]
-
-
-def found_in(logs: Sequence[Text], kind: str) -> dict[int, tuple[str, str]]:
-    """Return the place and the pieces of each sentence by its number."""
-    found: dict[int, tuple[str, str]] = {}
-    for log in logs:
-        for number, line in enumerate(log.lines, start=1):
-            if line.startswith(f"{kind}-"):
-                where = f"{log.name}:{number}"
-                sentence, pieces = numbered(line, kind, where)
-                check_once(kind, sentence, found, where)
-                found[sentence] = where, pieces
-    return found
-
-
-def numbered(line: str, kind: str, where: str) -> tuple[int, str]:
-    """Return the number of the sentence and the pieces in a line of the log."""
-    found = LINES[kind].fullmatch(line)
-    if found is None:
-        raise InputError(
-            f"{where}: fairseq-generate writes no such line: '{line[:40]}'; give a complete log"
-        )
-    return int(found[1]), found[2]
-
-
-def check_once(kind: str, sentence: int, found: dict, where: str) -> None:
-    """Refuse a sentence that stands in the logs already."""
-    if sentence in found:
-        raise InputError(
-            f"{where}: {kind}-{sentence} stands already in {found[sentence][0]}; give each shard "
-            "of one run once, translated with --nbest 1 (--distributed-world-size makes shards, "
-            "--num-shards does not)"
-        )
-
-
-def check_complete(kind: str, found: Mapping[int, object], names: str) -> None:
-    """Refuse logs in which a sentence is missing."""
     if not found:
         raise InputError(f"{names}: there is no line {kind}-0; name logs of fairseq-generate")
     missing = next((k for k in range(len(found)) if k not in found), None)
@@ -96,6 +63,34 @@ def check_complete(kind: str, found: Mapping[int, object], names: str) -> None:
         raise InputError(
             f"{names}: {kind}-{missing} is missing; give all shards, and complete logs"
         )
+    if kind == "H":
+        check_not_cut(found, found_in(logs, "D"), names)
+    return [found[sentence][1] for sentence in range(len(found))]
+
+
+def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
+    """Return the place and the pieces of each sentence by its number."""
+    found: dict[int, tuple[str, str]] = {}
+    for log in logs:
+        for number, line in enumerate(log.lines, start=1):
+            if not line.startswith(f"{kind}-"):
+                continue
+            where = f"{log.name}:{number}"
+            match = LINES[kind].fullmatch(line)
+            if match is None:
+                raise InputError(
+                    f"{where}: fairseq-generate writes no such line: '{line[:40]}'; give a "
+                    "complete log"
+                )
+            sentence = int(match[1])
+            if sentence in found:
+                raise InputError(
+                    f"{where}: {kind}-{sentence} stands already in {found[sentence][0]}; give each "
+                    "shard of one run once, translated with --nbest 1 (--distributed-world-size "
+                    "makes shards, --num-shards does not)"
+                )
+            found[sentence] = where, match[2]
+    return found
 
 
 def check_not_cut(translations: Iterable[int], texts: Mapping[int, object], names: str) -> None:
@@ -111,7 +106,7 @@ def check_not_cut(translations: Iterable[int], texts: Mapping[int, object], name
         )
 
 
-def check_set(logs: Sequence[Text], data: str, subset: str, translations: int) -> None:
+def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) -> None:
     """Refuse logs of another set, or those without all sentences that the set has in the data.
 
     A log that does not name its set is taken for one of the set. A folder that does not have the
@@ -173,9 +168,56 @@ def to_text(data: str, separator: str, language: str | None) -> Callable[[str], 
     )
 
 
-def write(texts: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Write several files, either all of them or none."""
-    texts = list(texts)
-    with written_together([path for path, _ in texts]) as files:
-        for file, (_, lines) in zip(files, texts, strict=True):
-            file.writelines(f"{line}\n" for line in lines)
+class Run(NamedTuple):
+    """Holds the figures of the line that ends a run of fairseq-generate."""
+
+    sentences: int
+    pieces: int
+    seconds: float
+    sentences_per_second: float
+    pieces_per_second: float
+
+
+def speed(paths: Sequence[str]) -> Decoding:
+    """Return the speed of a run of fairseq-generate; several logs are shards of one run.
+
+    Their sentences add up, and the slowest shard gives the time.
+    """
+    refuse_repeated(paths)
+    runs = [translated(path) for path in paths]
+    [whole, *others] = runs
+    if others:
+        sentences, pieces = sum(run.sentences for run in runs), sum(run.pieces for run in runs)
+        seconds = max(run.seconds for run in runs)
+        if not seconds:
+            raise InputError(
+                f"{paths[0]}: the run took 0.0 seconds; translate more sentences to measure a speed"
+            )
+        whole = Run(sentences, pieces, seconds, sentences / seconds, pieces / seconds)
+    return Decoding(**{name: value for name, value in whole._asdict().items() if name != "pieces"})
+
+
+def refuse_repeated(paths: Sequence[str]) -> None:
+    """Refuse logs that translate the same sentences, which are no shards of one run."""
+    first: dict[str, str] = {}
+    for path in paths if len(paths) > 1 else ():
+        for line in read_lines(path):
+            if found := TRANSLATION.match(line):
+                other = first.setdefault(found[1], path)
+                if other != path:
+                    raise InputError(
+                        f"{path}: the sentence {found[1]} is in {other}, too; name the logs of one "
+                        "run, whose speed is shown"
+                    )
+
+
+def translated(path: str) -> Run:
+    """Return the figures of the only run in a log."""
+    found = [match for line in read_lines(path) if (match := TRANSLATED.search(line))]
+    if len(found) != 1:
+        raise InputError(
+            f"{path}: the log has {len(found)} lines 'Translated ... sentences'; "
+            "name the whole log of one run of fairseq-generate"
+        )
+    sentences, pieces, *rest = found[0].groups()
+    return Run(*(int(count.replace(",", "")) for count in (sentences, pieces)), *map(float, rest))
