@@ -49,8 +49,8 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     """Describe the heads, and write the file."""
     options = parse_options()
-    from fairseq_posattn.lab.scoring.heads import heads
     from fairseq_posattn.lab.scoring.loaded_model import load
+    from fairseq_posattn.lab.scoring.measured_heads import heads
 
     loaded = load(options.path, options.data, options.user_dir, options.task, options.cpu)
     found = heads(loaded, options.gen_subset, options.first, options.trees)

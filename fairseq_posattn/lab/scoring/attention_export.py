@@ -47,7 +47,11 @@ class Translator:
         own = self.words(sample, pieces)
         if given is not None:
             self.check(given, own, pieces, number)
-        shown, tokens = given or own, self.best(sample)
+        shown = given or own
+        # the tokens of the translation with the highest score, and the end of the sentence
+        best = self.task.inference_step(self.generator, self.models, sample)[0][0]["tokens"]
+        if reference is None and sample.get("target") is not None:
+            reference = self.target_text(sample["target"][0])
         return {
             "number": number,
             "words": shown.words,
@@ -55,10 +59,10 @@ class Translator:
             "depths": None if shown.parents is None else depths(shown.parents),
             "relations": shown.relations,
             "pieces": pieces,
-            "translation": self.target_text(tokens),
-            "reference": self.reference(sample) if reference is None else reference,
+            "translation": self.target_text(best),
+            "reference": reference,
             "attention": packed(attention(self.models[0], sample)),
-            **self.decoder_maps(sample, tokens),
+            **self.decoder_maps(sample, best),
         }
 
     def sample(self, number: int) -> dict:
@@ -106,13 +110,6 @@ class Translator:
                 "data; give the CoNLL-U file that the data were made from"
             )
 
-    def best(self, sample: dict) -> torch.Tensor:
-        """Return the tokens of the translation with the highest score, and the end of sentence."""
-        tokens: torch.Tensor = self.task.inference_step(self.generator, self.models, sample)[0][0][
-            "tokens"
-        ]
-        return tokens
-
     def decoder_maps(self, sample: dict, tokens: torch.Tensor) -> dict[str, Any]:
         """Return the pieces of the translation, and the decoder's attention while it is written.
 
@@ -127,10 +124,6 @@ class Translator:
             "decoder_attention": packed(own),
             "cross_attention": packed(crossing),
         }
-
-    def reference(self, sample: dict) -> str | None:
-        """Return the target of the sentence in the data, or None if there is none."""
-        return None if sample.get("target") is None else self.target_text(sample["target"][0])
 
     def target_text(self, tokens: torch.Tensor) -> str:
         """Return the text that the tokens of a target or translation spell."""

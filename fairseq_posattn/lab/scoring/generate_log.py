@@ -7,7 +7,7 @@ separator, and Moses detokenises the words if a language is named.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from glob import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -63,8 +63,14 @@ def outputs(logs: Sequence[Log], kind: str = "H") -> list[str]:
         raise InputError(
             f"{names}: {kind}-{missing} is missing; give all shards, and complete logs"
         )
-    if kind == "H":
-        check_not_cut(found, found_in(logs, "D"), names)
+    # fairseq writes a line D-NUMBER after each translation; who keeps the lines H alone has none
+    texts = found_in(logs, "D") if kind == "H" else {}
+    cut = next((k for k in found if texts and k not in texts), None)
+    if cut is not None:
+        raise InputError(
+            f"{names}: H-{cut} is there, but D-{cut} is missing, so the log is cut off; give a "
+            "complete log"
+        )
     return [found[sentence][1] for sentence in range(len(found))]
 
 
@@ -91,19 +97,6 @@ def found_in(logs: Sequence[Log], kind: str) -> dict[int, tuple[str, str]]:
                 )
             found[sentence] = where, match[2]
     return found
-
-
-def check_not_cut(translations: Iterable[int], texts: Mapping[int, object], names: str) -> None:
-    """Refuse a log that ends within a translation: fairseq writes a line D-NUMBER after each.
-
-    Somebody who keeps the lines H-NUMBER alone has no such lines at all.
-    """
-    cut = [sentence for sentence in translations if texts and sentence not in texts]
-    if cut:
-        raise InputError(
-            f"{names}: H-{cut[0]} is there, but D-{cut[0]} is missing, so the log is cut off; give "
-            "a complete log"
-        )
 
 
 def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) -> None:

@@ -20,26 +20,21 @@ SMALL = 1.5  # such scores below it are shown with four digits
 
 def lines(result: ScoredSystem) -> Iterator[str]:
     """Yield lines with scores, n-grams and buckets, and with the differences to a baseline if there
-    is one."""
+    is one; nothing in them hides."""
     yield from map(visible, raw_lines(result))
 
 
 def raw_lines(result: ScoredSystem) -> Iterator[str]:
     """Yield the same lines, with names as they are."""
-    yield heading(result)
+    test = f" on {result.test}" if result.test else ""
+    runs = f", runs: {result.runs}" if result.runs else ""
+    counts = f"{result.sentences:,} sentences, references: {result.references}{runs}"
+    yield f"{result.system}{test}: {counts}"
     yield from score_lines(result)
     yield from ngram_lines(result)
     for name, buckets in result.buckets.items():
         yield ""
         yield from bucket_lines(name.replace("_", " "), buckets)
-
-
-def heading(result: ScoredSystem) -> str:
-    """Return the line that names system and test set."""
-    test = f" on {result.test}" if result.test else ""
-    counts = f"{result.sentences:,} sentences, references: {result.references}"
-    counts += f", runs: {result.runs}" if result.runs else ""
-    return f"{result.system}{test}: {counts}"
 
 
 def score_lines(result: ScoredSystem) -> Iterator[str]:
@@ -55,7 +50,7 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
         yield f"{name:15} {score.score:6.{digits}f}{spread}{differs}  {score.signature}".rstrip()
     if baseline:
         yield f"differences to {baseline.system}: {baseline.significance}"
-        yield from what_they_say(result.runs or 1, baseline.runs or 1)
+        yield from what_they_say(result.run_count, baseline.runs or 1)
 
 
 def what_they_say(runs: int, others: int) -> Iterator[str]:

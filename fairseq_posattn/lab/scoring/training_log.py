@@ -113,7 +113,9 @@ def training(paths: Sequence[str]) -> Training:
 def read_training(paths: Sequence[str]) -> Course:
     """Return the course of a training that may have been resumed, on one or several machines."""
     found = Course()
-    telling = {path for path in paths if len(paths) == 1 or has_figures(path)}
+    # On several machines one log has figures. The others say when they started, by clocks that may
+    # be ahead of the first updates.
+    telling = {p for p in paths if len(paths) == 1 or any(map(measured_in, read_lines(p)))}
     for path, line in lines_in_order(paths):
         if figures := measured_in(line):
             found.add(figures)
@@ -127,15 +129,6 @@ def read_training(paths: Sequence[str]) -> Course:
             matches = (pattern.search(line) for pattern in ARCHITECTURES)
             found.architecture = next((m[1] for m in matches if m), found.architecture)
     return found
-
-
-def has_figures(path: str) -> bool:
-    """Return whether a log has figures of the training.
-
-    On several machines one log has them. The others say when they started, by clocks that may be
-    ahead of the first updates.
-    """
-    return any(map(measured_in, read_lines(path)))
 
 
 def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:

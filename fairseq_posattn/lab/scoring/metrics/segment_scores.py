@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
+from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
@@ -26,23 +26,14 @@ from fairseq_posattn.lab.scoring.score_record import SEGMENTS, Difference, Score
 MEANING = "--segment-scores and --baseline-segment-scores take NAME=FILE, as in COMET=comet.txt"
 
 
-class Mean(NamedTuple):
-    """This is the score of a text, in the form of sacrebleu's scores."""
-
-    score: float
-
-
-@dataclass(frozen=True)
 class MeanOfSegments:
-    """This metric stands beside those of sacrebleu: its score is the mean of all numbers."""
+    """This is the mean, from the sum of the numbers and how many there are."""
 
-    def _compute_score_from_stats(self, sums: Sequence[float]) -> Mean:
-        """Return the mean, from the sum of the numbers and how many there are."""
-        total, count = sums
-        return Mean(total / count)
+    def _compute_score_from_stats(self, stats: list[float]) -> Computed:
+        return Computed("mean", stats[0] / stats[1])
 
 
-METRIC: Any = MeanOfSegments()
+METRIC = MeanOfSegments()
 RESERVED = ("BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST)
 
 

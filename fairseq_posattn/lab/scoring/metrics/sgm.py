@@ -90,20 +90,44 @@ class SegmentReader(HTMLParser):
         if tag in SETS:
             self.set_name = attributes.get("refid") or attributes.get("sysid") or ""
         elif tag == "doc":
-            self.start_document(attributes)
+            if not attributes.get("docid"):
+                raise self.fault("this <doc> has no docid; give each document its own")
+            self.document = attributes["docid"]
+            named = attributes.get("sysid") or attributes.get("refid")
+            self.document_name = named or self.set_name
         elif tag == "seg":
-            self.start_segment(attributes)
+            if self.document is None:
+                raise self.fault("this <seg> is outside a <doc>; put it into <doc docid=...>")
+            if not attributes.get("id"):
+                raise self.fault(
+                    f"a <seg> has no id in document {self.document}; number the segments of a "
+                    "document"
+                )
+            self.segment = Key(self.document, attributes["id"]), self.getpos()[0]
+            self.pieces = []
 
     def handle_endtag(self, tag: str) -> None:
         """End a segment, a document or a set."""
         if tag == "seg" and self.segment:
-            self.end_segment()
+            (key, line), self.segment = self.segment, None
+            self.store(key, line)
             return
         self.check_outside_segment(f"</{tag}>")
         if tag in SETS:
             self.set_name = ""
         elif tag == "doc":
             self.document = None
+
+    def store(self, key: Key, line: int) -> None:
+        """Store the text of the segment that ends."""
+        one = self.sets.setdefault(self.document_name, SegmentSet(self.path, self.document_name))
+        if key in one.texts:
+            raise InputError(
+                f"{self.path}:{line}: {key} stands already in line {one.lines[key]}; "
+                "remove one, or tell several sets apart by the sysid of their documents"
+            )
+        one.texts[key] = WHITESPACE.sub(" ", "".join(self.pieces)).strip(" ")
+        one.lines[key] = line
 
     def handle_data(self, data: str) -> None:
         """Keep the text of a segment, and drop all other text."""
@@ -113,37 +137,6 @@ class SegmentReader(HTMLParser):
     def unknown_decl(self, data: str) -> None:
         """Refuse a declaration within a segment."""
         self.check_outside_segment(f"<![{data[:8]}")
-
-    def start_document(self, attributes: dict[str, str]) -> None:
-        """Note the name of the document that begins."""
-        if not attributes.get("docid"):
-            raise self.fault("this <doc> has no docid; give each document its own")
-        self.document = attributes["docid"]
-        self.document_name = attributes.get("sysid") or attributes.get("refid") or self.set_name
-
-    def start_segment(self, attributes: dict[str, str]) -> None:
-        """Note the name and the line of the segment that begins."""
-        if self.document is None:
-            raise self.fault("this <seg> is outside a <doc>; put it into <doc docid=...>")
-        if not attributes.get("id"):
-            raise self.fault(
-                f"a <seg> has no id in document {self.document}; number the segments of a document"
-            )
-        self.segment = Key(self.document, attributes["id"]), self.getpos()[0]
-        self.pieces = []
-
-    def end_segment(self) -> None:
-        """Store the text of the segment that ends."""
-        assert self.segment is not None  # handle_endtag has checked it
-        (key, line), self.segment = self.segment, None
-        one = self.sets.setdefault(self.document_name, SegmentSet(self.path, self.document_name))
-        if key in one.texts:
-            raise InputError(
-                f"{self.path}:{line}: {key} stands already in line {one.lines[key]}; "
-                "remove one, or tell several sets apart by the sysid of their documents"
-            )
-        one.texts[key] = WHITESPACE.sub(" ", "".join(self.pieces)).strip(" ")
-        one.lines[key] = line
 
     def check_outside_segment(self, found: str) -> None:
         """Refuse a tag, or the end of the file, within a segment."""

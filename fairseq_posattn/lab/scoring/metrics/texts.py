@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import product, starmap
 from typing import NamedTuple
 
@@ -42,11 +41,6 @@ class Texts(NamedTuple):
     source: Text | None
     pieces: Text | None
 
-    @property
-    def translations(self) -> list[Text]:
-        """Return the translations by all runs of both systems."""
-        return [*self.system, *self.baseline]
-
 
 def read_texts(request: ScoreRequest) -> Texts:
     """Return the plain texts that the options name.
@@ -59,9 +53,7 @@ def read_texts(request: ScoreRequest) -> Texts:
         read_text(request.source) if request.source else None,
         read_text(request.pieces) if request.pieces else None,
     )
-    check_lengths(
-        text for text in (*found.translations, found.source, found.pieces) if text is not None
-    )
+    check_lengths([*found.system, *found.baseline, *filter(None, [found.source, found.pieces])])
     if not found.system[0].lines:
         raise InputError(f"{request.hypotheses[0]}: the file is empty; name a translation to score")
     return found
@@ -96,7 +88,7 @@ def read_references(request: ScoreRequest, texts: Texts) -> list[Text]:
 
 def warn_of_spacing(texts: Texts, references: Sequence[Text]) -> None:
     """Print a warning if a tokenised text is compared with a plain one."""
-    pairs = product(texts.translations, references)
+    pairs = product([*texts.system, *texts.baseline], references)
     if found := next(filter(None, starmap(spaced_differently, pairs)), None):
         say(f"warning: {found}")
 
@@ -122,40 +114,31 @@ def check_count(text: Text, other: str, count: int, what: str) -> None:
         )
 
 
-class Counts(NamedTuple):
-    """Counts the places of a text that could have a space, and those that have one."""
+class Sign(NamedTuple):
+    """Describes a kind of place that may have a space, and how much the shares of spaces differ in
+    texts that are spaced differently.
 
-    spaces: int
-    places: int
+    counted: returns how many places of a text have a space, and how many there are.
+    fewest: a text with fewer places proves nothing.
+    """
 
-    @property
-    def share(self) -> float:
-        """Return the share of places that have a space."""
-        return self.spaces / self.places
+    counted: Callable[[Sequence[str]], tuple[int, int]]
+    difference: float
+    fewest: int
+    name: str
 
 
-def between_characters(lines: Sequence[str]) -> Counts:
+def between_characters(lines: Sequence[str]) -> tuple[int, int]:
     """Count the spaces between characters."""
     words = [line.split() for line in lines]
     spaces = sum(max(len(found) - 1, 0) for found in words)
-    return Counts(spaces, sum(max(sum(map(len, found)) - 1, 0) for found in words))
+    return spaces, sum(max(sum(map(len, found)) - 1, 0) for found in words)
 
 
-def before_punctuation(lines: Sequence[str]) -> Counts:
+def before_punctuation(lines: Sequence[str]) -> tuple[int, int]:
     """Count the spaces before full stops and commas."""
     found = [match[1] for line in lines for match in PUNCTUATION.finditer(line)]
-    return Counts(len(found) - found.count(""), len(found))
-
-
-@dataclass(frozen=True)
-class Sign:
-    """Describes a kind of place, and how much its shares differ in texts that are spaced
-    differently."""
-
-    count: Callable[[Sequence[str]], Counts]
-    difference: float
-    fewest: int  # a text with fewer places proves nothing
-    name: str
+    return len(found) - found.count(""), len(found)
 
 
 # Tokenised and plain, the texts of PUD have shares of 0.59 and 0.00 (Chinese), 0.22 and 0.19
@@ -169,10 +152,10 @@ SIGNS = (
 def spaced_differently(one: Text, other: Text) -> str | None:
     """Return what differs between two texts of which one seems to be tokenised, or None."""
     for sign in SIGNS:
-        counts = sign.count(one.lines), sign.count(other.lines)
-        if min(found.places for found in counts) < sign.fewest:
+        counts = sign.counted(one.lines), sign.counted(other.lines)
+        if min(places for _, places in counts) < sign.fewest:
             continue
-        shares = [found.share for found in counts]
+        shares = [spaces / places for spaces, places in counts]
         if abs(shares[0] - shares[1]) > sign.difference:
             where = sign.name.format(*(f"{share:.0%}" for share in shares))
             return (
