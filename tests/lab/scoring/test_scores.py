@@ -25,7 +25,7 @@ from fairseq_posattn.lab.scoring.metrics.scores import (
     tokenised_text,
 )
 from fairseq_posattn.lab.scoring.metrics.texts import Text
-from fairseq_posattn.lab.scoring.score_record import Difference, Ngrams
+from fairseq_posattn.lab.scoring.score_record import Difference
 
 REFERENCE = [
     "The dog barks at the old mailman , as dogs do .",
@@ -101,11 +101,6 @@ def test_every_order_is_that_of_sacrebleu(hypotheses, settings):
         assert order.bleu == bleu.corpus_score(hypotheses, [REFERENCE]).score
 
 
-def test_gaps_are_system_minus_baseline():
-    ours, theirs = ([Ngrams(n=1, bleu=b, precision=p)] for b, p in ((3.0, 5.0), (2.0, 9.0)))
-    assert ngrams.gaps(ours, theirs) == [Ngrams(n=1, bleu=1.0, precision=-4.0)]
-
-
 # tokenised BLEU
 
 
@@ -172,18 +167,6 @@ def test_order_and_signatures():
 def test_nist_bleu(nist, references, there):
     scores = plain(Scoring([REFERENCE] * references, Settings(nist=bool(nist))), HYPOTHESES)
     assert (NIST in scores) == bool(there)
-
-
-def test_case():
-    upper = [line.upper() for line in HYPOTHESES]
-    mixed, lower = (
-        plain(Scoring([REFERENCE], Settings("en", lowercase=lowercase, nist=True)), upper)
-        for lowercase in (False, True)
-    )
-    for name in ("BLEU", "chrF2", TOKENISED):
-        assert mixed[name].score < lower[name].score
-        assert "case:lc" in lower[name].signature
-    assert mixed[NIST].score == lower[NIST].score == pytest.approx(lower["BLEU"].score)
 
 
 def test_tokenisation_follows_the_target():
@@ -274,22 +257,6 @@ def test_scores_over_runs():
         assert found.deviation == pytest.approx(variance**0.5)
     only = Translations(scoring, runs[:1]).scores(Samples(200))
     assert {name: replace(score, interval=ABSENT) for name, score in only.items()} == each[0]
-
-
-def test_two_of_a_kind():
-    one, two = (noisy(REFERENCE * 10, 0.3, seed) for seed in (1, 2))
-    for figures in marks(one, two).values():
-        assert figures.mark == ""
-        assert figures.bootstrap_p > 0.05 < figures.randomisation_p
-
-
-def test_the_difference_is_that_of_the_scores():
-    one, two = (noisy(REFERENCE * 10, 0.3, seed) for seed in (1, 2))
-    scoring = Scoring([REFERENCE * 10], PLAIN)
-    ours, theirs = plain(scoring, one), plain(scoring, two)
-    pair = Translations(scoring, [two]), Translations(scoring, [one])
-    for name, figures in compared(*pair, Samples(10, 10)).items():
-        assert figures.difference == ours[name].score - theirs[name].score
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from functools import cache
 
 import pytest
 
-from fairseq_posattn.lab.scoring.metrics.comparison import compared
-from fairseq_posattn.lab.scoring.metrics.runs import Samples
 from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations
 from support.commands import run
 
@@ -75,9 +73,7 @@ def slow_ter(pairs: dict[str, str]) -> float:
     ],
 )
 def test_ter_of_characters_by_hand(settings, pairs, expected):
-    found = Translations(Scoring([list(pairs.values())], settings), [list(pairs)]).plain_scores()[
-        "TER"
-    ]
+    found = scores(pairs, settings)["TER"]
     assert found.score == pytest.approx(expected) == slow_ter(pairs)
     assert BY_CHARACTERS in found.signature
 
@@ -85,9 +81,7 @@ def test_ter_of_characters_by_hand(settings, pairs, expected):
 def test_japanese_words_of_mecab():
     pytest.importorskip("ipadic")
     for settings in (Settings("ja"), Settings("", "ja-mecab")):
-        found = Translations(
-            Scoring([list(JAPANESE.values())], settings), [list(JAPANESE)]
-        ).plain_scores()
+        found = scores(JAPANESE, settings)
         assert "tok:ja-mecab" in found["BLEU"].signature
         assert found["TER"].score == pytest.approx(slow_ter(JAPANESE))
 
@@ -101,14 +95,6 @@ def test_ter_of_words(settings):
     found = scores({"a b x d": "a b c d"}, settings)["TER"]
     assert found.score == pytest.approx(25)
     assert BY_WORDS in found.signature
-
-
-def test_significance_compares_characters_too():
-    references, hypotheses = list(CHINESE.values()), list(CHINESE)
-    scoring = Scoring([references], Settings("zh"))
-    pair = Translations(scoring, [hypotheses]), Translations(scoring, [references])
-    found = compared(*pair, Samples(10, 10))["TER"]
-    assert found.difference == pytest.approx(-20)
 
 
 def test_sacrebleus_own_command(tmp_path):
