@@ -59,7 +59,7 @@ def what_they_say(runs: int, others: int) -> Iterator[str]:
         yield "p: for these outputs; nothing is known of new trainings without several runs of both"
         return
     yield "p for new trainings: Welch; on new sentences: bootstrap; for these runs: randomisation"
-    yield "⇑ ⇓ Welch's p < 0.01, ↑ ↓ p < 0.05, after Holm over the scores of this system"
+    yield "⇑ ⇓ p < 0.01 in both Welch and bootstrap, ↑ ↓ p < 0.05, after Holm over all scores"
     smallest = smallest_exact(others, runs)
     if smallest > 0.01:
         yield (

@@ -88,8 +88,8 @@ class Difference(Open):
     )
     interval: list[Number] = may_have("the interval of 95 % of the difference in the same way")
     mark: Text = has(
-        "⇑ means better and ⇓ worse with p < 0.01 over the runs, ↑ ↓ p < 0.05, after Holm over "
-        "the scores of the system"
+        "⇑ means better and ⇓ worse with p < 0.01 over several runs by Welch's test and by the "
+        "bootstrap, ↑ ↓ p < 0.05, after Holm over the scores of the system"
     )
 
 

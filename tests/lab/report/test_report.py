@@ -139,7 +139,7 @@ def test_several_runs(page):
     system = scored(better=1.25)
     system["scores"]["BLEU"] |= {"deviation": 0.314, "runs": [28.0, 28.5]}
     compared = system["baseline"]["scores"]["BLEU"]
-    compared |= {"welch_p": 0.0321, "interval": [-0.2, 2.5]}
+    compared |= {"welch_p": 0.0321, "bootstrap_p": 0.0412, "interval": [-0.2, 2.5]}
     rows = [[cell.strip() for cell in row] for row in Parsed(page(system)).rows]
     assert any("28.25 ± 0.31 ↑" in row for row in rows)
     assert any(row[2:6] == ["BLEU", "+1.25 ↑", "−0.20 to +2.50", "0.032"] for row in rows)
@@ -151,7 +151,8 @@ def test_marks_are_those_after_holm(page):
     for number, system in enumerate(systems):
         system["system"] = f"system {number}"
         system["baseline"]["scores"] = {
-            "BLEU": system["baseline"]["scores"]["BLEU"] | {"welch_p": 0.03, "mark": "↑"}
+            "BLEU": system["baseline"]["scores"]["BLEU"]
+            | {"welch_p": 0.001, "bootstrap_p": 0.03, "mark": "↑"}
         }
     rows = [[cell.strip() for cell in row] for row in Parsed(page(*systems)).rows]
     assert sum(row[2:4] == ["BLEU", "+1.25"] for row in rows) == 2

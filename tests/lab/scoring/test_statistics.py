@@ -341,8 +341,12 @@ def test_everything_together():
 
 
 def test_marks_of_several_scores_are_those_after_holm():
-    """The smallest of three p values is tripled, the next one doubled; what has none stays."""
-    untested = Difference(difference=1.0, bootstrap_p=0.5, mark="")
-    tests = [(1.0, 0.012, False), (1.0, 0.03, False), (-1.0, 0.04, True)]
-    found = [(replace(untested, difference=d, welch_p=p), lower) for d, p, lower in tests]
+    """The larger of two p values counts; the smallest of three scores is tripled, the next one
+    doubled; what was not tested over runs stays."""
+    untested = Difference(difference=1.0, bootstrap_p=0.001, mark="")
+    tests = [(1.0, 0.012, 0.001, False), (1.0, 0.001, 0.03, False), (-1.0, 0.04, 0.04, True)]
+    found = [
+        (replace(untested, difference=difference, welch_p=welch_p, bootstrap_p=p), lower)
+        for difference, welch_p, p, lower in tests
+    ]
     assert [one.mark for one in marked([*found, (untested, False)])] == ["↑", "", "", ""]

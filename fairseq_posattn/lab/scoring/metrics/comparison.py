@@ -1,8 +1,8 @@
 """Compare a system with a baseline: significance, gaps by n-grams, sentences that differ most.
 
 One run of each system is compared by sacrebleu's paired tests, which say nothing of new trainings.
-Several runs are compared by the tests of runs.py, and only their Welch's t test gives a mark. All
-tests draw the same samples for the same SACREBLEU_SEED (12345 unless set).
+Several runs are compared by the tests of runs.py; Welch's and the bootstrap together give a mark.
+All tests draw the same samples for the same SACREBLEU_SEED (12345 unless set).
 """
 
 from __future__ import annotations
@@ -87,15 +87,22 @@ def compared_runs(
 def marked(differences: Iterable[tuple[Difference, bool]]) -> list[Difference]:
     """Return differences with the marks that they have after Holm over all of their tests.
 
-    Each stands beside whether smaller scores are better. What was not tested over runs stays.
+    Each stands beside whether smaller scores are better. The larger p of Welch's test and of the
+    bootstrap counts; a difference that was not tested over several runs keeps its mark.
     """
     pairs = list(differences)
-    tested = [k for k, (one, _) in enumerate(pairs) if known(one.welch_p) is not None]
-    corrected = dict(zip(tested, holm([known(pairs[k][0].welch_p) for k in tested]), strict=True))
+    p = {k: found for k, (one, _) in enumerate(pairs) if (found := p_over_runs(one)) is not None}
+    corrected = dict(zip(p, holm(list(p.values())), strict=True))
     return [
         replace(one, mark=arrow(one.difference, corrected[k], lower)) if k in corrected else one
         for k, (one, lower) in enumerate(pairs)
     ]
+
+
+def p_over_runs(one: Difference) -> float | None:
+    """Return the larger p of the two tests that know of new trainings, or None without them."""
+    both = known(one.welch_p), known(one.bootstrap_p)
+    return None if None in both else max(both)
 
 
 def arrow(difference: float, p: float, lower_is_better: bool = False) -> str:

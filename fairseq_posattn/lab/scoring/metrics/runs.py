@@ -8,7 +8,8 @@ Three tests say whether two systems differ whose trainings were repeated with se
 - Would *new trainings* come out so again, on these sentences? Welch's t test takes each run for one
   number. On other sentences, too? The bootstrap of statistics.py tells, and gives an interval.
 
-Only Welch's answer is called significant.
+Significant is what the two tests of new trainings say together: equal systems that are good at
+different sentences deceive Welch's test, and two runs that differ much deceive the bootstrap.
 """
 
 from __future__ import annotations
