@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fairseq_posattn.io.records import known
+from fairseq_posattn.lab.scoring.cells import NONE
 from fairseq_posattn.lab.scoring.head_record import Head, Heads
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
-NONE = "–"
 MEASURES: dict[str, Callable[[float], str]] = {
     "entropy": "{:.2f}".format,
     "distance": "{:.1f}".format,

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.command_line import describe
-from fairseq_posattn.io.records import as_record
+from fairseq_posattn.io.records import as_document, as_record
 from fairseq_posattn.lab.scoring import on_screen
+from fairseq_posattn.lab.scoring import score as api
+from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 from support.commands import run as run_program
 
@@ -156,6 +159,16 @@ def test_everything_in_one_file(files, write, scored, capsys):
     assert result["training"]["curve"] == [{"update": 7, "train_loss": None, "valid_loss": 2.0}]
     assert result["examples"] == [EXAMPLE]
     assert_table(capsys.readouterr().out, result)
+
+
+def test_the_same_from_python(files, scored):
+    compare = "--baseline", files["base"], "--samples", 20
+    found = scored(files["hyp"], "--references", files["ref"], *compare)
+    request = ScoreRequest(hypotheses=[files["hyp"]], references=[files["ref"]], samples=20)
+    assert as_document(api.score(replace(request, baseline=[files["base"]]))) == found
+    for wrong in (replace(request, references=None), replace(request, sgm=["x"])):
+        with pytest.raises(InputError, match="name the references, either with --references or"):
+            api.score(wrong)
 
 
 def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored):
