@@ -9,8 +9,7 @@ from support.commands import script
 from support.files import write
 
 from .mutations import COLUMNS, JSON
-from .registry import ROOT, add, program
-from .runner import Command, InputClass
+from .registry import ROOT, Command, add, program
 
 GENERATED = """\
 2026-01-02 03:04:05 | INFO | fairseq.tasks.translation | [src] dictionary: 96 types
@@ -84,27 +83,16 @@ def scored(option: str, name: str):
     return command
 
 
-add(
-    InputClass(
-        "generate log: texts",
-        generated,
-        extracted,
-        damaged=["generate.log"],
-        mutations=COLUMNS,
-        outputs=["out", "sources"],
-    )
-)
+add("generate log: texts", generated, extracted, "generate.log", COLUMNS, "out sources")
 for option in ("--generate-log", "--parsing-log"):
     add(
-        InputClass(
-            f"generate log: speed ({option})",
-            generated,
-            scored(option, "generate.log"),
-            damaged=["generate.log"],
-            mutations=COLUMNS,
-            outputs=["out.json"],
-            share=0.5,
-        )
+        f"generate log: speed ({option})",
+        generated,
+        scored(option, "generate.log"),
+        "generate.log",
+        COLUMNS,
+        "out.json",
+        share=0.5,
     )
 
 
@@ -121,29 +109,25 @@ def trained(lines: str):
 
 for name, lines in (("simple", SIMPLE), ("json", BY_JSON)):
     add(
-        InputClass(
-            f"training log ({name})",
-            trained(lines),
-            scored("--train-log", "train.log"),
-            damaged=["train.log"],
-            mutations=COLUMNS,
-            outputs=["out.json"],
-        )
+        f"training log ({name})",
+        trained(lines),
+        scored("--train-log", "train.log"),
+        "train.log",
+        COLUMNS,
+        "out.json",
     )
     add(
-        InputClass(
-            f"training log ({name}): learning curves",
-            trained(lines + lines),
-            lambda folder: Command(
-                program("recipes/lm/learning_curves.py"),
-                [f"lstm={folder / 'train.log'}", "--plot", folder / "out.png"]
-                + ["--json", folder / "out.json"],
-            ),
-            damaged=["train.log"],
-            mutations=COLUMNS,
-            outputs=["out.json", "out.png"],
-            share=0.2,
-        )
+        f"training log ({name}): learning curves",
+        trained(lines + lines),
+        lambda folder: Command(
+            program("recipes/lm/learning_curves.py"),
+            [f"lstm={folder / 'train.log'}", "--plot", folder / "out.png"]
+            + ["--json", folder / "out.json"],
+        ),
+        "train.log",
+        COLUMNS,
+        "out.json out.png",
+        share=0.2,
     )
 
 
@@ -181,13 +165,11 @@ def toy(folder: Path) -> None:
 
 for recipe, build, share in (("lookup", looked_up, 0.2), ("toy", toy, 0.5)):
     add(
-        InputClass(
-            f"{recipe} recipe",
-            build,
-            measured(recipe, "measured", "run", "raw"),
-            damaged=["run/*", "raw/*"],
-            mutations=[*COLUMNS, *JSON[-4:]],
-            outputs=["out.json"],
-            share=share,
-        )
+        f"{recipe} recipe",
+        build,
+        measured(recipe, "measured", "run", "raw"),
+        "run/* raw/*",
+        [*COLUMNS, *JSON[-4:]],
+        "out.json",
+        share=share,
     )

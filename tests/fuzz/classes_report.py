@@ -10,8 +10,7 @@ from random import Random
 
 from .classes_logs import write
 from .mutations import JSON
-from .registry import add, program
-from .runner import Command, InputClass
+from .registry import Command, add, calling, program
 
 EXTREMES = ["1e15", "-1e15", "1e16", "1e-320", "-0.0", "1e400", "9" * 400, "123456789012345", "-1"]
 
@@ -108,18 +107,15 @@ def reported(folder: Path) -> None:
 
 
 add(
-    InputClass(
-        "report",
-        reported,
-        lambda folder: Command(
-            program("report"),
-            [folder / "a.json", folder / "b.json", "--out", folder / "out.html"],
-        ),
-        damaged=["*.json"],
-        mutations=SYSTEMS,
-        outputs=["out.html"],
-        share=0.5,
-    )
+    "report",
+    reported,
+    lambda folder: Command(
+        program("report"), [folder / "a.json", folder / "b.json", "--out", folder / "out.html"]
+    ),
+    "*.json",
+    SYSTEMS,
+    "out.html",
+    share=0.5,
 )
 
 # the tables of the recipes
@@ -151,25 +147,12 @@ def table(folder: Path) -> Command:
 
 
 add(
-    InputClass(
-        "results: table",
-        results,
-        table,
-        damaged=["results/sequence.*", "results/csan_2d.*"],
-        mutations=SYSTEMS,
-        outputs=["out.md", "out.csv", "out.tex"],
-    )
-)
-add(
-    InputClass(
-        "results: sweep",
-        results,
-        lambda folder: Command(lambda: sweep(folder)),
-        damaged=["results/*.dev.json"],
-        mutations=SYSTEMS,
-        outputs=["out.md", "out.png"],
-        share=0.3,
-    )
+    "results: table",
+    results,
+    table,
+    "results/sequence.* results/csan_2d.*",
+    SYSTEMS,
+    "out.md out.csv out.tex",
 )
 
 
@@ -180,3 +163,14 @@ def sweep(folder: Path) -> None:
         bleu_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")
     )
     write({("size", 3): window, ("size", 11): window}, base, folder / "out")
+
+
+add(
+    "results: sweep",
+    results,
+    calling(sweep),
+    "results/*.dev.json",
+    SYSTEMS,
+    "out.md out.png",
+    share=0.3,
+)
