@@ -58,10 +58,11 @@ def lane_of(item) -> str:
 def pytest_collection_modifyitems(config, items):
     # the longest first, or one worker waits for it at the end
     items.sort(key=lambda item: item.name != LONGEST)
-    run = LANES.index(lane_of_run(config))
+    last, chosen, others = LANES.index(lane_of_run(config)), [], []
     for item in items:
-        if LANES.index(lane_of(item)) > run:
-            item.add_marker(pytest.mark.skip(reason="long: runs with --all"))
+        (chosen if LANES.index(lane_of(item)) <= last else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = chosen
 
 
 @pytest.fixture(scope="session")
