@@ -16,10 +16,9 @@ How to add a class: in a module `classes_ANYTHING.py` of this package, call `add
     def build(folder):                      # valid files, built once
         (folder / "train.conllu").write_text(...)
 
+    @add("CoNLL-U", build, "*.conllu", COLUMNS, "out.*")
     def command(folder):                    # what runs on each damaged copy of the folder
         return Command(program("extract"), [folder / "train.conllu", "--out", ...])
-
-    add("CoNLL-U", build, command, "*.conllu", COLUMNS, "out.*")
 
 - damaged, `*.conllu` here: patterns, separated by spaces, of the files of which one is damaged each
   time, by one to three of the mutations (see mutations.py; a mutation of your own is a function

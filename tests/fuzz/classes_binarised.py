@@ -47,20 +47,19 @@ def result(folder: Path) -> str:
 
 def add_binarised(name: str, build=copy_binarised, **options) -> None:
     options = {"mutations": OFFSETS, "outputs": "out", **options}
-    add(name, build, calling(read_all), **options)
+    add(name, build, **options)(calling(read_all))
 
 
 add_binarised("tree.idx", damaged=f"{PREFIX}.de.tree.idx", result=result)
 add(
     "trees with labels, and their dictionaries",
     copy_labelled,
-    lambda folder: Command(lambda: read_all(folder, labels=True)),
     f"{PREFIX}.de.tree.idx {PREFIX}.de.tree.bin data/dict.de.*s.txt",
     OFFSETS,
     "out",
     result=result,
     also_named="train.de-en.de.tree.idx dict.de.relations.txt dict.de.tags.txt",
-)
+)(lambda folder: Command(lambda: read_all(folder, labels=True)))
 add_binarised("tree.bin", damaged=f"{PREFIX}.de.tree.bin", result=result, share=0.5)
 add_binarised(
     "source .bin and .idx",

@@ -61,12 +61,11 @@ def averaged(folder: Path) -> dict[str, list]:
 add(
     "checkpoints",
     build,
-    command,
     "run/checkpoint*.pt",
     [*BYTES, *[within_a_tensor] * 5],
     "averaged.pt",
     result=averaged,
-)
+)(command)
 
 
 RECONSTRUCT, SCALAR = (found.__reduce__()[0] for found in (np.zeros(1), np.float64(1)))
@@ -192,8 +191,7 @@ def average(folder: Path) -> Command:
 add(
     "checkpoints with objects of numpy",
     with_numbers,
-    average,
     "run/checkpoint*.pt",
     [with_an_object, with_an_object, within_the_pickle],
     "averaged.pt",
-)
+)(average)

@@ -46,7 +46,7 @@ def result(folder: Path) -> str:
 
 def add_choices(name: str, build, **options) -> None:
     command = calling(segment_new_text)
-    add(name, build, command, outputs="out", **options)
+    add(name, build, outputs="out", **options)(command)
 
 
 add_choices("prepare.json", build_subword_nmt, damaged="prepare.json", mutations=JSON)

@@ -57,6 +57,8 @@ def result(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in OUTPUTS.split()]
 
 
+@add("CoNLL-U of new text", write_text, "train.conllu", COLUMNS)
+@calling
 def give_trees(folder: Path) -> None:
     """What fairseq-interactive --tree-file does with the lines of train.de."""
     from fairseq_posattn.text.live.providers import ConlluProvider
@@ -68,20 +70,16 @@ def give_trees(folder: Path) -> None:
 
 CONLLU = {"build": build, "damaged": "train.conllu", "mutations": COLUMNS, "outputs": OUTPUTS}
 
-add("CoNLL-U", command=lambda f: extracting(f, "train.conllu"), **CONLLU)
-add(
-    "CoNLL-U, tokens",
-    command=lambda f: extracting(f, "train.conllu", "--tokens", "--several-roots", "first"),
-    **CONLLU,
+add("CoNLL-U", **CONLLU)(lambda f: extracting(f, "train.conllu"))
+add("CoNLL-U, tokens", **CONLLU)(
+    lambda f: extracting(f, "train.conllu", "--tokens", "--several-roots", "first")
 )
 for ending in ("xz", "gz", "zst"):
     add(
         f"CoNLL-U, packed as {ending}",
         build_packed,
-        lambda f, name=f"train.conllu.{ending}": extracting(f, name),
         f"train.conllu.{ending}",
         BYTES,
         OUTPUTS,
         share=0.3,
-    )
-add("CoNLL-U of new text", write_text, calling(give_trees), "train.conllu", COLUMNS)
+    )(lambda f, name=f"train.conllu.{ending}": extracting(f, name))

@@ -40,7 +40,7 @@ def read(folder: Path) -> Command:
     return Command(look)
 
 
-add("recipe.toml", recipe, read, damaged="recipe.toml", mutations=BYTES)
+add("recipe.toml", recipe, "recipe.toml", BYTES)(read)
 
 
 def packed(folder: Path) -> None:
@@ -49,23 +49,13 @@ def packed(folder: Path) -> None:
     write(folder / "c", TEXT.decode())
 
 
-add(
-    "corpora: join",
-    packed,
+add("corpora: join", packed, "a.gz b.xz c", BYTES, "out")(
     lambda folder: Command(
         lambda: write_lines(folder / "out", [folder / name for name in ("a.gz", "b.xz", "c")])
-    ),
-    "a.gz b.xz c",
-    BYTES,
-    "out",
+    )
 )
-add(
-    "corpora: expect",
-    packed,
-    lambda folder: Command(lambda: check_sentences(folder / "a.gz", 200)),
-    "a.gz",
-    BYTES,
-    share=0.5,
+add("corpora: expect", packed, "a.gz", BYTES, share=0.5)(
+    lambda folder: Command(lambda: check_sentences(folder / "a.gz", 200))
 )
 
 
@@ -82,15 +72,8 @@ def archives(folder: Path) -> None:
 
 
 for archive in ("a.tgz", "a.zip"):
-    add(
-        f"archives ({archive})",
-        archives,
+    add(f"archives ({archive})", archives, archive, BYTES, "out/*", left="out/*", share=0.5)(
         lambda folder, archive=archive: Command(
             lambda: unpack(str(folder / archive), folder / "out", [])
-        ),
-        archive,
-        BYTES,
-        "out/*",
-        left="out/*",
-        share=0.5,
+        )
     )

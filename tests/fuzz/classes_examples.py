@@ -60,4 +60,4 @@ def command(folder: Path) -> Command:
 
 
 for name, mutations in (("references", LINES), ("trees.conllu", COLUMNS)):
-    add(f"examples: {name}", build, command, name, mutations, "out.json", share=0.1)
+    add(f"examples: {name}", build, name, mutations, "out.json", share=0.1)(command)

@@ -68,6 +68,7 @@ def generated(folder: Path) -> None:
     write(folder / "ref", "A dog barks.\nIt rains.\nYes.\n")
 
 
+@add("generate log: texts", generated, "generate.log", COLUMNS, "out sources")
 def extracted(folder: Path) -> Command:
     options = [folder, folder / "generate.log", "--out", folder / "out"]
     texts = program("translations")
@@ -83,17 +84,10 @@ def scored(option: str, name: str):
     return command
 
 
-add("generate log: texts", generated, extracted, "generate.log", COLUMNS, "out sources")
 for option in ("--generate-log", "--parsing-log"):
     add(
-        f"generate log: speed ({option})",
-        generated,
-        scored(option, "generate.log"),
-        "generate.log",
-        COLUMNS,
-        "out.json",
-        share=0.5,
-    )
+        f"generate log: speed ({option})", generated, "generate.log", COLUMNS, "out.json", share=0.5
+    )(scored(option, "generate.log"))
 
 
 # fairseq-train
@@ -108,26 +102,22 @@ def trained(lines: str):
 
 
 for name, lines in (("simple", SIMPLE), ("json", BY_JSON)):
-    add(
-        f"training log ({name})",
-        trained(lines),
-        scored("--train-log", "train.log"),
-        "train.log",
-        COLUMNS,
-        "out.json",
+    add(f"training log ({name})", trained(lines), "train.log", COLUMNS, "out.json")(
+        scored("--train-log", "train.log")
     )
     add(
         f"training log ({name}): learning curves",
         trained(lines + lines),
-        lambda folder: Command(
-            program("recipes/lm/learning_curves.py"),
-            [f"lstm={folder / 'train.log'}", "--plot", folder / "out.png"]
-            + ["--json", folder / "out.json"],
-        ),
         "train.log",
         COLUMNS,
         "out.json out.png",
         share=0.2,
+    )(
+        lambda folder: Command(
+            program("recipes/lm/learning_curves.py"),
+            [f"lstm={folder / 'train.log'}", "--plot", folder / "out.png"]
+            + ["--json", folder / "out.json"],
+        )
     )
 
 
@@ -164,12 +154,6 @@ def toy(folder: Path) -> None:
 
 
 for recipe, build, share in (("lookup", looked_up, 0.2), ("toy", toy, 0.5)):
-    add(
-        f"{recipe} recipe",
-        build,
-        measured(recipe, "measured", "run", "raw"),
-        "run/* raw/*",
-        [*COLUMNS, *JSON[-4:]],
-        "out.json",
-        share=share,
+    add(f"{recipe} recipe", build, "run/* raw/*", [*COLUMNS, *JSON[-4:]], "out.json", share=share)(
+        measured(recipe, "measured", "run", "raw")
     )

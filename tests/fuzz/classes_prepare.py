@@ -43,13 +43,12 @@ def add_parts(name: str, **options) -> None:
     add(
         name,
         build_parts,
-        calling(parse),
         outputs="out.conllu out.conllu.*",
         left=f"{PARTS}/*",
         also_named=PARTS,
         result=lambda folder: (folder / "out.conllu").read_bytes(),
         **options,
-    )
+    )(calling(parse))
 
 
 add_parts("parts: plan and markers", damaged=f"{PARTS}/**/*.json", mutations=JSON)
@@ -69,13 +68,12 @@ def finish(folder: Path) -> None:
 add(
     "parsed trees, compressed, and their record",
     finish,
-    lambda folder: Command(lambda: parse(folder, out="out.conllu.xz")),
     "out.conllu.xz out.conllu.xz.json",
     [*JSON, *COLUMNS],
     left="out.conllu.xz.parts/*",
     result=lambda folder: (folder / "out.conllu.xz").read_bytes(),
     share=0.5,
-)
+)(lambda folder: Command(lambda: parse(folder, out="out.conllu.xz")))
 
 
 OPTIONS = [
@@ -111,33 +109,30 @@ def data(folder: Path) -> dict[str, bytes]:
 add(
     "raw text to prepare",
     build,
-    lambda folder: preparing(folder, "train"),
     "train.de train.en train.conllu",
     LINES,
     "data/* data.work/*",
     left="data.work/*",
     also_named="train.de train.en train.text.de train.clean train.pieces",
     share=0.2,
-)
+)(lambda folder: preparing(folder, "train"))
 add(
     "data.work: stamps",
     build_work,
-    lambda folder: preparing(folder, "train"),
     "data.work/steps/*.json",
     JSON,
     "data/* data.work/*",
     left="data.work/*",
     result=data,
     share=0.2,
-)
+)(lambda folder: preparing(folder, "train"))
 add(
     "data.work: files between the steps, and data",
     build_work,
-    lambda folder: preparing(folder, "train"),
     "data.work/*.* data.work/segmenter data/*.*",
     LINES,
     "data/* data.work/*",
     left="data.work/*",
     result=data,
     share=0.2,
-)
+)(lambda folder: preparing(folder, "train"))

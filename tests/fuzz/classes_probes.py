@@ -59,13 +59,12 @@ def probing(folder: Path) -> Command:
 add(
     "probing tasks, and vectors made elsewhere",
     tasks,
-    probing,
     "tasks/*.txt vectors/*.txt",
     COLUMNS,
     "out.json out.work/*",
     left="out.work/*",
     share=0.3,
-)
+)(probing)
 
 
 def read_kind(folder: Path) -> None:
@@ -78,11 +77,10 @@ def read_kind(folder: Path) -> None:
     assert all(task.described for task in probes.labelled())
 
 
+@add("tasks.json", tasks, "tasks/tasks.json", JSON)
 def reading_kind(folder: Path) -> Command:
     return Command(lambda: read_kind(folder))
 
-
-add("tasks.json", tasks, reading_kind, damaged="tasks/tasks.json", mutations=JSON)
 
 # the results
 
@@ -139,4 +137,4 @@ for name, command, outputs, share in (
     ("probes.json: tables", shown, "out.md out.csv out.tex", 1.0),
     ("probes.json: report", reported, "out.html", 0.3),
 ):
-    add(name, found, command, "probes.json", SYSTEMS, outputs, share=share)
+    add(name, found, "probes.json", SYSTEMS, outputs, share=share)(command)

@@ -106,16 +106,10 @@ def reported(folder: Path) -> None:
     write(folder / "b.json", json.dumps(system("sequence", 26.5)))
 
 
-add(
-    "report",
-    reported,
+add("report", reported, "*.json", SYSTEMS, "out.html", share=0.5)(
     lambda folder: Command(
         program("report"), [folder / "a.json", folder / "b.json", "--out", folder / "out.html"]
-    ),
-    "*.json",
-    SYSTEMS,
-    "out.html",
-    share=0.5,
+    )
 )
 
 # the tables of the recipes
@@ -149,11 +143,10 @@ def table(folder: Path) -> Command:
 add(
     "results: table",
     results,
-    table,
     "results/sequence.* results/csan_2d.*",
     SYSTEMS,
     "out.md out.csv out.tex",
-)
+)(table)
 
 
 def sweep(folder: Path) -> None:
@@ -165,12 +158,6 @@ def sweep(folder: Path) -> None:
     write({("size", 3): window, ("size", 11): window}, base, folder / "out")
 
 
-add(
-    "results: sweep",
-    results,
-    calling(sweep),
-    "results/*.dev.json",
-    SYSTEMS,
-    "out.md out.png",
-    share=0.3,
+add("results: sweep", results, "results/*.dev.json", SYSTEMS, "out.md out.png", share=0.3)(
+    calling(sweep)
 )

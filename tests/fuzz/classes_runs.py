@@ -39,6 +39,8 @@ def two_runs(folder: Path) -> None:
         run.finish()
 
 
+@add("run.json", two_runs, "runs/*/run.json", JSON, "out", also_named="runs")
+@calling
 def find(folder: Path) -> None:
     """What train, evaluate and table do with the runs that are there."""
     planned = runs.Run(folder / "runs", RECORD)
@@ -47,8 +49,6 @@ def find(folder: Path) -> None:
     other = runs.runs_in(folder / "runs")[-1]
     write_json(folder / "out", [found.name, other.record.difference(found.record)])
 
-
-add("run.json", two_runs, calling(find), "runs/*/run.json", JSON, "out", also_named="runs")
 
 # result.json: the stamp of its step has its checksum
 
@@ -95,13 +95,12 @@ def tested(folder: Path) -> None:
 add(
     "result.json and its stamp",
     tested,
-    calling(show_result),
     "runs/*/result.json runs/*/steps/*.json",
     JSON,
     "table.md table.csv table.tex",
     result=lambda folder: (folder / "table.md").read_text(),
     share=0.5,
-)
+)(calling(show_result))
 
 # presets
 
@@ -120,7 +119,7 @@ def fill_in(folder: Path) -> None:
     assert given.encoder_embed_dim == 8 and len(vars(given)) > 1
 
 
-add("presets", preset, calling(fill_in), "base.yaml", [*LINES, *BYTES], share=0.5)
+add("presets", preset, "base.yaml", [*LINES, *BYTES], share=0.5)(calling(fill_in))
 
 # the translations of a study; packed files have checksums
 
@@ -149,13 +148,12 @@ def tell(folder: Path) -> None:
 add(
     "translations of the study",
     study,
-    lambda folder: Command(lambda: tell(folder), [folder / "reference"]),
     "study/*.xz",
     BYTES,
     "out",
     result=lambda folder: (folder / "out").read_text(),
     share=0.2,
-)
+)(lambda folder: Command(lambda: tell(folder), [folder / "reference"]))
 
 
 TRAINED = """\
@@ -177,14 +175,8 @@ def logged(folder: Path) -> None:
 
 
 for name, log in (("trained", "train"), ("accuracies", "test")):
-    add(
-        f"tagging recipe: {log}.log",
-        logged,
-        measured("ud_tagging", name, f"run/{log}.log"),
-        f"run/{log}.log",
-        COLUMNS,
-        "out.json",
-        share=0.5,
+    add(f"tagging recipe: {log}.log", logged, f"run/{log}.log", COLUMNS, "out.json", share=0.5)(
+        measured("ud_tagging", name, f"run/{log}.log")
     )
 
 
@@ -193,12 +185,6 @@ def curve(folder: Path) -> None:
     write(folder / "curve.jsonl", "".join(json.dumps(point) + "\n" for point in points))
 
 
-add(
-    "tagging recipe: curves",
-    curve,
-    measured("ud_tagging", "points", "curve.jsonl"),
-    "curve.jsonl",
-    SYSTEMS,
-    "out.json",
-    share=0.2,
+add("tagging recipe: curves", curve, "curve.jsonl", SYSTEMS, "out.json", share=0.2)(
+    measured("ud_tagging", "points", "curve.jsonl")
 )

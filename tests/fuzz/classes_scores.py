@@ -52,7 +52,7 @@ def plain(folder: Path) -> Command:
     return Command(program(SCORE), [*options, "--samples", 2, "--json", folder / "out.json"])
 
 
-add("plain texts", texts, plain, damaged="*", mutations=COLUMNS, outputs="out.json", share=0.5)
+add("plain texts", texts, "*", COLUMNS, "out.json", share=0.5)(plain)
 
 # NIST's form
 
@@ -101,28 +101,18 @@ def another_tag(data: bytes, random: random.Random) -> bytes:
 
 SGM: list[Mutation] = [*LINES, *[another_tag] * 8]
 
-add(
-    "SGML: score",
-    sgm,
+add("SGML: score", sgm, "*.sgm", SGM, "out.json")(
     lambda folder: Command(
         program(SCORE),
         [folder / "hyp", "--sgm", folder / "ref.sgm", "--sgm-source", folder / "src.sgm"]
         + ["--json", folder / "out.json"],
-    ),
-    "*.sgm",
-    SGM,
-    "out.json",
+    )
 )
-add(
-    "SGML: lines",
-    sgm,
+add("SGML: lines", sgm, "*.sgm", SGM, "o")(
     lambda folder: Command(
         program("sgm"),
         [folder / "ref.sgm", "--set", "B", "--like", folder / "src.sgm", "--out", folder / "o"],
-    ),
-    "*.sgm",
-    SGM,
-    "o",
+    )
 )
 
 # what other commands wrote
@@ -149,14 +139,8 @@ def taken_over(name: str):
 
 
 for name, share in (("examples", 0.5), ("heads", 0.2)):
-    add(
-        f"{name}: score",
-        given(name),
-        taken_over(name),
-        f"{name}.json",
-        JSON,
-        "out.json",
-        share=share,
+    add(f"{name}: score", given(name), f"{name}.json", JSON, "out.json", share=share)(
+        taken_over(name)
     )
 
 
@@ -174,17 +158,11 @@ def words(line: str) -> Iterator[tuple[int, str]]:
     return enumerate(line.split() or ["_"], start=1)
 
 
-add(
-    "words: score",
-    labelled,
+add("words: score", labelled, "*.conllu ref0", COLUMNS, "out.json", share=0.3)(
     lambda folder: Command(
         program(SCORE),
         [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
         + ["--train-target", folder / "ref0", "--reference-trees", folder / "ref0.conllu"]
         + ["--hypothesis-trees", folder / "hyp.conllu", "--samples", 2],
-    ),
-    "*.conllu ref0",
-    COLUMNS,
-    "out.json",
-    share=0.3,
+    )
 )

@@ -43,58 +43,50 @@ def build_pieces(folder: Path) -> None:
     must_pass(Command(program("segment"), options))
 
 
-add("merges", build_merges, lambda f: applying(f, "--codes", f / "codes"), "codes", COLUMNS, "out")
-add(
-    "text to segment",
-    build_merges,
-    lambda f: applying(f, "--codes", f / "codes"),
-    "train.de",
-    LINES,
-    "out",
-    share=0.5,
+add("merges", build_merges, "codes", COLUMNS, "out")(lambda f: applying(f, "--codes", f / "codes"))
+add("text to segment", build_merges, "train.de", LINES, "out", share=0.5)(
+    lambda f: applying(f, "--codes", f / "codes")
 )
-add(
-    "vocabulary of merges",
-    build_merges,
+add("vocabulary of merges", build_merges, "vocabulary", COLUMNS, "out", share=0.5)(
     lambda f: applying(
         f, "--codes", f / "codes", "--vocabulary", f / "vocabulary", "--vocabulary-threshold", 3
-    ),
-    "vocabulary",
-    COLUMNS,
-    "out",
-    share=0.5,
+    )
 )
-add(
-    "sentencepiece model",
-    build_sentencepiece,
-    lambda f: applying(f, "--sentencepiece", f / "model"),
-    "model",
-    BYTES,
-    "out",
+add("sentencepiece model", build_sentencepiece, "model", BYTES, "out")(
+    lambda f: applying(f, "--sentencepiece", f / "model")
 )
 add(
     "sentencepiece model and pieces",
     build_pieces,
-    projecting,
     "model pieces train.de train.words",
     COLUMNS,
     "out",
     also_named="pieces train.de train.words",
     share=0.5,
-)
+)(projecting)
 
 
+@add("text to learn merges from", write_text, "train.de train.en", LINES, "codes", share=0.5)
 def learning(folder: Path) -> Command:
     texts = [folder / "train.de", folder / "train.en"]
     options = ["learn", *texts, "--codes", folder / "codes", "--symbols", 10]
     return Command(program("segment"), options)
 
 
+@add("text to learn sentencepiece from", write_text, "train.en", LINES, "spm", share=0.2)
 def learning_sentencepiece(folder: Path) -> Command:
     options = ["learn", folder / "train.en", "--sentencepiece", folder / "spm", "--symbols", 36]
     return Command(program("segment"), options)
 
 
+@add(
+    "words, parents, labels and pieces",
+    write_pieces,
+    "text/train.words text/train.parents text/train.labels pieces.de",
+    COLUMNS,
+    "out.trees",
+    also_named="train.words train.parents train.labels pieces.de",  # they disagree
+)
 def projecting_merges(folder: Path) -> Command:
     text = folder / "text"
     options = ["--words", text / "train.words", "--parents", text / "train.parents"]
@@ -104,39 +96,11 @@ def projecting_merges(folder: Path) -> Command:
 
 
 add(
-    "text to learn merges from",
-    write_text,
-    learning,
-    "train.de train.en",
-    LINES,
-    "codes",
-    share=0.5,
-)
-add(
-    "text to learn sentencepiece from",
-    write_text,
-    learning_sentencepiece,
-    "train.en",
-    LINES,
-    "spm",
-    share=0.2,
-)
-add(
-    "words, parents, labels and pieces",
-    write_pieces,
-    projecting_merges,
-    "text/train.words text/train.parents text/train.labels pieces.de",
-    COLUMNS,
-    "out.trees",
-    also_named="train.words train.parents train.labels pieces.de",  # they disagree
-)
-add(
     "pieces and trees to binarise",
     partial(write_pieces, labels=True),
-    lambda folder: binarizing(folder, folder / "data"),
     "pieces.de pieces.en pieces.de.trees",
     COLUMNS,
     "data/*",
     also_named="pieces.de pieces.en",
     share=0.5,
-)
+)(lambda folder: binarizing(folder, folder / "data"))

@@ -87,31 +87,23 @@ def load_vectors(folder: Path) -> None:
 
 
 for name in ("tagged.conllu", "tagged.columns"):
-    add(
-        name,
-        write_tagged,
-        lambda folder, name=name: binarizing(folder, name),
-        name,
-        COLUMNS,
-        "data/*",
+    add(name, write_tagged, name, COLUMNS, "data/*")(
+        lambda folder, name=name: binarizing(folder, name)
     )
-READ = (build_data, calling(read_all))
-add("tagging.json", *READ, "data/tagging.json", JSON)
+reading = calling(read_all)
+add("tagging.json", build_data, "data/tagging.json", JSON)(reading)
 add(
     "dictionaries of the tagger",
-    *READ,
+    build_data,
     "data/dict.*.txt data/ambiguous.txt",
     COLUMNS,
     also_named="dict.word.txt dict.char.txt dict.tag.txt train.word train.char",
+)(reading)
+also_named = "train.word train.char train.tag"
+add(".bin and .idx of the tagger", build_data, "data/train.*", OFFSETS, also_named=also_named)(
+    reading
 )
-add(
-    ".bin and .idx of the tagger",
-    *READ,
-    "data/train.*",
-    OFFSETS,
-    also_named="train.word train.char train.tag",
-)
-add("word vectors", build_vectors, calling(load_vectors), "vectors.vec", COLUMNS)
+add("word vectors", build_vectors, "vectors.vec", COLUMNS)(calling(load_vectors))
 
 
 @cache
@@ -146,12 +138,6 @@ def tagging(folder: Path, name: str) -> Command:
 
 
 for name, mutations in (("text", LINES), ("text.conllu", COLUMNS)):
-    add(
-        f"new {name} to tag",
-        build_text,
-        lambda folder, name=name: tagging(folder, name),
-        name,
-        mutations,
-        "out",
-        share=0.2,
+    add(f"new {name} to tag", build_text, name, mutations, "out", share=0.2)(
+        lambda folder, name=name: tagging(folder, name)
     )

@@ -48,11 +48,16 @@ def calling(function: Callable[[Path], object]) -> Callable[[Path], Command]:
     return lambda folder: Command(lambda: function(folder))
 
 
-def add(name: str, *parts, **options) -> None:
-    """Add a class of this name; the rest are the fields of InputClass."""
-    if name in CLASSES:
-        raise ValueError(f"two classes are called {name}")
-    CLASSES[name] = InputClass(name, *parts, **options)
+def add(name: str, build, damaged: str, mutations, outputs: str = "", **options):
+    """Add a class, by decorating the function that gives the command on a folder."""
+
+    def decorate(command):
+        if name in CLASSES:
+            raise ValueError(f"two classes are called {name}")
+        CLASSES[name] = InputClass(name, build, command, damaged, mutations, outputs, **options)
+        return command
+
+    return decorate
 
 
 @cache
