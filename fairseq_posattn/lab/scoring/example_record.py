@@ -19,7 +19,7 @@ AGAIN = "make it again with posattn-examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """These are the attention weights of one kind for one sentence."""
+    """The attention weights of one kind for one sentence."""
 
     layers: Whole = field(metadata=about("how many layers there are"))
     heads: Whole = field(metadata=about("how many attention heads a layer has"))
@@ -40,18 +40,12 @@ class Attention(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Example(Open):
-    """This is a translated sentence with its tree and its attention."""
+    """A translated sentence with its tree and its attention."""
 
-    number: Whole = field(
-        metadata=about(
-            "the number of the sentence, counted from 0, as fairseq-generate prints S-NUMBER"
-        )
-    )
+    number: Whole = field(metadata=about("counted from 0, as in S-NUMBER of fairseq-generate"))
     words: list[Text] = field(metadata=about("the words of the source"))
     parents: list[Whole] | None = field(
-        metadata=about(
-            "the parent of each word, counted from 1 with 0 for the root; null means no tree"
-        )
+        metadata=about("the parent of each word, from 1, 0 is the root; null means no tree")
     )
     depths: list[Whole] | None = field(
         default=ABSENT, metadata=about("how many edges lie between each word and the root")
@@ -73,9 +67,7 @@ class Example(Open):
     )
     decoder_attention: Attention = field(
         default=ABSENT,
-        metadata=about(
-            "the attention of the decoder to what it has read, while it predicts each of them"
-        ),
+        metadata=about("the attention of the decoder to itself, while it predicts each of them"),
     )
     cross_attention: Attention = field(
         default=ABSENT, metadata=about("the attention of the decoder to the source")

@@ -13,7 +13,7 @@ AGAIN = "make it again with posattn-heads"
 
 @dataclass(frozen=True, kw_only=True)
 class Head(Open):
-    """This is what a head of the encoder does, the mean over all queries of the test set."""
+    """What a head of the encoder does, the mean over all queries of the test set."""
 
     layer: Whole = field(metadata=about("the layer, counted from 0"))
     head: Whole = field(metadata=about("the head, counted from 0"))
@@ -24,15 +24,15 @@ class Head(Open):
     tree_edges: Number | None = field(
         default=ABSENT,
         metadata=about(
-            "the share of words that attend, among the other words, most to their parent or to a "
-            "child; null without trees"
+            "the share of words that attend most to their parent or to a child, among the "
+            "other words; null without trees"
         ),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearntNumber(Open):
-    """These are the numbers of one name that a mechanism has learnt, or predicts on average."""
+    """The numbers of one name that a mechanism has learnt, or predicts on average."""
 
     place: Text = field(metadata=about("the module, such as encoder.layers.0.self_attn"))
     mechanism: Text = field(metadata=about("the name of the mechanism"))
@@ -49,7 +49,7 @@ class LearntNumber(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Heads(Open):
-    """This describes all heads of a model on a test set."""
+    """All heads of a model on a test set."""
 
     sentences: Whole = field(metadata=about("how many sentences were read"))
     words: Whole = field(default=ABSENT, metadata=about("how many words of them have trees"))

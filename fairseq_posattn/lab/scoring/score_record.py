@@ -18,26 +18,22 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Open):
-    """This is a score of the whole test set."""
+    """A score of the whole test set."""
 
     score: Number = field(
         metadata=about("the score of the whole test set; of several runs the mean")
     )
     deviation: Number = field(
-        default=ABSENT, metadata=about("the standard deviation of the runs, if there are several")
+        default=ABSENT, metadata=about("the standard deviation of several runs")
     )
-    runs: list[Number] = field(
-        default=ABSENT, metadata=about("the score of each run, if there are several")
-    )
-    signature: Text = field(metadata=about("how it was computed, as sacrebleu describes it"))
+    runs: list[Number] = field(default=ABSENT, metadata=about("the score of each of several runs"))
+    signature: Text = field(metadata=about("sacrebleu's signature"))
     lower_is_better: bool = field(
-        default=ABSENT, metadata=about("true if a smaller score is a better one")
+        default=ABSENT, metadata=about("whether a smaller score is better")
     )
     interval: list[Number] = field(
         default=ABSENT,
-        metadata=about(
-            "the interval of 95 % for other sentences and, with several runs, other trainings"
-        ),
+        metadata=about("95 % for other sentences and, with several runs, other trainings"),
     )
     brevity_penalty: Number = field(default=ABSENT, metadata=about("the brevity penalty in BLEU"))
     precisions: list[Number] = field(
@@ -47,26 +43,22 @@ class Score(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Ngrams(Open):
-    """These are the figures for one order of n-grams, or the gaps between those of two systems."""
+    """The figures for one order of n-grams, or the gaps between those of two systems."""
 
     n: Whole = field(metadata=about("the order n, from 1 to 8"))
     bleu: Number = field(metadata=about("BLEU with n-grams up to this order"))
-    precision: Number = field(metadata=about("the precision of n-grams of this order alone"))
+    precision: Number = field(metadata=about("the precision of this order alone"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bucket(Open):
-    """This is BLEU of the sentences that are alike in their length, depth or split words."""
+    """BLEU of sentences that are alike in their length, depth or split words."""
 
-    first: Whole = field(metadata=about("the smallest value in the bucket", key="from"))
-    last: Whole | None = field(
-        metadata=about("the largest value in it; null means no end", key="to")
-    )
-    sentences: Whole = field(metadata=about("how many sentences lie in it"))
+    first: Whole = field(metadata=about("the smallest value", key="from"))
+    last: Whole | None = field(metadata=about("the largest value; null means no end", key="to"))
+    sentences: Whole = field(metadata=about("how many there are"))
     bleu: Number = field(metadata=about("BLEU of these sentences"))
-    interval: list[Number] = field(
-        default=ABSENT, metadata=about("the interval of 95 % in the same way")
-    )
+    interval: list[Number] = field(default=ABSENT, metadata=about("as that of a score"))
 
 
 def range_name(first: int, last: int | None) -> str:
@@ -78,38 +70,36 @@ def range_name(first: int, last: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class WordGroup(Open):
-    """This says how well the words of one group are translated, the mean over the runs."""
+    """How well the words of one group are translated, the mean over the runs."""
 
-    name: Text = field(metadata=about("the name of the group, such as 2–4 or NOUN"))
-    words: Whole = field(metadata=about("how many words of the reference are in the group"))
+    name: Text = field(metadata=about("such as 2–4 or NOUN"))
+    words: Whole = field(metadata=about("how many words of the reference"))
     precision: Number = field(metadata=about("the share of translated words that are right, in %"))
     recall: Number = field(metadata=about("the share of reference words that were written, in %"))
     f1: Number = field(metadata=about("the harmonic mean of both"))
-    interval: list[Number] = field(
-        default=ABSENT, metadata=about("the interval of 95 % of F1 in the same way")
-    )
+    interval: list[Number] = field(default=ABSENT, metadata=about("that of F1"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Open):
-    """This says what a score gains over that of the baseline, and whether that could be chance."""
+    """What a score gains over that of the baseline, and whether that could be chance."""
 
     difference: Number = field(metadata=about("the score minus that of the baseline"))
     bootstrap_p: Number | None = field(
         default=ABSENT,
-        metadata=about("the p value of the bootstrap, for other sentences and trainings"),
+        metadata=about("for other sentences and trainings"),
     )
     randomisation_p: Number | None = field(
         default=ABSENT,
-        metadata=about("the p value of approximate randomisation of the outputs of these runs"),
+        metadata=about("for the outputs of these runs"),
     )
     welch_p: Number | None = field(
         default=ABSENT,
-        metadata=about("the p value of Welch's t test over the runs, if both have several"),
+        metadata=about("over the runs, if both have several"),
     )
     interval: list[Number] = field(
         default=ABSENT,
-        metadata=about("the interval of 95 % of the difference in the same way"),
+        metadata=about("that of the difference"),
     )
     mark: Text = field(
         metadata=about(
@@ -121,86 +111,70 @@ class Difference(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedSentence(Open):
-    """This is a sentence on which the system differs much from the baseline."""
+    """A sentence on which the system differs much from the baseline."""
 
-    number: Whole = field(metadata=about("the number of the sentence, counted from 0"))
+    number: Whole = field(metadata=about("counted from 0"))
     source: Text = field(default=ABSENT, metadata=about("the sentence in the source language"))
     reference: Text = field(metadata=about("its first reference"))
-    translation: Text = field(
-        metadata=about("the translation by the system, of several runs by the first")
-    )
-    baseline: Text = field(
-        metadata=about("the translation by the baseline, of several runs by the first")
-    )
+    translation: Text = field(metadata=about("by the system, of several runs by the first"))
+    baseline: Text = field(metadata=about("by the baseline, of several runs by the first"))
     score: Number = field(metadata=about("chrF2 of the sentence, of several runs the mean"))
     baseline_score: Number = field(metadata=about("the same of the baseline"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(Open):
-    """This says how the system compares with another one."""
+    """How the system compares with another one."""
 
     system: Text = field(metadata=about("the name of the baseline"))
-    runs: Whole = field(
-        default=ABSENT, metadata=about("how many runs of it were compared, if several")
-    )
+    runs: Whole = field(default=ABSENT, metadata=about("how many runs, if several"))
     significance: Text = field(
         default=ABSENT, metadata=about("how many samples were drawn, and the seed")
     )
     scores: dict[str, Difference] = field(
-        default=ABSENT, metadata=about("the differences, each under the name of its score")
+        default=ABSENT, metadata=about("the differences by the names of the scores")
     )
-    ngrams: list[Ngrams] = field(
-        default=ABSENT, metadata=about("the gaps to the baseline, one for each order of n-grams")
-    )
+    ngrams: list[Ngrams] = field(default=ABSENT, metadata=about("the gaps to the baseline"))
     sentences: list[ComparedSentence] = field(
         default=ABSENT,
-        metadata=about(
-            "the sentences with the largest differences, those where the system is better first"
-        ),
+        metadata=about("those with the largest differences, the gains first"),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding(Open):
-    """This is the speed of one run of fairseq-generate."""
+    """The speed of one run of fairseq-generate."""
 
     sentences: Whole = field(default=ABSENT, metadata=about("how many sentences were translated"))
     seconds: Number = field(
-        default=ABSENT, metadata=about("how long that took; of several shards the slowest counts")
+        default=ABSENT, metadata=about("how long that took; of several shards the slowest")
     )
-    sentences_per_second: Number = field(
-        metadata=about("how many sentences were translated each second")
-    )
+    sentences_per_second: Number = field(metadata=about("sentences translated each second"))
     pieces_per_second: Number = field(
-        default=ABSENT, metadata=about("how many pieces were generated each second")
+        default=ABSENT, metadata=about("pieces generated each second")
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed(Open):
-    """This says how fast the system translates."""
+    """How fast the system translates."""
 
-    translation: Decoding = field(
-        default=ABSENT, metadata=about("how fast the system translates when it does nothing else")
-    )
-    with_parsing: Decoding = field(
-        default=ABSENT, metadata=about("how fast it translates when it also parses the sources")
-    )
+    translation: Decoding = field(default=ABSENT, metadata=about("without parsing"))
+    with_parsing: Decoding = field(default=ABSENT, metadata=about("with parsing of the sources"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Losses(Open):
-    """This is a point of the learning curve."""
+    """A point of the learning curve."""
 
-    update: Whole = field(metadata=about("after how many updates it was measured"))
+    update: Whole = field(metadata=about("after how many updates"))
     train_loss: Number | None = field(metadata=about("the loss on the training data"))
     valid_loss: Number | None = field(metadata=about("the loss on the validation data"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Open):
-    """This says how the system was trained."""
+    """How the system was trained."""
 
     parameters: Whole | None = field(
         default=ABSENT, metadata=about("how many parameters the model has")
@@ -209,19 +183,17 @@ class Training(Open):
     words_per_second: Number | None = field(
         default=ABSENT, metadata=about("the median of the speeds in the log")
     )
-    curve: list[Losses] = field(
-        default=ABSENT, metadata=about("the learning curve, with a point for each validation")
-    )
+    curve: list[Losses] = field(default=ABSENT, metadata=about("a point for each validation"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSystem(Open):
-    """This is the whole file, which describes a system on a test set."""
+    """The whole file: a system on a test set."""
 
     version: Whole = field(metadata=about("the version of this format"))
     code: Text = field(
         default=ABSENT,
-        metadata=about("the version of the package that wrote it, with the commit in a checkout"),
+        metadata=about("the version of the package, with the commit in a checkout"),
     )
     system: Text = field(metadata=about("the name of the system"))
     test: Text = field(metadata=about("the name of the test set"))
@@ -230,18 +202,10 @@ class ScoredSystem(Open):
     sentences: Whole | None = field(
         default=ABSENT, metadata=about("how many sentences were scored")
     )
-    references: Whole | None = field(
-        default=ABSENT, metadata=about("how many references each of them has")
-    )
-    runs: Whole = field(
-        default=ABSENT, metadata=about("how many runs of the system were scored, if several")
-    )
-    scores: dict[str, Score] = field(
-        metadata=about("the scores under their names, such as BLEU, chrF2, TER")
-    )
-    ngrams: list[Ngrams] = field(
-        default=ABSENT, metadata=about("the scores, one for each order of n-grams")
-    )
+    references: Whole | None = field(default=ABSENT, metadata=about("references of each of them"))
+    runs: Whole = field(default=ABSENT, metadata=about("how many runs, if several"))
+    scores: dict[str, Score] = field(metadata=about("by name, such as BLEU, chrF2, TER"))
+    ngrams: list[Ngrams] = field(default=ABSENT, metadata=about("one for each order of n-grams"))
     buckets: dict[str, list[Bucket]] = field(
         default=ABSENT, metadata=about("BLEU grouped by `length`, `depth` and `split_words`")
     )
@@ -256,7 +220,7 @@ class ScoredSystem(Open):
     )
     speed: Speed = field(
         default=ABSENT,
-        metadata=about("how fast the system translates, from the logs of fairseq-generate"),
+        metadata=about("from the logs of fairseq-generate"),
     )
     training: Training = field(
         default=ABSENT, metadata=about("how the training went, from the logs of fairseq-train")
