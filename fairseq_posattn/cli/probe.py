@@ -13,7 +13,7 @@ only what is above it was learnt.
 from __future__ import annotations
 
 import argparse
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,16 @@ from fairseq_posattn.io.lock import locked
 def options_parser() -> argparse.ArgumentParser:
     """Return what reads the options of the command line."""
     parser = command_parser("posattn-probe", __doc__)
-    add = parser.add_argument
+    add_probed(parser.add_argument)
+    add_classifiers(parser.add_argument)
+    add_heads(parser.add_argument)
+    add_work(parser.add_argument)
+    add_model_options(parser)
+    return parser
+
+
+def add_probed(add: Callable) -> None:
+    """Add the options that say which vectors are probed, and with which sentences and trees."""
     add("data", nargs="?", metavar="DATA", help="segment sentences as these binarised data")
     add(
         "--path",
@@ -70,6 +79,10 @@ def options_parser() -> argparse.ArgumentParser:
         help="say whether people or a parser made the trees of --trees (default: as tasks.json "
         "says, for the trees beside the tasks)",
     )
+
+
+def add_classifiers(add: Callable) -> None:
+    """Add the options that say how a sentence gets its vector, and what is trained on it."""
     add(
         "--pooling",
         choices=("mean", "max", "last", "end"),
@@ -100,6 +113,10 @@ def options_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="train the classifier with each of these seeds (default: 1111)",
     )
+
+
+def add_heads(add: Callable) -> None:
+    """Add the options of the probes of words and attention heads."""
     add(
         "--heads",
         nargs=3,
@@ -127,6 +144,10 @@ def options_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="--heads: read only the first N sentences of each file",
     )
+
+
+def add_work(add: Callable) -> None:
+    """Add the options that say how the work is done, and where its results are."""
     add("--no-untrained", action="store_true", help="leave out the untrained models")
     add("--json", type=Path, help="write all accuracies to this file")
     add(
@@ -167,8 +188,6 @@ def options_parser() -> argparse.ArgumentParser:
         help="split the text with Moses before that, as text of LANGUAGE (default: as in the "
         "training)",
     )
-    add_model_options(parser)
-    return parser
 
 
 def layer(text: str) -> str:
@@ -176,27 +195,6 @@ def layer(text: str) -> str:
     if text not in ("top", "all", "mix") and not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number, top, all or mix, found '{text}'")
     return text
-
-
-def named(words: list[str]):
-    """Return the trainings that the words name, as NAME=PATH or PATH."""
-    from fairseq_posattn.lab.probing.probe import Named
-
-    found: list[Named] = []
-    bare = [Path(word).absolute() for word in words if "=" not in word or Path(word).exists()]
-    folders = Counter(path.parent for path in bare if not path.is_dir())
-    for word in words:
-        name, _, path = word.partition("=")
-        whole = Path(word).absolute()
-        if whole in bare:
-            is_alone = folders[whole.parent] < 2
-            name = whole.name if whole.is_dir() else whole.parent.name if is_alone else whole.stem
-            path = word
-        if not name or not path:
-            raise InputError(f"{word}: write NAME=PATH")
-        run = sum(one.system == name for one in found)
-        found.append(Named(name, run, Path(path)))
-    return found
 
 
 def main() -> None:
@@ -210,11 +208,10 @@ def main() -> None:
     from fairseq_posattn.lab.probing.tables import Results, all_tables
     from fairseq_posattn.lab.scoring.plain_tables import markdown, write
 
-    others = [read_probes(path) for path in options.results]
-    paths = [*options.results]
+    others, paths = [read_probes(path) for path in options.results], [*options.results]
     if options.path or options.vectors:
         with locked(options.json):
-            found = of_heads(options) if options.heads else of_tasks(options)
+            found = probed(options)
             write_json(options.json, as_document(found), indent=1)
         others, paths = [found, *others], [str(options.json), *paths]
     tables = all_tables(Results(others, paths))
@@ -244,8 +241,8 @@ def refuse_incomplete(options: argparse.Namespace, defaults: dict[str, Any]) -> 
             *("json", "work", "workers", "no_untrained", "layer", "seeds", "bpe", "moses"),
         ),
     }
-    chosen = {"--heads": options.heads, "--tasks": options.tasks}
-    chosen["--tasks or --heads"] = options.heads or options.tasks
+    of_heads, of_tasks = options.heads, options.tasks
+    chosen = {"--heads": of_heads, "--tasks": of_tasks, "--tasks or --heads": of_heads or of_tasks}
     for kind, names in only.items():
         for name in names if not chosen[kind] else ():
             if getattr(options, name) != defaults[name]:
@@ -255,11 +252,13 @@ def refuse_incomplete(options: argparse.Namespace, defaults: dict[str, Any]) -> 
         raise InputError("--trees-are says what the trees of --trees are; name their folder")
 
 
-def shared(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what both kinds of probes are told."""
+def probed(options: argparse.Namespace):
+    """Return what the probes find: those of words and heads, or those of sentences."""
     from fairseq_posattn.lab.probing.encoding import Codecs
+    from fairseq_posattn.lab.probing.probe import Probing, named
+    from fairseq_posattn.lab.probing.treebank import TreebankProbing
 
-    return {
+    shared: dict[str, Any] = {
         "data": options.data,
         "models": named(options.path),
         "work": options.work or options.json.with_suffix(".work"),
@@ -272,14 +271,16 @@ def shared(options: argparse.Namespace) -> dict[str, Any]:
         "codecs": Codecs(options.bpe, options.moses),
         "cpu": options.cpu,
     }
-
-
-def of_tasks(options: argparse.Namespace):
-    """Return what the probes of sentences find."""
-    from fairseq_posattn.lab.probing.probe import Probing
-
+    if options.heads:
+        return TreebankProbing(
+            **shared,
+            files=options.heads,
+            gold=options.gold,
+            rank=options.rank,
+            first=options.first,
+        ).run()
     return Probing(
-        **shared(options),
+        **shared,
         tasks=options.tasks,
         names=options.task,
         vectors=named(options.vectors),
@@ -287,19 +288,6 @@ def of_tasks(options: argparse.Namespace):
         trees_are=options.trees_are,
         pooling=options.pooling,
         classifier=options.classifier,
-    ).run()
-
-
-def of_heads(options: argparse.Namespace):
-    """Return what the probes of words and heads find."""
-    from fairseq_posattn.lab.probing.treebank import TreebankProbing
-
-    return TreebankProbing(
-        **shared(options),
-        files=options.heads,
-        gold=options.gold,
-        rank=options.rank,
-        first=options.first,
     ).run()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,12 +27,10 @@ from fairseq_posattn.lab.probing.results import (
     UNTRAINED,
     VECTORS,
     Accuracy,
-    ProbedTask,
     Probes,
     packed_bits,
 )
-from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, read_examples
-from fairseq_posattn.lab.probing.tasks import ProbingTask
+from fairseq_posattn.lab.probing.task_files import SPLITS, LabelledTask, read_examples
 from fairseq_posattn.lab.probing.vectors import VectorFile, Vectors, of_sentences, read_text_vectors
 from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
 
@@ -49,60 +48,23 @@ class Named(NamedTuple):
     path: Path
 
 
-@dataclass
-class LabelledTask:
-    """This is a task with its sentences and labels."""
-
-    task: ProbingTask
-    path: Path
-    source: str
-    examples: list[Example] = field(repr=False)
-
-    @cached_property
-    def labels(self) -> dict[str, int]:
-        """Return the number of each label; those of dev and test must occur in train."""
-        names = sorted({example.label for example in self.examples if example.split == "tr"})
-        for number, example in enumerate(self.examples, start=1):
-            if example.label not in names:
-                raise InputError(
-                    f"{self.path}:{number}: no sentence of train has the label "
-                    f"'{example.label}'; make the file again, or remove the line"
-                )
-        return {name: number for number, name in enumerate(names)}
-
-    @cached_property
-    def places(self) -> dict[str, np.ndarray]:
-        """Return which lines belong to each split; none may be without sentences."""
-        found = {
-            split: np.array([k for k, e in enumerate(self.examples) if e.split == split], dtype=int)
-            for split in SPLITS
-        }
-        if missing := [split for split, places in found.items() if not len(places)]:
-            raise InputError(
-                f"{self.path}: there is no sentence for {NAMES[missing[0]]} ({missing[0]}); make "
-                "the file again"
-            )
-        return found
-
-    @cached_property
-    def numbers(self) -> np.ndarray:
-        """Return the number of the label of each line."""
-        return np.array([self.labels[example.label] for example in self.examples])
-
-    @cached_property
-    def described(self) -> ProbedTask:
-        """Return what the results say of the task."""
-        train, dev, test = (self.numbers[self.places[split]] for split in SPLITS)
-        majority = np.bincount(train).argmax()
-        return ProbedTask(
-            train=len(train),
-            dev=len(dev),
-            test=len(test),
-            classes=len(self.labels),
-            majority=100 * float((test == majority).mean()),
-            sha256=sha256(self.path),
-            source=self.source,
-        )
+def named(words: Sequence[str]) -> list[Named]:
+    """Return the trainings that the words name, as NAME=PATH or PATH."""
+    found: list[Named] = []
+    bare = [Path(word).absolute() for word in words if "=" not in word or Path(word).exists()]
+    folders = Counter(path.parent for path in bare if not path.is_dir())
+    for word in words:
+        name, _, path = word.partition("=")
+        whole = Path(word).absolute()
+        if whole in bare:
+            is_alone = folders[whole.parent] < 2
+            name = whole.name if whole.is_dir() else whole.parent.name if is_alone else whole.stem
+            path = word
+        if not name or not path:
+            raise InputError(f"{word}: write NAME=PATH")
+        run = sum(one.system == name for one in found)
+        found.append(Named(name, run, Path(path)))
+    return found
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,18 @@ words of the sentence with spaces between them. Columns in between are ignored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+import numpy as np
+
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.probing.results import ProbedTask
+from fairseq_posattn.lab.probing.tasks import ProbingTask
 
 SPLITS = ("tr", "va", "te")
 NAMES = {"tr": "train", "va": "dev", "te": "test"}
@@ -58,3 +65,59 @@ def write_examples(file: TextIO, examples: Iterable[Example]) -> None:
     """Write examples, a line for each."""
     for example in examples:
         file.write(f"{example.split}\t{example.label}\t{example.text}\n")
+
+
+@dataclass
+class LabelledTask:
+    """This is a task with its sentences and labels."""
+
+    task: ProbingTask
+    path: Path
+    source: str
+    examples: list[Example] = field(repr=False)
+
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """Return the number of each label; those of dev and test must occur in train."""
+        names = sorted({example.label for example in self.examples if example.split == "tr"})
+        for number, example in enumerate(self.examples, start=1):
+            if example.label not in names:
+                raise InputError(
+                    f"{self.path}:{number}: no sentence of train has the label "
+                    f"'{example.label}'; make the file again, or remove the line"
+                )
+        return {name: number for number, name in enumerate(names)}
+
+    @cached_property
+    def places(self) -> dict[str, np.ndarray]:
+        """Return which lines belong to each split; none may be without sentences."""
+        found = {
+            split: np.array([k for k, e in enumerate(self.examples) if e.split == split], dtype=int)
+            for split in SPLITS
+        }
+        if missing := [split for split, places in found.items() if not len(places)]:
+            raise InputError(
+                f"{self.path}: there is no sentence for {NAMES[missing[0]]} ({missing[0]}); make "
+                "the file again"
+            )
+        return found
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """Return the number of the label of each line."""
+        return np.array([self.labels[example.label] for example in self.examples])
+
+    @cached_property
+    def described(self) -> ProbedTask:
+        """Return what the results say of the task."""
+        train, dev, test = (self.numbers[self.places[split]] for split in SPLITS)
+        majority = np.bincount(train).argmax()
+        return ProbedTask(
+            train=len(train),
+            dev=len(dev),
+            test=len(test),
+            classes=len(self.labels),
+            majority=100 * float((test == majority).mean()),
+            sha256=sha256(self.path),
+            source=self.source,
+        )

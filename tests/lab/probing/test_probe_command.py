@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_posattn.cli.probe import named
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.lab.probing import encoding, vectors
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.making.record import Made
+from fairseq_posattn.lab.probing.probe import named
 from fairseq_posattn.lab.probing.results import (
     Accuracy,
     ProbedTask,
