@@ -32,32 +32,25 @@ def machine_of(options: argparse.Namespace):
 
 
 def experiment_of(options: argparse.Namespace) -> Any:
-    """Return the Experiment or the Trial that the options describe."""
+    """Return the experiment that the options describe."""
     from fairseq_posattn.lab.experiments.commands import Shell
-    from fairseq_posattn.lab.experiments.experiment import Experiment
-    from fairseq_posattn.lab.experiments.recipe import read_recipe, recipe_file
+    from fairseq_posattn.lab.experiments.recipe import recipe_file
+    from fairseq_posattn.lab.experiments.translation import Translation
     from fairseq_posattn.lab.experiments.trials import trial_class
-    from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
+    from fairseq_posattn.lab.experiments.workplace import Place, Plan
 
     names = ("updates", "precision", "last", "examples", "with_parsing", "on_valid")
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
     plan, shell = Plan(**asked, training=options.rest), Shell(options.dry_run)
-    at_once, corpora = getattr(options, "at_once", None), getattr(options, "corpora", None)
     file = recipe_file(options.recipe)
     work = (options.work or file.parent / "work").absolute()
     if not work.exists():
         say_whose_code_runs(file.parent)
-    trial = trial_class(file)
-    if trial is not None:
-        place = Place(work, shell)
-        experiment: Any = trial(file, place, plan, machine_of(options), at_once, corpora or ())
-    elif corpora:
-        raise InputError(f"--corpora {' '.join(corpora)}: this recipe has one corpus; leave it out")
-    else:
-        workplace = Workplace(work, shell, recipe=read_recipe(options.recipe))
-        experiment = Experiment(workplace, plan, machine_of(options), at_once)
-    if not options.dry_run:
-        work.mkdir(parents=True, exist_ok=True)
+    kind = trial_class(file) or Translation
+    more = getattr(options, "at_once", None), getattr(options, "corpora", None) or ()
+    experiment = kind(file, Place(work, shell), plan, machine_of(options), *more)
+    experiment.refuse(options.step, vars(options))
+    shell.act(lambda: work.mkdir(parents=True, exist_ok=True))
     return experiment
 
 

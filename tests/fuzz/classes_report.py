@@ -174,9 +174,9 @@ add(
 
 
 def sweep(folder: Path) -> None:
-    from fairseq_posattn.lab.experiments.sweeps import bleu_of, write
+    from fairseq_posattn.lab.experiments.tables import bleu_of, write_sweep
 
     base, window = (
         bleu_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")
     )
-    write({("size", 3): window, ("size", 11): window}, base, folder / "out")
+    write_sweep({("size", 3): window, ("size", 11): window}, base, folder / "out")

@@ -11,9 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.steps import Steps
 
 LOOK_AGAIN = 0.5  # seconds between two looks at the log of a command
 INTERPRETER = "POSATTN_PYTHON"  # recipes/common.sh sets it
@@ -47,6 +50,33 @@ class Shell:
         if self.dry_run:
             print(f"# {what}")
         return not self.dry_run
+
+    def act(self, action: Callable[..., Any], *words: Any, instead: Any = None) -> Any:
+        """Return what an action gives; where nothing is to be done, return something instead."""
+        return instead if self.dry_run else action(*words)
+
+    def is_there(self, path: Path) -> bool:
+        """Return whether a path is there, or would be if the steps before had been done."""
+        return self.dry_run or path.exists()
+
+    def alone(self, path: Path) -> contextlib.AbstractContextManager:
+        """Return what keeps others, who wait, from the work at a path."""
+        return contextlib.nullcontext() if self.dry_run else locked(path, wait=True)
+
+    def once(
+        self,
+        steps: Callable[[], Steps],
+        name: str,
+        choices: object,
+        inputs: Sequence[Path],
+        outputs: Sequence[Path],
+        action: Callable[[], object],
+    ) -> None:
+        """Do a step, unless it was done with the same choices, inputs and outputs before."""
+        if self.dry_run:
+            action()
+        else:
+            steps().do(name, choices, inputs, outputs, action)
 
     def run(
         self,

@@ -30,21 +30,18 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
     for word in rest:
         if remedy := OURS.get(word.partition("=")[0]):
             raise InputError(f"{word}: the recipe chooses this; {remedy}")
-    check_scoring(place)
+    place.shell.act(check_scoring, place)
     own = place.content.corpus.folder
     folder = source or (place.recipe.folder / own if own else download(place))
-    if not folder.is_dir() and not place.shell.dry_run:
+    if not place.shell.is_there(folder):
         raise InputError(f"{folder}: there is no such folder; name that of the corpus")
-    if not place.shell.dry_run:
-        place.raw.mkdir(parents=True, exist_ok=True)
-        keep_records(place)
+    place.shell.act(keep_records, place)
     collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
     collector.collect()
     texts = fingerprints_of(place)
     for trees in place.recipe.controls:
         place.shell.run(preparing(place, trees, rest))
-        if not place.shell.dry_run:
-            remember(place, trees, texts)
+        place.shell.act(remember, place, trees, texts)
     if place.content.corpus.kept:
         clean = place.pieces / f"train.clean.{place.content.source}"
         collector.expect_file(clean, *place.content.corpus.kept)
@@ -52,6 +49,7 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
 
 def keep_records(place: Workplace) -> None:
     """Note the texts of data that an older version made, before the texts are replaced."""
+    place.raw.mkdir(parents=True, exist_ok=True)
     for trees in place.recipe.controls:
         if place.data(trees).is_dir() and not record_of(place, trees).exists():
             remember(place, trees, fingerprints_of(place))

@@ -54,7 +54,7 @@ def remember(place: Workplace, trees: str, texts: Fingerprints) -> None:
 def check_texts(place: Workplace, trees: str) -> None:
     """Refuse data that were made from other texts; nobody knows it of those of older versions."""
     record = record_of(place, trees)
-    if place.shell.dry_run or not record.exists() or not place.raw.is_dir():
+    if not record.exists() or not place.raw.is_dir():
         return
     again = f"start recipes/prepare.sh {place.recipe.called} again"
     was, now, paths = read_json(record, again), fingerprints_of(place), texts_of(place)
