@@ -77,76 +77,45 @@ def seeds(options: argparse.Namespace) -> list[int]:
     return options.seeds or [options.seed]
 
 
-def prepare(options: argparse.Namespace):
-    """Make the data of a recipe."""
-    experiment = experiment_of(options)
-    return experiment.place.shell, lambda: experiment.prepare(
-        options.source, options.any_size, options.rest
-    )
-
-
-def train(options: argparse.Namespace):
-    """Train a model with its seeds."""
-    experiment = experiment_of(options)
-    row = row_of(experiment, options)
-    return experiment.place.shell, lambda: experiment.train(row, seeds(options))
-
-
-def evaluate(options: argparse.Namespace):
+def evaluate(experiment: Any, options: argparse.Namespace) -> None:
     """Evaluate a model that was trained."""
-    experiment = experiment_of(options)
-    baseline = None
     if options.run and (options.seeds or options.seed != 1):
         raise InputError("--run names one run; leave out --seed and --seeds")
     if options.run:
         record = experiment.named(options.run).record
         options.model, options.size = record.name, record.size
-    if options.baseline:
-        baseline = experiment.row(options.baseline, options.size)
+    baseline = options.baseline and experiment.row(options.baseline, options.size)
     row = None if options.run else row_of(experiment, options)
-    return experiment.place.shell, lambda: experiment.evaluate(
-        row, seeds(options), baseline, options.run
-    )
+    experiment.evaluate(row, seeds(options), baseline, options.run)
 
 
-def table(options: argparse.Namespace):
+def table(experiment: Any, options: argparse.Namespace) -> None:
     """Train and evaluate all models."""
-    experiment = experiment_of(options)
     rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]
-    return experiment.place.shell, lambda: experiment.table(rows, seeds(options), options.baseline)
+    experiment.table(rows, seeds(options), options.baseline)
 
 
-def sweep(options: argparse.Namespace):
-    """Try the values of an option."""
-    experiment = experiment_of(options)
-    return experiment.place.shell, lambda: experiment.sweep(options.size, seeds(options))
-
-
-def new(options: argparse.Namespace):
+def new(options: argparse.Namespace) -> None:
     """Write a recipe for new texts."""
-    from fairseq_posattn.lab.experiments.commands import Shell
     from fairseq_posattn.lab.experiments.new_recipe import new_recipe
     from fairseq_posattn.lab.experiments.recipe import CHECKOUT
 
     name = options.name
     folder = Path(name) if "/" in name else CHECKOUT / "recipes" / name
-
-    def write() -> None:
-        path = new_recipe(folder, options.source, options.target, options.corpus)
-        print(f"{path}: the recipe was written; go on with recipes/prepare.sh {quote(name)}")
-
-    return Shell(), write
+    path = new_recipe(folder, options.source, options.target, options.corpus)
+    print(f"{path}: the recipe was written; go on with recipes/prepare.sh {quote(name)}")
 
 
 STEPS = {
-    "prepare": prepare,
-    "train": train,
+    "prepare": lambda experiment, asked: experiment.prepare(
+        asked.source, asked.any_size, asked.rest
+    ),
+    "train": lambda experiment, asked: experiment.train(row_of(experiment, asked), seeds(asked)),
     "evaluate": evaluate,
     "table": table,
-    "sweep": sweep,
-    "new": new,
+    "sweep": lambda experiment, asked: experiment.sweep(asked.size, seeds(asked)),
 }
 
 
@@ -155,10 +124,13 @@ def main() -> None:
     from fairseq_posattn.lab.experiments.commands import CommandFailed
 
     options = parse_options(sys.argv[1:], __doc__)
-    shell, action = STEPS[options.step](options)
-    with shell.passing_signals_on():
+    if options.step == "new":
+        new(options)
+        return
+    experiment = experiment_of(options)
+    with experiment.place.shell.passing_signals_on():
         try:
-            action()
+            STEPS[options.step](experiment, options)
         except CommandFailed as error:
             print(error_line(error), file=sys.stderr)
             sys.exit(error.code)

@@ -21,7 +21,7 @@ from fairseq_posattn.io import command_line
 from fairseq_posattn.io.command_line import describe
 from fairseq_posattn.io.records import as_record
 from fairseq_posattn.lab.experiments import downloads
-from fairseq_posattn.lab.experiments.archives import unpack
+from fairseq_posattn.lab.experiments.corpora import unpack
 from fairseq_posattn.lab.experiments.downloads import Source, fetch
 from fairseq_posattn.lab.experiments.recipe import read_recipe
 from fairseq_posattn.lab.experiments.recipe_content import Corpus

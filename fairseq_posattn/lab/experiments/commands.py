@@ -83,46 +83,39 @@ class Shell:
         command: Command,
         log: Path | None = None,
         environment: Mapping[str, str] | None = None,
-        look: Callable[[], object] | None = None,
+        look: Callable[[], object] = lambda: None,
         append: bool = True,
     ) -> None:
         """Run a command to its end; its output goes to a log, if one is named.
 
         look: is called twice a second while the command runs.
         """
-        if self.dry_run:
-            print(shown(command, environment))
-            return
-        begin = log.stat().st_size if append and log is not None and log.exists() else 0
-        with self.started(command, log, environment, append) as process:
-            while process.poll() is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(LOOK_AGAIN)
-                if look is not None:
-                    look()
-        if process.returncode:
-            raise failure(command, log, process.returncode, begin)
+        self.run_at_once([command], [log], [environment], look, append)
 
     def run_at_once(
         self,
         commands: Sequence[Command],
-        logs: Sequence[Path],
-        environments: Sequence[Mapping[str, str]],
+        logs: Sequence[Path | None],
+        environments: Sequence[Mapping[str, str] | None],
+        look: Callable[[], object] = lambda: None,
+        append: bool = False,
     ) -> None:
         """Run several commands side by side; if one fails, the others are stopped."""
+        jobs = list(zip(commands, logs, environments, strict=True))
         if self.dry_run:
-            for command, environment in zip(commands, environments, strict=True):
+            for command, _, environment in jobs:
                 print(shown(command, environment))
             return
-        jobs = list(zip(commands, logs, environments, strict=True))
+        begins = [log.stat().st_size if append and log and log.exists() else 0 for log in logs]
         with contextlib.ExitStack() as stack:
-            started = [stack.enter_context(self.started(*job, append=False)) for job in jobs]
+            started = [stack.enter_context(self.started(*job, append)) for job in jobs]
             while any(process.returncode is None for process in started):
-                for process, (command, log, _) in zip(started, jobs, strict=True):
+                for process, (command, log, _), begin in zip(started, jobs, begins, strict=True):
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(LOOK_AGAIN)
+                    look()
                     if process.returncode:
-                        raise failure(command, log, process.returncode)
+                        raise failure(command, log, process.returncode, begin)
 
     def write(self, command: Command, out: Path, message: str) -> None:
         """Write what a command prints to a file, which appears when it is complete."""

@@ -10,9 +10,9 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import count_lines
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import arguments
 from fairseq_posattn.lab.experiments.runs import Run, fingerprints
-from fairseq_posattn.lab.experiments.texts import check_texts
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 
 

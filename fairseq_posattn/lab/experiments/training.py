@@ -11,10 +11,10 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.board import LogReader, TrainingProgress
 from fairseq_posattn.lab.experiments.commands import Command
 from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import arguments
 from fairseq_posattn.lab.experiments.recipe_content import Row
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord, fingerprints, named_files
-from fairseq_posattn.lab.experiments.texts import check_texts
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
