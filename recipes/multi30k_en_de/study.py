@@ -24,6 +24,7 @@ from fairseq_posattn.lab.scoring.metrics.runs import (
     scores,
     statistics_of,
 )
+from fairseq_posattn.lab.scoring.plain_tables import Table, markdown
 
 HERE = Path(__file__).parent
 TREES = {
@@ -117,10 +118,7 @@ def print_table(
 ) -> None:
     """Print a table as Markdown."""
     head = ["Model", "BLEU of the seeds", "BLEU", "chrF2", "TER", *baselines.values()]
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for row in rows(outputs, labels, baselines, reference):
-        print("| " + " | ".join(row) + " |")
+    print(*markdown([Table("", head, rows(outputs, labels, baselines, reference))]), sep="\n")
 
 
 def draw(counted: dict[str, list[float]], path: Path) -> None:
