@@ -32,7 +32,7 @@ def _model() -> TemporaryDirectory:
 
 @cache
 def _loaded():
-    from fairseq_posattn.lab.scoring.attention_export import load
+    from fairseq_posattn.lab.scoring.loaded_model import load
 
     folder = Path(_model().name)
     return load(folder / "model/checkpoint_last.pt", str(folder / "data"))
@@ -45,12 +45,11 @@ def build(folder: Path) -> None:
 
 
 def with_loaded_model() -> None:
-    from fairseq_posattn.cli.examples import main
-    from fairseq_posattn.lab.scoring import attention_export
+    from fairseq_posattn.cli import examples
 
     model = _loaded()
-    with mock.patch.object(attention_export, "load", lambda *_: model):
-        main()
+    with mock.patch.object(examples, "load", lambda *_: model):
+        examples.main()
 
 
 def command(folder: Path) -> Command:

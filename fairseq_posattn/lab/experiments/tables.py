@@ -9,11 +9,13 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.records import known
 from fairseq_posattn.lab.experiments.recipe_content import Row
-from fairseq_posattn.lab.report.systems import System, read_system
+from fairseq_posattn.lab.report.systems import differences_of, read_system
 from fairseq_posattn.lab.scoring import plain_tables
-from fairseq_posattn.lab.scoring.cells import NONE, holm, p_value
+from fairseq_posattn.lab.scoring.cells import NONE, p_value
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Marked, Table
+from fairseq_posattn.lab.scoring.score_record import Score, ScoredSystem, Training
 
 MAIN_SCORES = ("NIST BLEU", "BLEU")
 SIGNIFICANT = 0.05
@@ -26,15 +28,15 @@ class Cell:
     p: of each baseline, by the test over the runs, corrected by Holm; None where there is none.
     """
 
-    system: System | None
+    system: ScoredSystem | None
     published: float | None
     p: dict[str, float | None] = field(default_factory=dict)
 
     @property
-    def main(self) -> dict:
-        """Return the main score, which may be empty."""
+    def main(self) -> Score | None:
+        """Return the main score, or None if there is none."""
         scores = self.system.scores if self.system else {}
-        return next((scores[name] for name in MAIN_SCORES if name in scores), {})
+        return next((scores[name] for name in MAIN_SCORES if name in scores), None)
 
     def is_significant(self, baseline: str) -> bool:
         """Return whether the difference to a baseline is significant."""
@@ -51,19 +53,19 @@ class Line:
     baselines: Sequence[str]
 
     @property
-    def systems(self) -> list[System]:
+    def systems(self) -> list[ScoredSystem]:
         """Return the model's results that are there."""
         return [cell.system for cell in self.cells.values() if cell.system]
 
     @property
     def runs(self) -> int:
         """Return how many runs were evaluated."""
-        return max((system.runs for system in self.systems), default=0)
+        return max((system.run_count for system in self.systems), default=0)
 
     @property
-    def training(self) -> dict:
-        """Return how the model was trained, which may be empty."""
-        return next((system.training for system in self.systems if system.training), {})
+    def training(self) -> Training | None:
+        """Return how the model was trained, or None if nobody knows."""
+        return next((system.training for system in self.systems if system.training), None)
 
 
 Points = Mapping[tuple[str, int], float]  # label of the series of a sweep and value -> BLEU
@@ -99,6 +101,8 @@ def lines_of(
 
 def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
     """Correct the p values of all tests; A against B and B against A are one test."""
+    from fairseq_posattn.lab.scoring.statistics import holm  # a dry run has no numpy
+
     one: dict[object, list[tuple[Cell, str]]] = {}
     for test, row, baseline, cell in tests:
         if cell.p[baseline] is not None:
@@ -110,11 +114,10 @@ def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
             cell.p[baseline] = p
 
 
-def welch_p(system: System) -> float | None:
+def welch_p(system: ScoredSystem) -> float | None:
     """Return p of the difference of the main score over the runs, or None for single runs."""
-    scores = (system.baseline or {}).get("scores", {})
-    compared: dict = next((scores[name] for name in MAIN_SCORES if name in scores), {})
-    return compared.get("welch_p")
+    scores = differences_of(system)
+    return next((known(scores[name].welch_p) for name in MAIN_SCORES if name in scores), None)
 
 
 def table_of(lines: Sequence[Line]) -> Table:
@@ -145,8 +148,9 @@ def table_of(lines: Sequence[Line]) -> Table:
 def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
     """Yield the cells of a model on one test set; bold is what differs from the first baseline."""
     main = cell.main
-    mean = f"{main['score']:.2f}" if main else NONE
-    spread = f"{main['deviation']:.2f}" if "deviation" in main else ""
+    mean = f"{main.score:.2f}" if main else NONE
+    deviation = known(main.deviation) if main else None
+    spread = "" if deviation is None else f"{deviation:.2f}"
     is_bold = bool(baselines) and cell.is_significant(baselines[0])
     yield Marked(f"{mean} ± {spread}" if spread else mean, [mean, spread], is_bold)
     for name in baselines:
@@ -155,9 +159,10 @@ def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
     yield f"{cell.published:.2f}" if cell.published is not None else NONE
 
 
-def training_cells(training: dict) -> Iterator[str | Marked]:
+def training_cells(training: Training | None) -> Iterator[str | Marked]:
     """Yield the number of parameters and the speed of the training."""
-    parameters, speed = training.get("parameters"), training.get("words_per_second")
+    parameters = training.parameters if training else None
+    speed = training.words_per_second if training else None
     yield Marked(f"{parameters / 1e6:.1f} M", [str(parameters)]) if parameters else NONE
     yield Marked(f"{speed:,.0f}", [f"{speed:.0f}"]) if speed else NONE
 
@@ -180,7 +185,7 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
         for system in line.systems:
             for name in MAIN_SCORES:
                 if name in system.scores:
-                    signatures[f"{name}: `{system.scores[name]['signature']}`"] = None
+                    signatures[f"{name}: `{system.scores[name].signature}`"] = None
                     break
     if signatures:
         yield "; ".join(signatures) + "."
@@ -188,7 +193,7 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
 
 def few_runs(runs: int) -> Iterator[str]:
     """Yield what so few runs cannot show."""
-    from fairseq_posattn.lab.scoring.metrics.runs import smallest_exact  # a dry run has no numpy
+    from fairseq_posattn.lab.scoring.statistics import smallest_exact  # a dry run has no numpy
 
     smallest = smallest_exact(runs, runs)
     if smallest > 0.01:
@@ -208,7 +213,7 @@ def bleu_of(path: Path) -> float:
     scores = read_system(path).scores
     if "BLEU" not in scores:
         raise InputError(f"{path}: the file has no BLEU; delete it and start sweep.sh again")
-    return float(scores["BLEU"]["score"])
+    return float(scores["BLEU"].score)
 
 
 def write_sweep(points: Points, base: float, start: Path) -> str:

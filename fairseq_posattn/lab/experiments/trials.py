@@ -258,7 +258,7 @@ class Trial(TrialTools):
             try:
                 self.draw(rows, results, of_models)
             except ImportError:
-                text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[plot]')"
+                text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[lab]')"
                 self.place.board.finish("figure", text)
 
 

@@ -14,7 +14,6 @@ from fairseq_posattn.lab.scoring.cells import (
     NONE,
     code_in_markdown,
     escaped,
-    holm,
     in_csv,
     in_markdown,
     p_value,
@@ -188,7 +187,8 @@ def p_values(
 
     figures: those of all runs, by corpus and by model.
     """
-    from fairseq_posattn.lab.scoring.metrics.runs import welch  # numpy: a dry run goes without
+    # a dry run goes without numpy
+    from fairseq_posattn.lab.scoring.statistics import holm, welch
 
     raw = {}
     for corpus, models in figures.items():
@@ -197,4 +197,4 @@ def p_values(
             if p is not None and model != baseline:
                 raw[corpus, model] = p
     corrected = holm(list(raw.values()))
-    return {pair: p_value(p, plain=False) for pair, p in zip(raw, corrected, strict=True)}
+    return {pair: p_value(p) for pair, p in zip(raw, corrected, strict=True)}
