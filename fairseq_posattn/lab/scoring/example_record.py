@@ -19,7 +19,7 @@ AGAIN = "make it again with posattn-examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """These are the attention weights of one kind for one sentence."""
+    """The attention weights of one kind for one sentence."""
 
     layers: Whole = has("how many layers there are")
     heads: Whole = has("how many attention heads a layer has")
@@ -38,14 +38,12 @@ class Attention(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Example(Open):
-    """This is a translated sentence with its tree and its attention."""
+    """A translated sentence with its tree and its attention."""
 
-    number: Whole = has(
-        "the number of the sentence, counted from 0, as fairseq-generate prints S-NUMBER"
-    )
+    number: Whole = has("counted from 0, as in S-NUMBER of fairseq-generate")
     words: list[Text] = has("the words of the source")
     parents: list[Whole] | None = has(
-        "the parent of each word, counted from 1 with 0 for the root; null means no tree"
+        "the parent of each word, from 1, 0 is the root; null means no tree"
     )
     depths: list[Whole] | None = may_have("how many edges lie between each word and the root")
     relations: list[Text] | None = may_have("the dependency relation of each word to its parent")
@@ -57,7 +55,7 @@ class Example(Open):
         "the pieces of the translation and the end of the sentence"
     )
     decoder_attention: Attention = may_have(
-        "the attention of the decoder to what it has read, while it predicts each of them"
+        "the attention of the decoder to itself, while it predicts each of them"
     )
     cross_attention: Attention = may_have("the attention of the decoder to the source")
 

@@ -13,21 +13,21 @@ AGAIN = "make it again with posattn-heads"
 
 @dataclass(frozen=True, kw_only=True)
 class Head(Open):
-    """This is what a head of the encoder does, the mean over all queries of the test set."""
+    """What a head of the encoder does, the mean over all queries of the test set."""
 
     layer: Whole = has("the layer, counted from 0")
     head: Whole = has("the head, counted from 0")
     entropy: Number = has("the entropy of its weights, in nats")
     distance: Number = has("how many pieces lie between a query and what it attends to, by weight")
     tree_edges: Number | None = may_have(
-        "the share of words that attend, among the other words, most to their parent or to a "
-        "child; null without trees"
+        "the share of words that attend most to their parent or to a child, among the "
+        "other words; null without trees"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearntNumber(Open):
-    """These are the numbers of one name that a mechanism has learnt, or predicts on average."""
+    """The numbers of one name that a mechanism has learnt, or predicts on average."""
 
     place: Text = has("the module, such as encoder.layers.0.self_attn")
     mechanism: Text = has("the name of the mechanism")
@@ -42,7 +42,7 @@ class LearntNumber(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Heads(Open):
-    """This describes all heads of a model on a test set."""
+    """All heads of a model on a test set."""
 
     sentences: Whole = has("how many sentences were read")
     words: Whole = may_have("how many words of them have trees")
