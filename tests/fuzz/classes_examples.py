@@ -13,8 +13,7 @@ from support.files import write
 
 from .corpora import TARGET, WORDS, conllu, copy_binarised
 from .mutations import COLUMNS, LINES
-from .registry import add
-from .runner import Command, InputClass
+from .registry import Command, add
 
 
 @cache
@@ -60,14 +59,4 @@ def command(folder: Path) -> Command:
 
 
 for name, mutations in (("references", LINES), ("trees.conllu", COLUMNS)):
-    add(
-        InputClass(
-            f"examples: {name}",
-            build,
-            command,
-            damaged=[name],
-            mutations=mutations,
-            outputs=["out.json"],
-            share=0.1,
-        )
-    )
+    add(f"examples: {name}", build, name, mutations, "out.json", share=0.1)(command)
