@@ -32,32 +32,25 @@ def machine_of(options: argparse.Namespace):
 
 
 def experiment_of(options: argparse.Namespace) -> Any:
-    """Return the Experiment or the Trial that the options describe."""
+    """Return the experiment that the options describe."""
     from fairseq_posattn.lab.experiments.commands import Shell
-    from fairseq_posattn.lab.experiments.experiment import Experiment
-    from fairseq_posattn.lab.experiments.recipe import read_recipe, recipe_file
+    from fairseq_posattn.lab.experiments.recipe import recipe_file
+    from fairseq_posattn.lab.experiments.translation import Translation
     from fairseq_posattn.lab.experiments.trials import trial_class
-    from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
+    from fairseq_posattn.lab.experiments.workplace import Place, Plan
 
     names = ("updates", "precision", "last", "examples", "with_parsing", "on_valid")
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
     plan, shell = Plan(**asked, training=options.rest), Shell(options.dry_run)
-    at_once, corpora = getattr(options, "at_once", None), getattr(options, "corpora", None)
     file = recipe_file(options.recipe)
     work = (options.work or file.parent / "work").absolute()
     if not work.exists():
         say_whose_code_runs(file.parent)
-    trial = trial_class(file)
-    if trial is not None:
-        place = Place(work, shell)
-        experiment: Any = trial(file, place, plan, machine_of(options), at_once, corpora or ())
-    elif corpora:
-        raise InputError(f"--corpora {' '.join(corpora)}: this recipe has one corpus; leave it out")
-    else:
-        workplace = Workplace(work, shell, recipe=read_recipe(options.recipe))
-        experiment = Experiment(workplace, plan, machine_of(options), at_once)
-    if not options.dry_run:
-        work.mkdir(parents=True, exist_ok=True)
+    kind = trial_class(file) or Translation
+    more = getattr(options, "at_once", None), getattr(options, "corpora", None) or ()
+    experiment = kind(file, Place(work, shell), plan, machine_of(options), *more)
+    experiment.refuse(options.step, vars(options))
+    shell.act(lambda: work.mkdir(parents=True, exist_ok=True))
     return experiment
 
 
@@ -84,76 +77,45 @@ def seeds(options: argparse.Namespace) -> list[int]:
     return options.seeds or [options.seed]
 
 
-def prepare(options: argparse.Namespace):
-    """Make the data of a recipe."""
-    experiment = experiment_of(options)
-    return experiment.place.shell, lambda: experiment.prepare(
-        options.source, options.any_size, options.rest
-    )
-
-
-def train(options: argparse.Namespace):
-    """Train a model with its seeds."""
-    experiment = experiment_of(options)
-    row = row_of(experiment, options)
-    return experiment.place.shell, lambda: experiment.train(row, seeds(options))
-
-
-def evaluate(options: argparse.Namespace):
+def evaluate(experiment: Any, options: argparse.Namespace) -> None:
     """Evaluate a model that was trained."""
-    experiment = experiment_of(options)
-    baseline = None
     if options.run and (options.seeds or options.seed != 1):
         raise InputError("--run names one run; leave out --seed and --seeds")
     if options.run:
         record = experiment.named(options.run).record
         options.model, options.size = record.name, record.size
-    if options.baseline:
-        baseline = experiment.row(options.baseline, options.size)
+    baseline = options.baseline and experiment.row(options.baseline, options.size)
     row = None if options.run else row_of(experiment, options)
-    return experiment.place.shell, lambda: experiment.evaluate(
-        row, seeds(options), baseline, options.run
-    )
+    experiment.evaluate(row, seeds(options), baseline, options.run)
 
 
-def table(options: argparse.Namespace):
+def table(experiment: Any, options: argparse.Namespace) -> None:
     """Train and evaluate all models."""
-    experiment = experiment_of(options)
     rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]
-    return experiment.place.shell, lambda: experiment.table(rows, seeds(options), options.baseline)
+    experiment.table(rows, seeds(options), options.baseline)
 
 
-def sweep(options: argparse.Namespace):
-    """Try the values of an option."""
-    experiment = experiment_of(options)
-    return experiment.place.shell, lambda: experiment.sweep(options.size, seeds(options))
-
-
-def new(options: argparse.Namespace):
+def new(options: argparse.Namespace) -> None:
     """Write a recipe for new texts."""
-    from fairseq_posattn.lab.experiments.commands import Shell
     from fairseq_posattn.lab.experiments.new_recipe import new_recipe
     from fairseq_posattn.lab.experiments.recipe import CHECKOUT
 
     name = options.name
     folder = Path(name) if "/" in name else CHECKOUT / "recipes" / name
-
-    def write() -> None:
-        path = new_recipe(folder, options.source, options.target, options.corpus)
-        print(f"{path}: the recipe was written; go on with recipes/prepare.sh {quote(name)}")
-
-    return Shell(), write
+    path = new_recipe(folder, options.source, options.target, options.corpus)
+    print(f"{path}: the recipe was written; go on with recipes/prepare.sh {quote(name)}")
 
 
 STEPS = {
-    "prepare": prepare,
-    "train": train,
+    "prepare": lambda experiment, asked: experiment.prepare(
+        asked.source, asked.any_size, asked.rest
+    ),
+    "train": lambda experiment, asked: experiment.train(row_of(experiment, asked), seeds(asked)),
     "evaluate": evaluate,
     "table": table,
-    "sweep": sweep,
-    "new": new,
+    "sweep": lambda experiment, asked: experiment.sweep(asked.size, seeds(asked)),
 }
 
 
@@ -162,10 +124,13 @@ def main() -> None:
     from fairseq_posattn.lab.experiments.commands import CommandFailed
 
     options = parse_options(sys.argv[1:], __doc__)
-    shell, action = STEPS[options.step](options)
-    with shell.passing_signals_on():
+    if options.step == "new":
+        new(options)
+        return
+    experiment = experiment_of(options)
+    with experiment.place.shell.passing_signals_on():
         try:
-            action()
+            STEPS[options.step](experiment, options)
         except CommandFailed as error:
             print(error_line(error), file=sys.stderr)
             sys.exit(error.code)

@@ -18,6 +18,7 @@ from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.experiments.recipe import read_recipe
 from fairseq_posattn.lab.scoring.metrics.runs import Samples, counted_by, interval, run_scores
+from fairseq_posattn.lab.scoring.plain_tables import Table, markdown
 
 HERE = Path(__file__).parent
 BINS = ((1, 12), (13, 16), (17, 22), (23, 1000))
@@ -74,12 +75,8 @@ def main() -> None:
     parser.add_argument("work", type=Path, help="read the runs of this work folder")
     args = parser.parse_args()
     names = [f"{a} to {b}" if b < 1000 else f"{a} and more" for a, b in BINS]
-    print(
-        "| Positions | " + " | ".join(names) + " | two captions | their length to the reference |"
-    )
-    print("|---" * (len(BINS) + 3) + "|")
-    for row in rows(args.work):
-        print("| " + " | ".join(row) + " |")
+    head = ["Positions", *names, "two captions", "their length to the reference"]
+    print(*markdown([Table("", head, rows(args.work))]), sep="\n")
 
 
 if __name__ == "__main__":

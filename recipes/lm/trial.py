@@ -15,9 +15,8 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.lab.experiments.machine import Machine, Share
-from fairseq_posattn.lab.experiments.recipe_content import Options
+from fairseq_posattn.lab.experiments.recipe_content import Options, TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
-from fairseq_posattn.lab.experiments.trial_content import TrialRow
 from fairseq_posattn.lab.experiments.trials import Results, Trial
 from fairseq_posattn.lab.scoring.cells import NONE
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
@@ -82,7 +81,7 @@ class Recipe(Trial):
             maps += ("--out", run.folder / "maps")
             program = self.folder / "attention_maps.py"
             self.command(run, share, program, data, "--path", path, *maps, *cpu)
-        return {} if self.place.shell.dry_run else read_json(out, "delete it")
+        return self.place.shell.act(read_json, out, "delete it", instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return a table for each corpus."""

@@ -21,8 +21,8 @@ from fairseq_posattn.io.atomic import replaced_whole
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.recipe_content import TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
-from fairseq_posattn.lab.experiments.trial_content import TrialRow
 from fairseq_posattn.lab.experiments.trials import Results, Trial
 from fairseq_posattn.lab.scoring import generate_log
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
@@ -76,7 +76,8 @@ class Recipe(Trial):
             "max-len-b": 2,
         }
         self.program("generate", options, run, machine, share, run.folder / "generate.log")
-        return {} if self.place.shell.dry_run else measured(run.folder, self.raw(run.record.seed))
+        raw = self.raw(run.record.seed)
+        return self.place.shell.act(measured, run.folder, raw, instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return a table for sequences and one for words."""

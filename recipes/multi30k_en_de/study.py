@@ -20,6 +20,7 @@ from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.records import known
 from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs
 from fairseq_posattn.lab.scoring.metrics.runs import Counted, Samples, counted_by, run_scores
+from fairseq_posattn.lab.scoring.plain_tables import Table, markdown
 from fairseq_posattn.lab.scoring.statistics import holm
 
 HERE = Path(__file__).parent
@@ -116,10 +117,7 @@ def print_table(
 ) -> None:
     """Print a table as Markdown."""
     head = ["Model", "BLEU of the seeds", "BLEU", "chrF2", "TER", *baselines.values()]
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for row in rows(outputs, labels, baselines, reference):
-        print("| " + " | ".join(row) + " |")
+    print(*markdown([Table("", head, rows(outputs, labels, baselines, reference))]), sep="\n")
 
 
 def draw(counted: dict[str, list[float]], path: Path) -> None:

@@ -20,7 +20,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.experiments.archives import torn_archive_named
+from fairseq_posattn.lab.experiments.corpora import torn_archive_named
 from trees import tree_of
 
 

@@ -11,8 +11,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.recipe_content import TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
-from fairseq_posattn.lab.experiments.trial_content import TrialRow
 from fairseq_posattn.lab.experiments.trials import Results, Trial
 from fairseq_posattn.lab.scoring import generate_log
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
@@ -89,7 +89,7 @@ class Recipe(Trial):
             "remove-bpe": True,
         }
         self.program("generate", options, run, machine, share, run.folder / "generate.log")
-        found = {} if self.place.shell.dry_run else measured(run.folder, self.raw)
+        found = self.place.shell.act(measured, run.folder, self.raw, instead={})
         if self.learns_parents(run):
             found |= self.attachment(run, machine, share)
         return found
@@ -107,7 +107,7 @@ class Recipe(Trial):
         log = run.folder / "validate.log"
         options = {"path": run.folder / "checkpoint_last.pt", "valid-subset": UNAMBIGUOUS}
         self.program("validate", {**options, "max-tokens": 2000}, run, machine, share, log)
-        return {} if self.place.shell.dry_run else {"attachment": attachment_in(log)}
+        return {"attachment": self.place.shell.act(attachment_in, log)}
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return a table of all scores, sizes and speeds."""

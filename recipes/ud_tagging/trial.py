@@ -23,9 +23,8 @@ from fairseq_posattn.io.records import ABSENT, Open, as_document, as_record
 from fairseq_posattn.io.tables import read_rows
 from fairseq_posattn.lab.experiments.board import Board
 from fairseq_posattn.lab.experiments.machine import Machine, Share
-from fairseq_posattn.lab.experiments.recipe_content import Options
+from fairseq_posattn.lab.experiments.recipe_content import Options, TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
-from fairseq_posattn.lab.experiments.trial_content import TrialRow
 from fairseq_posattn.lab.experiments.trials import Results, Trial
 from fairseq_posattn.lab.scoring.cells import NONE
 from fairseq_posattn.lab.scoring.json_values import Number, Whole
@@ -88,11 +87,11 @@ class Recipe(Trial):
         def make() -> None:
             options = (*words, "--destdir", out, "--overwrite")
             self.make("fairseq_posattn.cli.binarize_tagging", *given, *options)
-            if named and self.place.shell.does(f"train with {vectors}"):
+            if not named:
+                self.place.shell.act(self.vectors(name).unlink, True)
+            elif self.place.shell.does(f"train with {vectors}"):
                 with written_whole(self.vectors(name)) as file:
                     file.write(named)
-            elif not self.place.shell.dry_run:
-                self.vectors(name).unlink(missing_ok=True)
 
         self.once(name, [*words, named], list(files.values()), [out / SETTINGS], make)
 
@@ -120,9 +119,8 @@ class Recipe(Trial):
             "log-format": "json",
         }
         self.program("validate", options, run, machine, share, log)
-        if self.place.shell.dry_run:
-            return {}
-        return accuracies(log) | trained(run.folder / "train.log")
+        training = run.folder / "train.log"
+        return self.place.shell.act(lambda: accuracies(log) | trained(training), instead={})
 
     def tables(self, rows: Sequence[TrialRow], results: Results, baseline: str) -> list[Table]:
         """Return a table like Table 2c of the paper, and one like Table 2d."""

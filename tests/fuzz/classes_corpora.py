@@ -9,8 +9,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from fairseq_posattn.lab.experiments.archives import unpack
-from fairseq_posattn.lab.experiments.corpora import check_sentences, write_lines
+from fairseq_posattn.lab.experiments.corpora import check_sentences, unpack, write_lines
 
 from .classes_logs import write
 from .mutations import BYTES

@@ -150,12 +150,12 @@ add(
 
 
 def sweep(folder: Path) -> None:
-    from fairseq_posattn.lab.experiments.sweeps import bleu_of, write
+    from fairseq_posattn.lab.experiments.tables import bleu_of, write_sweep
 
     base, window = (
         bleu_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")
     )
-    write({("size", 3): window, ("size", 11): window}, base, folder / "out")
+    write_sweep({("size", 3): window, ("size", 11): window}, base, folder / "out")
 
 
 add("results: sweep", results, "results/*.dev.json", SYSTEMS, "out.md out.png", share=0.3)(

@@ -79,8 +79,8 @@ def show_result(folder: Path) -> None:
     with mock.patch.multiple(
         recipe, test=lambda *_: MEASURED, test_files=lambda *_: [], draw=lambda *_: None
     ):
-        trial.test_one(row, "treebank", run, machine, Share())
-        trial.show([(row, "treebank", run)], [row], row.name, write=True)
+        trial.test_one(run, True, machine, Share())
+        trial.write([row], [run], [])
 
 
 def tested(folder: Path) -> None:

@@ -21,11 +21,10 @@ from fairseq_posattn.io import command_line
 from fairseq_posattn.io.command_line import describe
 from fairseq_posattn.io.records import as_record
 from fairseq_posattn.lab.experiments import downloads
-from fairseq_posattn.lab.experiments.archives import unpack
-from fairseq_posattn.lab.experiments.downloads import fetch
+from fairseq_posattn.lab.experiments.corpora import unpack
+from fairseq_posattn.lab.experiments.downloads import Source, fetch
 from fairseq_posattn.lab.experiments.recipe import read_recipe
 from fairseq_posattn.lab.experiments.recipe_content import Corpus
-from fairseq_posattn.lab.experiments.sources import Source
 from support.files import names
 from support.hostile_server import CONTENT, HALF, OTHER, WAYS, serving
 
@@ -35,7 +34,7 @@ FETCH = """
 import sys
 from pathlib import Path
 from fairseq_posattn.lab.experiments.downloads import fetch
-from fairseq_posattn.lab.experiments.sources import Source
+from fairseq_posattn.lab.experiments.downloads import Source
 from fairseq_posattn.io import command_line
 name, address, sha256, size, folder = sys.argv[1:]
 command_line.run(lambda: fetch(Path(folder), [Source(name, address, sha256, int(size))]))
@@ -168,7 +167,7 @@ def test_no_more_is_written_than_stated(server, tmp_path, way, with_part):
 
 
 def test_no_end_and_no_stated_size(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("fairseq_posattn.lab.experiments.sources.MOST_OF_UNKNOWN", SIZE)
+    monkeypatch.setattr("fairseq_posattn.lab.experiments.downloads.MOST_OF_UNKNOWN", SIZE)
     message = refused(tmp_path / "raw", table_of(server, tmp_path, "for_ever"))
     assert "sends more than the 12,800 bytes that a file of unknown size may have" in message
     assert names(tmp_path / "raw") == []
@@ -184,7 +183,7 @@ def test_no_end_and_no_stated_size(server, tmp_path, monkeypatch):
 def test_the_file_is_right_or_one_line_says_why_not(
     server, tmp_path, monkeypatch, capsys, way, size, with_part
 ):
-    monkeypatch.setattr("fairseq_posattn.lab.experiments.sources.MOST_OF_UNKNOWN", 10 * SIZE)
+    monkeypatch.setattr("fairseq_posattn.lab.experiments.downloads.MOST_OF_UNKNOWN", 10 * SIZE)
     raw = begun(tmp_path) if with_part else tmp_path / "raw"
     table = table_of(server, tmp_path, way, size=size)
     with pytest.raises(SystemExit) as ended:

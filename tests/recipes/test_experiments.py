@@ -118,13 +118,17 @@ def test_a_table_over_seeds(small, tmp_path):
 
 @pytest.mark.long(ci=True)
 def test_a_table_that_is_killed_goes_on(small, tmp_path):
-    """Whatever it was at, the figures are those of a table that nobody disturbed."""
+    """Whatever it was at, the models and the figures are those of a table that nobody disturbed."""
     broken = copy_of(small, tmp_path)
     table = ("table", "--cpu", "--size", "demo", "--models", "sequence", "structural")
     table += ("--updates", 6, "--last", 2, "--examples", 0, "--", *TINY, "--dropout", 0)
-    for sign in ("sequence*/checkpoint_*_3.pt", "*/averaged.pt", "structural*/checkpoint_*_3.pt"):
+    moments = ("sequence*/checkpoint_*_3.pt", "*/averaged.pt", "*/*.shard0")
+    for sign in (*moments, "structural*/checkpoint_*_3.pt"):
         kill_when(broken, lambda sign=sign: list(broken.work.glob(f"runs/{sign}")), *table)
         assert not (broken.work / "table.md").exists()
+        if sign == moments[0]:
+            refused = broken.start("evaluate", "sequence", "--cpu", check=False)
+            assert refused.returncode == 1 and "its training has not ended" in refused.stdout
     broken.start(*table)
     (tmp_path / "whole").mkdir()
     whole = copy_of(small, tmp_path / "whole")
@@ -132,6 +136,9 @@ def test_a_table_that_is_killed_goes_on(small, tmp_path):
     speed = re.compile(r"[0-9,]+ \|  \|$", re.M)
     tables = [(one.work / "table.md").read_text() for one in (whole, broken)]
     assert speed.sub("", tables[0]) == speed.sub("", tables[1])
+    for name in ("sequence.demo", "structural.demo"):
+        expected, found = parameters(whole, name), parameters(broken, name)
+        assert all(torch.equal(found[key], value) for key, value in expected.items())
 
 
 @pytest.mark.long
@@ -180,36 +187,6 @@ def test_two_processes_train_as_one(small, tmp_path):
         assert len(list(experiment.work.glob("runs/*/*.shard*"))) == processes
         translated = experiment.result("sequence.demo", "test_2016_flickr")["speed"]["translation"]
         assert translated["sentences"] == len(lines_of(small.work / "raw/test_2016_flickr.en"))
-
-
-@pytest.mark.long
-def test_interrupted_training_and_evaluation(small, tmp_path):
-    """Killed in the middle, the same commands give what an undisturbed run gives."""
-    whole, broken = (copy_of(small, make(tmp_path / name)) for name in ("whole", "broken"))
-    training = ("train", "sequence", "--cpu", "--updates", 12, "--", *TINY, "--dropout", 0)
-    whole.start(*training)
-    kill_when(broken, lambda: list(broken.work.glob("runs/*/checkpoint_*_6.pt")), *training)
-    assert not list(broken.work.glob("runs/*/finished"))
-    refused = broken.start("evaluate", "sequence", "--cpu", check=False)
-    assert refused.returncode == 1 and "its training has not ended" in refused.stdout
-    broken.start(*training)
-    evaluating = ("evaluate", "sequence", "--cpu", "--last", 2)
-    whole.start(*evaluating)
-    kill_when(broken, lambda: list(broken.work.glob("runs/*/*.shard0")), *evaluating)
-    broken.start(*evaluating)
-    scores = [one.result("sequence.demo", "test_2016_flickr")["scores"] for one in (whole, broken)]
-    assert scores[0] == scores[1]
-    for parameter, other in zip(
-        parameters(whole, "sequence.demo").values(),
-        parameters(broken, "sequence.demo").values(),
-        strict=True,
-    ):
-        assert torch.equal(parameter, other)
-
-
-def make(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
 
 
 def kill_when(experiment: Experiment, condition, script: str, *arguments) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.lab.experiments.recipe import read_content
-from fairseq_posattn.lab.experiments.trial_content import TrialContent
+from fairseq_posattn.lab.experiments.recipe_content import TrialContent
 from support.commands import PLUGIN, ROOT, run, script
 from support.experiments import Experiment
 from support.in_process import call

@@ -6,7 +6,7 @@ from statistics import mean
 import pytest
 
 from fairseq_posattn.lab.experiments.recipe import read_content
-from fairseq_posattn.lab.experiments.trial_content import TrialContent, TrialRow
+from fairseq_posattn.lab.experiments.recipe_content import TrialContent, TrialRow
 from support.commands import ROOT, script
 from support.experiments import Experiment
 

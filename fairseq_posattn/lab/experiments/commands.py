@@ -11,9 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.steps import Steps
 
 LOOK_AGAIN = 0.5  # seconds between two looks at the log of a command
 INTERPRETER = "POSATTN_PYTHON"  # recipes/common.sh sets it
@@ -48,51 +51,71 @@ class Shell:
             print(f"# {what}")
         return not self.dry_run
 
+    def act(self, action: Callable[..., Any], *words: Any, instead: Any = None) -> Any:
+        """Return what an action gives; where nothing is to be done, return something instead."""
+        return instead if self.dry_run else action(*words)
+
+    def is_there(self, path: Path) -> bool:
+        """Return whether a path is there, or would be if the steps before had been done."""
+        return self.dry_run or path.exists()
+
+    def alone(self, path: Path) -> contextlib.AbstractContextManager:
+        """Return what keeps others, who wait, from the work at a path."""
+        return contextlib.nullcontext() if self.dry_run else locked(path, wait=True)
+
+    def once(
+        self,
+        steps: Callable[[], Steps],
+        name: str,
+        choices: object,
+        inputs: Sequence[Path],
+        outputs: Sequence[Path],
+        action: Callable[[], object],
+    ) -> None:
+        """Do a step, unless it was done with the same choices, inputs and outputs before."""
+        if self.dry_run:
+            action()
+        else:
+            steps().do(name, choices, inputs, outputs, action)
+
     def run(
         self,
         command: Command,
         log: Path | None = None,
         environment: Mapping[str, str] | None = None,
-        look: Callable[[], object] | None = None,
+        look: Callable[[], object] = lambda: None,
         append: bool = True,
     ) -> None:
         """Run a command to its end; its output goes to a log, if one is named.
 
         look: is called twice a second while the command runs.
         """
-        if self.dry_run:
-            print(shown(command, environment))
-            return
-        begin = log.stat().st_size if append and log is not None and log.exists() else 0
-        with self.started(command, log, environment, append) as process:
-            while process.poll() is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(LOOK_AGAIN)
-                if look is not None:
-                    look()
-        if process.returncode:
-            raise failure(command, log, process.returncode, begin)
+        self.run_at_once([command], [log], [environment], look, append)
 
     def run_at_once(
         self,
         commands: Sequence[Command],
-        logs: Sequence[Path],
-        environments: Sequence[Mapping[str, str]],
+        logs: Sequence[Path | None],
+        environments: Sequence[Mapping[str, str] | None],
+        look: Callable[[], object] = lambda: None,
+        append: bool = False,
     ) -> None:
         """Run several commands side by side; if one fails, the others are stopped."""
+        jobs = list(zip(commands, logs, environments, strict=True))
         if self.dry_run:
-            for command, environment in zip(commands, environments, strict=True):
+            for command, _, environment in jobs:
                 print(shown(command, environment))
             return
-        jobs = list(zip(commands, logs, environments, strict=True))
+        begins = [log.stat().st_size if append and log and log.exists() else 0 for log in logs]
         with contextlib.ExitStack() as stack:
-            started = [stack.enter_context(self.started(*job, append=False)) for job in jobs]
+            started = [stack.enter_context(self.started(*job, append)) for job in jobs]
             while any(process.returncode is None for process in started):
-                for process, (command, log, _) in zip(started, jobs, strict=True):
+                for process, (command, log, _), begin in zip(started, jobs, begins, strict=True):
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(LOOK_AGAIN)
+                    look()
                     if process.returncode:
-                        raise failure(command, log, process.returncode)
+                        raise failure(command, log, process.returncode, begin)
 
     def write(self, command: Command, out: Path, message: str) -> None:
         """Write what a command prints to a file, which appears when it is complete."""

@@ -13,16 +13,19 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urlsplit
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import full_disk_named
 from fairseq_posattn.io.files import PACKING_ERRORS
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.lab.experiments.sources import Source
+from fairseq_posattn.io.records import limit
+from fairseq_posattn.lab.experiments.allowed import plain
 
 CHUNK = 1 << 20
 LENGTH = re.compile(r"[1-9][0-9]{0,14}")
@@ -30,6 +33,45 @@ PATIENCE = 60  # seconds to wait for an answer
 ELSEWHERE = "get {} from elsewhere, and name its folder with --from DIR"
 REFUSED = (400, 412, 416)  # answers of servers that will not send a part of a file
 NETWORK_ERRORS = (OSError, EOFError, HTTPException, ValueError)
+MOST_OF_UNKNOWN = 1 << 30  # the most bytes of a file whose size is not stated
+SCHEMES = ("http", "https", "ftp")
+SHA256 = re.compile(r"(text:)?[0-9a-f]{64}")
+ADDRESS = re.compile(r"[!-~]+")
+MOST = 10**15
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an address that can be downloaded."""
+    try:
+        parts = urlsplit(text)
+        return bool(ADDRESS.fullmatch(text) and parts.scheme in SCHEMES and parts.hostname)
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True)
+class Source:
+    """This describes a file to download.
+
+    bytes: its size; 0 if that is not known.
+    sha256: its checksum; text:... is that of the unpacked text.
+    """
+
+    name: str = field(metadata=plain())
+    address: str = field(metadata=limit(is_address, f"an address ({', '.join(SCHEMES)})"))
+    sha256: str = field(
+        metadata=limit(
+            lambda text: bool(SHA256.fullmatch(text)), "a sha256 of 64 digits from 0 to f"
+        )
+    )
+    bytes: int = field(
+        default=0, metadata=limit(lambda size: 0 <= size < MOST, "a number of bytes")
+    )
+
+    @property
+    def most(self) -> int:
+        """Return how many bytes are written at most."""
+        return self.bytes or MOST_OF_UNKNOWN
 
 
 def fetch(folder: Path, sources: Sequence[Source]) -> None:

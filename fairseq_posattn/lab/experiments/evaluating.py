@@ -8,24 +8,19 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import count_lines
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import arguments
 from fairseq_posattn.lab.experiments.runs import Run, fingerprints
-from fairseq_posattn.lab.experiments.texts import check_texts
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 
 
 def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share) -> None:
     """Average checkpoints, and translate the test sets."""
-    if place.shell.dry_run:
-        Evaluating(place, run, plan, machine, share).run_all()
-        return
-    check_dictionaries(place, run)
-    check_texts(place, run.record.trees)
-    with locked(run.folder / "evaluation", wait=True):
+    place.shell.act(check_dictionaries, place, run)
+    place.shell.act(check_texts, place, run.record.trees)
+    with place.shell.alone(run.folder / "evaluation"):
         Evaluating(place, run, plan, machine, share).run_all()
     place.board.finish(run.name)
 
@@ -47,7 +42,6 @@ class Evaluating:
         self.place, self.run, self.plan = place, run, plan
         self.machine, self.share = machine, share
         self.shell, self.content = place.shell, place.content
-        self.steps = None if self.shell.dry_run else Steps(run.folder, self.say)
         self.averaged = run.folder / "averaged.pt"
 
     def run_all(self) -> None:
@@ -62,16 +56,9 @@ class Evaluating:
                 self.find_examples(test, subset)
                 self.describe_heads(test, subset)
 
-    def say(self, text: str) -> None:
-        """Show what is done now."""
-        self.place.board.show(self.run.name, text, new=True)
-
-    def do(self, name: str, choices: object, inputs, outputs, action) -> None:
+    def do(self, *step) -> None:
         """Do a step, unless it was done with the same choices, inputs and outputs."""
-        if self.steps is None:
-            action()
-        else:
-            self.steps.do(name, choices, inputs, outputs, action)
+        self.place.once(self.run.name, self.run.folder, *step)
 
     def command(self, name: str, *words: str | Path) -> None:
         """Run a command whose output goes to the log of the evaluation."""
@@ -115,21 +102,22 @@ class Evaluating:
 
     def shard_logs(self, test: str, kind: str) -> list[Path]:
         """Return the logs of the shards of a translation."""
-        shards = self.machine.each()
-        if not self.shell.dry_run:  # fairseq-generate fails on a shard without a batch
-            shards = min(shards, self.sentences(test))
+        shards = self.at_most_all(self.machine.each(), test)  # an empty one is an error of fairseq
         return [self.file(test, f"{kind}shard{k}") for k in range(shards)]
 
     def sentences(self, test: str) -> int:
         """Return how many sentences a test set has."""
         return count_lines(self.place.raw / f"{test}.{self.content.source}")
 
+    def at_most_all(self, wanted: int, test: str) -> int:
+        """Return how many are wanted, or how many sentences the test set has if it has fewer."""
+        return self.shell.act(lambda: min(wanted, self.sentences(test)), instead=wanted)
+
     def generate(self, test: str, subset: str, data: Path, logs: list[Path]) -> None:
         """Run fairseq-generate on all shards at once, and put their outputs together."""
         evaluation, shards = self.content.evaluation, len(logs)
         start = str(logs[0]).removesuffix("shard0")
-        if not self.shell.dry_run:
-            remove_logs(start)
+        self.shell.act(remove_logs, start)
         options = {
             **self.place.task,
             "gen-subset": subset,
@@ -140,8 +128,8 @@ class Evaluating:
             "cpu": self.machine.cpu,
             "distributed-world-size": shards,
         }
-        if not self.shell.dry_run:
-            options["batch-size"] = max(1, self.sentences(test) // shards)
+        size = self.shell.act(lambda: max(1, self.sentences(test) // shards), instead=False)
+        options["batch-size"] = size
         commands = [
             python("fairseq_cli.generate", data, *arguments({**options, "distributed-rank": k}))
             for k in range(shards)
@@ -163,8 +151,7 @@ class Evaluating:
         data = self.place.first_shard(self.run.record.trees)
         name = ".".join(data.relative_to(self.place.work).parts)
         without = self.place.work / f"{name}.without_trees"
-        if not self.shell.dry_run:
-            link_without_trees(data, without)
+        self.shell.act(link_without_trees, data, without)
         self.translate(test, subset, without, "parsed.")
 
     def find_examples(self, test: str, subset: str) -> None:
@@ -173,9 +160,7 @@ class Evaluating:
         data = self.place.first_shard(self.run.record.trees)
         trees = self.trees(subset) if self.run.record.trees == "own" else None
         evaluation = self.content.evaluation
-        count = self.plan.examples
-        if not self.shell.dry_run:
-            count = min(count, self.sentences(test))
+        count = self.at_most_all(self.plan.examples, test)
         words: list[str | Path] = [
             *(data, "--path", self.averaged, "--gen-subset", subset, "--sentences"),
             *map(str, range(count)),
@@ -222,7 +207,7 @@ class Evaluating:
     def trees(self, subset: str) -> Path | None:
         """Return the file of the parsed trees, or None if there is none."""
         path = self.place.pieces / f"{subset}.conllu.xz"
-        return path if path.exists() or self.shell.dry_run else None
+        return path if self.shell.is_there(path) else None
 
 
 def remove_logs(start: str) -> None:

@@ -1,17 +1,24 @@
-"""Make the data of a translation recipe: its texts, and the folders that fairseq reads."""
+"""Make the data of a translation recipe: its texts, and the folders that fairseq reads.
+
+DATA.texts.json, beside a data folder, has the fingerprints of the texts that the data were made
+from. If a text is another one now, the data are refused: translations of the old sources would be
+scored against new references.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.lab.experiments.commands import python
-from fairseq_posattn.lab.experiments.corpora import Collector
+from fairseq_posattn.lab.experiments.corpora import Collector, references
 from fairseq_posattn.lab.experiments.downloads import fetch
 from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.runs import files_in, fingerprint_of
 from fairseq_posattn.lab.experiments.scoring import check_scoring
-from fairseq_posattn.lab.experiments.texts import fingerprints_of, record_of, remember
 from fairseq_posattn.lab.experiments.workplace import Workplace
 from fairseq_posattn.trees.control import TreeControl
 
@@ -30,21 +37,18 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
     for word in rest:
         if remedy := OURS.get(word.partition("=")[0]):
             raise InputError(f"{word}: the recipe chooses this; {remedy}")
-    check_scoring(place)
+    place.shell.act(check_scoring, place)
     own = place.content.corpus.folder
     folder = source or (place.recipe.folder / own if own else download(place))
-    if not folder.is_dir() and not place.shell.dry_run:
+    if not place.shell.is_there(folder):
         raise InputError(f"{folder}: there is no such folder; name that of the corpus")
-    if not place.shell.dry_run:
-        place.raw.mkdir(parents=True, exist_ok=True)
-        keep_records(place)
+    place.shell.act(keep_records, place)
     collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
     collector.collect()
     texts = fingerprints_of(place)
     for trees in place.recipe.controls:
         place.shell.run(preparing(place, trees, rest))
-        if not place.shell.dry_run:
-            remember(place, trees, texts)
+        place.shell.act(remember, place, trees, texts)
     if place.content.corpus.kept:
         clean = place.pieces / f"train.clean.{place.content.source}"
         collector.expect_file(clean, *place.content.corpus.kept)
@@ -52,6 +56,7 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
 
 def keep_records(place: Workplace) -> None:
     """Note the texts of data that an older version made, before the texts are replaced."""
+    place.raw.mkdir(parents=True, exist_ok=True)
     for trees in place.recipe.controls:
         if place.data(trees).is_dir() and not record_of(place, trees).exists():
             remember(place, trees, fingerprints_of(place))
@@ -86,3 +91,53 @@ def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | P
     if control:
         options |= {"control": control.kind, "flip": control.flip, "control-seed": control.seed}
     return python("fairseq_posattn.cli.prepare", *arguments(options), *rest)
+
+
+Fingerprints = dict[str, dict[str, Any]]
+
+
+def record_of(place: Workplace, trees: str) -> Path:
+    """Return the file that says from what texts the data were made."""
+    data = place.data(trees)
+    return data.with_name(f"{data.name}.texts.json")
+
+
+def texts_of(place: Workplace) -> dict[str, Path]:
+    """Return the texts of each split, under fairseq's names, with all references of the tests."""
+    corpus, languages = place.content.corpus, (place.content.source, place.content.target)
+    tests = {f"test{k or ''}": name for k, name in enumerate(corpus.tests)}
+    found = {
+        f"{split}.{language}": place.raw / f"{name}.{language}"
+        for split, name in {"train": corpus.train, "valid": corpus.valid, **tests}.items()
+        for language in languages
+    }
+    for split, name in tests.items():
+        files = files_in(arguments(references(place.recipe, place.raw, name)))
+        found |= {f"{split}.reference{k}": Path(file) for k, file in enumerate(files)}
+    return found
+
+
+def fingerprints_of(place: Workplace) -> Fingerprints:
+    """Return the fingerprints of all texts that are there."""
+    return {key: fingerprint_of(path) for key, path in texts_of(place).items() if path.is_file()}
+
+
+def remember(place: Workplace, trees: str, texts: Fingerprints) -> None:
+    """Note from what texts the data were made."""
+    write_json(record_of(place, trees), texts, indent=1)
+
+
+def check_texts(place: Workplace, trees: str) -> None:
+    """Refuse data that were made from other texts; nobody knows it of those of older versions."""
+    record = record_of(place, trees)
+    if not record.exists() or not place.raw.is_dir():
+        return
+    again = f"start recipes/prepare.sh {place.recipe.called} again"
+    was, now, paths = read_json(record, again), fingerprints_of(place), texts_of(place)
+    splits = {key.partition(".")[0] for key in paths}
+    for key in (key for key in {**now, **was} if key.partition(".")[0] in splits):
+        if was.get(key) != now.get(key):
+            raise InputError(
+                f"{paths.get(key, place.raw)}: {place.data(trees)} was made from another text as "
+                f"{key}; {again}"
+            )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.corpora import references
 from fairseq_posattn.lab.experiments.recipe import arguments
@@ -40,20 +40,12 @@ def score(
     out = place.work / "results" / f"{runs[0].record.system}.{test}{against}.{key}.json"
     words = arguments({**options, "train-counts": place.work / "train_counts.json"})
     command = python("fairseq_posattn.cli.score", *hypotheses, *words, "--json", out)
-    if place.shell.dry_run:
-        place.shell.run(command)
-        return out
-    log = runs[0].folder / "evaluate.log"
-    files = files_in(arguments(options))
-    steps = Steps(place.work / "results", lambda text: tell(place, test, text))
-    steps.do(out.stem, made_of, [*hypotheses, *files], [out], lambda: place.shell.run(command, log))
-    place.board.finish(f"scores of {test}")
+    about, log = f"scores of {test}", runs[0].folder / "evaluate.log"
+    inputs = [*hypotheses, *map(Path, files_in(arguments(options)))]
+    run = partial(place.shell.run, command, log)
+    place.once(about, out.parent, out.stem, made_of, inputs, [out], run)
+    place.board.finish(about)
     return out
-
-
-def tell(place: Workplace, test: str, text: str) -> None:
-    """Show what is done about a test set."""
-    place.board.show(f"scores of {test}", text, new=True)
 
 
 def options_of(
@@ -75,7 +67,7 @@ def options_of(
         **content.evaluation.score,
     }
     words, trees = place.pieces / f"{subset}.words", place.pieces / f"{subset}.conllu.xz"
-    if place.shell.dry_run or words.exists():
+    if place.shell.is_there(words):
         options |= {"source": words, "trees": trees}
     else:  # data without a parser have no words of their own
         options["source"] = place.raw / f"{test}.{content.source}"
@@ -94,8 +86,6 @@ def options_of(
 
 def check_scoring(place: Workplace) -> None:
     """Refuse a target language that cannot be scored here, before hours of other work."""
-    if place.shell.dry_run:
-        return
     from fairseq_posattn.lab.scoring.metrics.scores import Settings
 
     chosen = place.content.evaluation.score

@@ -1,25 +1,20 @@
-"""Write the tables of a recipe as Markdown, CSV and LaTeX, with our and the published figures."""
+"""Write the tables and the figure of a translation recipe, with our and the published figures."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
-from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.records import known
-from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.experiments.recipe_content import Row
 from fairseq_posattn.lab.report.systems import differences_of, read_system
-from fairseq_posattn.lab.scoring.cells import (
-    NONE,
-    code_in_markdown,
-    escaped,
-    in_csv,
-    in_markdown,
-    p_value,
-)
+from fairseq_posattn.lab.scoring import plain_tables
+from fairseq_posattn.lab.scoring.cells import NONE, p_value
+from fairseq_posattn.lab.scoring.plain_tables import Figures, Marked, Table
 from fairseq_posattn.lab.scoring.score_record import Score, ScoredSystem, Training
 
 MAIN_SCORES = ("NIST BLEU", "BLEU")
@@ -73,6 +68,7 @@ class Line:
         return next((system.training for system in self.systems if system.training), None)
 
 
+Points = Mapping[tuple[str, int], float]  # label of the series of a sweep and value -> BLEU
 Results = dict[tuple[str, str, str | None], Path]  # system, test set, baseline -> file
 
 
@@ -105,13 +101,13 @@ def lines_of(
 
 def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
     """Correct the p values of all tests; A against B and B against A are one test."""
+    from fairseq_posattn.lab.scoring.statistics import holm  # a dry run has no numpy
+
     one: dict[object, list[tuple[Cell, str]]] = {}
     for test, row, baseline, cell in tests:
         if cell.p[baseline] is not None:
             pair = frozenset((row.title, baseline))
             one.setdefault((test, row.size, pair), []).append((cell, baseline))
-    from fairseq_posattn.lab.scoring.statistics import holm  # a dry run has no numpy
-
     values = [cells[0][0].p[cells[0][1]] or 0.0 for cells in one.values()]
     for cells, p in zip(one.values(), holm(values), strict=True):
         for cell, baseline in cells:
@@ -124,101 +120,55 @@ def welch_p(system: ScoredSystem) -> float | None:
     return next((known(scores[name].welch_p) for name in MAIN_SCORES if name in scores), None)
 
 
-def cells_of(lines: Sequence[Line], plain: bool) -> tuple[list[str], list[list[str]]]:
-    """Return the head and the rows of a table as text.
-
-    plain: numbers stand alone, for programs; otherwise a deviation stands beside its mean.
-    """
+def table_of(lines: Sequence[Line]) -> Table:
+    """Return the table; CSV has the name of the test set in front of each of its figures."""
     baselines, tests = lines[0].baselines, list(lines[0].cells)
-    head = ["model", "size", "runs"]
+    head, columns = ["model", "size", "runs"], {}
     for test in tests:
-        start = f"{test} " if len(tests) > 1 or plain else ""
-        head += [f"{start}BLEU", *([f"{start}deviation"] if plain else [])]
-        head += [f"{start}p against {name}" for name in baselines]
-        head += [f"{start}published"]
+        start = f"{test} " if len(tests) > 1 else ""
+        for name in ("BLEU", *(f"p against {name}" for name in baselines), "published"):
+            head.append(f"{start}{name}")
+            more = ["deviation"] if name == "BLEU" else []
+            columns[head[-1]] = [f"{test} {column}" for column in (name, *more)]
     head += ["parameters", "training words/s", "paper"]
     rows = []
     for line in lines:
-        row = [line.row.title, line.row.size, str(line.runs or NONE)]
-        for test in tests:
-            row += score_cells(line.cells[test], baselines, plain)
-        rows.append([*row, *training_cells(line, plain), line.row.paper])
-    return head, rows
+        row: list[str | Figures | Marked] = [Marked(line.row.title, is_code=True), line.row.size]
+        row.append(str(line.runs or NONE))
+        for cell in line.cells.values():
+            row += score_cells(cell, baselines)
+        rows.append([*row, *training_cells(line.training), line.row.paper])
+    parts = [
+        k for k, (one, other) in enumerate(pairwise(lines), 1) if one.row.size != other.row.size
+    ]
+    alignment = f"ll{'r' * (len(head) - 3)}l"
+    return Table("", head, rows, list(notes(lines)), columns, alignment, parts)
 
 
-def score_cells(cell: Cell, baselines: Sequence[str], plain: bool) -> list[str]:
-    """Return the cells of a model on one test set."""
+def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
+    """Yield the cells of a model on one test set; bold is what differs from the first baseline."""
     main = cell.main
     mean = f"{main.score:.2f}" if main else NONE
     deviation = known(main.deviation) if main else None
     spread = "" if deviation is None else f"{deviation:.2f}"
-    published = f"{cell.published:.2f}" if cell.published is not None else NONE
-    p = [p_value(cell.p.get(name), plain) for name in baselines]
-    if plain:
-        return [mean, spread or NONE, *p, published]
-    return [f"{mean} ± {spread}" if spread else mean, *p, published]
+    is_bold = bool(baselines) and cell.is_significant(baselines[0])
+    yield Marked(f"{mean} ± {spread}" if spread else mean, [mean, spread], is_bold)
+    for name in baselines:
+        p = cell.p.get(name)
+        yield Marked(p_value(p, plain=False), [p_value(p, plain=True)])
+    yield f"{cell.published:.2f}" if cell.published is not None else NONE
 
 
-def training_cells(line: Line, plain: bool) -> list[str]:
-    """Return the number of parameters and the speed of the training."""
-    training = line.training
+def training_cells(training: Training | None) -> Iterator[str | Marked]:
+    """Yield the number of parameters and the speed of the training."""
     parameters = training.parameters if training else None
     speed = training.words_per_second if training else None
-    if plain:
-        return [str(parameters or NONE), f"{speed:.0f}" if speed else NONE]
-    return [
-        f"{parameters / 1e6:.1f} M" if parameters else NONE,
-        f"{speed:,.0f}" if speed else NONE,
-    ]
-
-
-def markdown(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield the lines of the table in Markdown."""
-    head, rows = cells_of(lines, plain=False)
-    yield "| " + " | ".join(map(in_markdown, head)) + " |"
-    yield "|" + "---|" * len(head)
-    for line, row in zip(lines, rows, strict=True):
-        cells = [code_in_markdown(row[0]), *map(in_markdown, row[1:])]
-        yield "| " + " | ".join(bold(line, cells, "**{}**".format)) + " |"
-    yield from ("", *notes(lines))
-
-
-def bold(line: Line, row: list[str], mark) -> list[str]:
-    """Return a row with those scores in bold that differ significantly from the first baseline."""
-    row, place = list(row), 3
-    for cell in line.cells.values():
-        width = (len(row) - 6) // len(line.cells)
-        if line.baselines and cell.is_significant(line.baselines[0]):
-            row[place] = mark(row[place])
-        place += width
-    return row
-
-
-def latex(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield the lines of the table in LaTeX, with the rules of the package booktabs."""
-    head, rows = cells_of(lines, plain=False)
-    yield r"% \usepackage{booktabs}"
-    yield rf"\begin{{tabular}}{{ll{'r' * (len(head) - 3)}l}}"
-    yield r"\toprule"
-    yield " & ".join(map(escaped, head)) + r" \\"
-    yield r"\midrule"
-    for before, (line, row) in zip([None, *lines], zip(lines, rows, strict=True), strict=False):
-        if before is not None and before.row.size != line.row.size:
-            yield r"\midrule"
-        cells = [escaped(cell) for cell in row]
-        yield " & ".join(bold(line, cells, r"\textbf{{{}}}".format)) + r" \\"
-    yield r"\bottomrule"
-    yield r"\end{tabular}"
-    yield from (f"% {note}" for note in notes(lines))
+    yield Marked(f"{parameters / 1e6:.1f} M", [str(parameters)]) if parameters else NONE
+    yield Marked(f"{speed:,.0f}", [f"{speed:.0f}"]) if speed else NONE
 
 
 def notes(lines: Sequence[Line]) -> Iterator[str]:
     """Yield what must be known to read the table."""
-    yield from map(visible, all_notes(lines))
-
-
-def all_notes(lines: Sequence[Line]) -> Iterator[str]:
-    """Yield the notes with names as they are."""
     if baselines := lines[0].baselines:
         if any(
             p is not None for line in lines for cell in line.cells.values() for p in cell.p.values()
@@ -255,13 +205,44 @@ def few_runs(runs: int) -> Iterator[str]:
 
 def write_tables(lines: Sequence[Line], start: Path) -> list[str]:
     """Write START.md, START.csv and START.tex, and return the lines of the first."""
-    text = list(markdown(lines))
-    head, rows = cells_of(lines, plain=True)
+    return plain_tables.write([table_of(lines)], start)
+
+
+def bleu_of(path: Path) -> float:
+    """Return BLEU in a file of posattn-score."""
+    scores = read_system(path).scores
+    if "BLEU" not in scores:
+        raise InputError(f"{path}: the file has no BLEU; delete it and start sweep.sh again")
+    return float(scores["BLEU"].score)
+
+
+def write_sweep(points: Points, base: float, start: Path) -> str:
+    """Write START.md and START.png, and return the first."""
+    draw(points, base, Path(f"{start}.png"))
+    rows = [[label, str(value), f"{bleu:.2f}"] for (label, value), bleu in points.items()]
+    rows.insert(0, ["without", NONE, f"{base:.2f}"])
+    table = Table("", ["series", "value", "BLEU"], rows)
+    text = "".join(f"{line}\n" for line in plain_tables.markdown([table]))
     with written_whole(f"{start}.md") as file:
-        file.writelines(f"{line}\n" for line in text)
-    with written_whole(f"{start}.csv") as file:
-        cells = [["" if cell == NONE else in_csv(cell) for cell in row] for row in [head, *rows]]
-        csv.writer(file, lineterminator="\n").writerows(cells)
-    with written_whole(f"{start}.tex") as file:
-        file.writelines(f"{line}\n" for line in latex(lines))
+        file.write(text)
     return text
+
+
+def draw(points: Points, base: float, out: Path) -> None:
+    """Draw BLEU against the values of each series."""
+    from matplotlib.figure import Figure
+
+    labels = list(dict.fromkeys(label for label, _ in points))
+    figure = Figure(figsize=(4.5 * len(labels), 3.4), layout="constrained")
+    sides = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
+    for side, label in zip(sides, labels, strict=True):
+        of_label = [(value, bleu) for (series, value), bleu in points.items() if series == label]
+        side.axhline(base, color="0.5", linestyle="--", label="without")
+        side.plot(*zip(*of_label, strict=True), marker="o")
+        side.set_xticks([value for value, _ in of_label])
+        side.set_xlabel(label)
+        side.grid(axis="y", color="0.9")
+    sides[0].set_ylabel("BLEU")
+    sides[0].legend(frameon=False)
+    with replaced_whole(out) as partial:
+        figure.savefig(partial, format="png", dpi=150)

@@ -11,10 +11,10 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.board import LogReader, TrainingProgress
 from fairseq_posattn.lab.experiments.commands import Command
 from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import arguments
 from fairseq_posattn.lab.experiments.recipe_content import Row
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord, fingerprints, named_files
-from fairseq_posattn.lab.experiments.texts import check_texts
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
@@ -43,11 +43,11 @@ def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
         if remedy := OURS.get(word.partition("=")[0]):
             raise InputError(f"{word}: the recipe chooses this; use {remedy}")
     data = place.data(row.trees)
-    if not data.is_dir() and not place.shell.dry_run:
+    if not place.shell.is_there(data):
         raise InputError(
             f"{data}: there are no data; start recipes/prepare.sh {place.recipe.called} first"
         )
-    check_texts(place, row.trees)
+    place.shell.act(check_texts, place, row.trees)
     options = arguments(dict(sorted(options_of(place, row, seed).items()))) + [*plan.training]
     if plan.precision:
         options += ["--precision", plan.precision]
@@ -98,57 +98,44 @@ def command_of(
     }
     data = os.pathsep.join(map(str, place.shards(row.trees)))
     task = arguments({**place.task, **options})
-    again = resets(run.folder, options, plan.training) if not place.shell.dry_run else []
+    again = place.shell.act(resets, run.folder, options, plan.training, instead=[])
     return [*machine.launch(place.recipe.name), data, *task, *again, *plan.training]
 
 
-def train(place: Workplace, run: Run, row: Row, plan: Plan, machine: Machine, share: Share) -> None:
-    """Train a run of a translation recipe to its end, unless that was done."""
-    train_once(
-        place,
-        run,
-        lambda: command_of(place, run, row, plan, machine),
-        machine.log_name(),
-        share,
-        run.record.updates,
-    )
-
-
 def train_once(
-    place: Place,
-    run: Run,
-    command_of: Callable[[], Command],
-    log_name: str,
-    share: Share,
-    updates: int,
+    place: Place, run: Run, command_of: Callable[[], Command], log_name: str, share: Share
 ) -> None:
-    """Train a run by a command to its end, unless that was done.
-
-    updates: the training ends after so many at the latest; 0 says that epochs are counted.
-    """
-    if not place.shell.dry_run:
-        if run.is_finished:
-            place.board.finish(run.name, f"the training has ended before ({run.folder})")
-            return
-        if told := run.begin():
-            place.board.finish(run.name, told)
+    """Train a run by a command to its end, unless that was done."""
+    if not place.shell.act(begin, place, run, instead=True):
+        return
     command = command_of()
     if f"--{RESET}" in command:
         place.board.finish(run.name, "processes or batches have changed: the epoch begins again")
     log = run.folder / log_name
-    progress, reader = TrainingProgress(updates), LogReader(log)
+    progress, reader = TrainingProgress(run.record.updates), LogReader(log)
 
     def look() -> None:
         progress.read(reader.new_lines())
         place.board.show(run.name, str(progress))
 
-    if not place.shell.dry_run:
-        place.board.show(run.name, f"begins to train in {run.folder}", new=True)
-    place.shell.run(command, log, share.environment(), look)
-    if not place.shell.dry_run:
+    def finish() -> None:
         run.finish()
         look()
         place.board.finish(run.name, f"trained, {progress}")
+
+    place.shell.act(place.board.show, run.name, f"begins to train in {run.folder}", True)
+    place.shell.run(command, log, share.environment(), look)
+    place.shell.act(finish)
+
+
+def begin(place: Place, run: Run) -> bool:
+    """Note that a training begins, and return True, unless it has come to its end before."""
+    if run.is_finished:
+        place.board.finish(run.name, f"the training has ended before ({run.folder})")
+        return False
+    if told := run.begin():
+        place.board.finish(run.name, told)
+    return True
 
 
 def save_interval(every: int, averaged: int, record: RunRecord) -> int:
@@ -167,8 +154,6 @@ def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> li
     last = folder / "checkpoint_last.pt"
     if not last.exists():
         return []
-    from fairseq_posattn.lab.experiments.checkpoints import batches_of
-
     names = ("distributed-world-size", "max-tokens", "update-freq")
     now = tuple(value_of(given, f"--{name}", str(options[name])) for name in names)
     return [] if batches_of(last) == now else [f"--{RESET}"]
@@ -179,3 +164,16 @@ def value_of(options: Sequence[str], name: str, default: str) -> str:
     found = [options[k + 1] for k, word in enumerate(options[:-1]) if word == name]
     found += [word.partition("=")[2] for word in options if word.startswith(f"{name}=")]
     return found[-1] if found else default
+
+
+def batches_of(checkpoint: Path) -> tuple[str, str, str]:
+    """Return the number of processes, the tokens of each at once, and the batches of an update, as
+    options have them."""
+    from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+
+    from fairseq_posattn import plugin  # noqa: F401  (it loads checkpoints safely)
+
+    config = load_checkpoint_to_cpu(str(checkpoint))["cfg"]
+    batches = ",".join(map(str, config["optimization"]["update_freq"]))
+    processes = config["distributed_training"]["distributed_world_size"]
+    return str(processes), str(config["dataset"]["max_tokens"]), batches

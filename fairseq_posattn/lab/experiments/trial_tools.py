@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import folder_written_whole
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.allowed import Options
 from fairseq_posattn.lab.experiments.commands import Command, python
+from fairseq_posattn.lab.experiments.experiment import Experiment
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe import USER_DIR, arguments
+from fairseq_posattn.lab.experiments.recipe_content import TrialContent
 from fairseq_posattn.lab.experiments.runs import Run
-from fairseq_posattn.lab.experiments.trial_content import TrialContent
-from fairseq_posattn.lab.experiments.workplace import Place
 
 PREPROCESS = "fairseq_cli.preprocess"
 TASK = ("task", "source-lang", "target-lang")
 
 
-class TrialTools:
+class TrialTools(Experiment):
     """This has what the trial.py of a recipe calls."""
 
-    folder: Path
-    place: Place
     content: TrialContent
-
-    @property
-    def name(self) -> str:
-        """Return the name of the recipe."""
-        return self.folder.name
 
     def data(self, corpus: str, seed: int) -> Path:
         """Return the folder of the data for a training."""
@@ -50,12 +41,8 @@ class TrialTools:
 
         Of several recipes that are started at once, the others wait for the first one.
         """
-        if self.place.shell.dry_run:
-            action()
-            return
-        with locked(self.place.work / f"making.{name}", wait=True):
-            steps = Steps(self.place.work, partial(self.place.board.show, "data", new=True))
-            steps.do(name, choices, inputs, outputs, action)
+        with self.place.shell.alone(self.place.work / f"making.{name}"):
+            self.place.once("data", self.place.work, name, choices, inputs, outputs, action)
         self.place.board.finish("data")
 
     def make(self, *words: str | Path) -> None:
@@ -64,20 +51,12 @@ class TrialTools:
 
     def preprocess(self, data: Path, *words: str | Path) -> None:
         """Make a data folder by fairseq-preprocess, which is there when it is complete."""
-        if self.place.shell.dry_run:
-            self.make(PREPROCESS, *words, "--destdir", data)
-            return
-        with folder_written_whole(data, replace=True) as made:
+        whole = self.place.shell.act(folder_written_whole, data, True, instead=nullcontext(data))
+        with whole as made:
             self.make(PREPROCESS, *words, "--destdir", made)
 
     def program(
-        self,
-        name: str,
-        options: Options,
-        run: Run,
-        machine: Machine,
-        share: Share,
-        log: Path,
+        self, name: str, options: Options, run: Run, machine: Machine, share: Share, log: Path
     ) -> None:
         """Run a program of fairseq on the data of a run, whose whole output is the log."""
         shared = {key: value for key, value in self.content.training.items() if key in TASK}

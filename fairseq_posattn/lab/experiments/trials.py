@@ -6,22 +6,17 @@ from Trial. It says how the data are made, how a model is tested, and what stand
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.code_version import code_version
-from fairseq_posattn.io.files import read_json
-from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.steps import Steps
+from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.lab.experiments.allowed import Options
-from fairseq_posattn.lab.experiments.at_once import run_side_by_side
 from fairseq_posattn.lab.experiments.commands import Command
+from fairseq_posattn.lab.experiments.experiment import Seeds
 from fairseq_posattn.lab.experiments.machine import Machine, Share, shares
 from fairseq_posattn.lab.experiments.recipe import (
     USER_DIR,
@@ -30,9 +25,8 @@ from fairseq_posattn.lab.experiments.recipe import (
     read_content,
     refuse_unknown,
 )
+from fairseq_posattn.lab.experiments.recipe_content import TrialContent, TrialRow
 from fairseq_posattn.lab.experiments.runs import FINISHED, Run, RunRecord, fingerprints, named_files
-from fairseq_posattn.lab.experiments.training import train_once
-from fairseq_posattn.lab.experiments.trial_content import TrialContent, TrialRow
 from fairseq_posattn.lab.experiments.trial_tools import TrialTools
 from fairseq_posattn.lab.experiments.workplace import Place, Plan
 from fairseq_posattn.lab.scoring import plain_tables
@@ -41,6 +35,16 @@ from fairseq_posattn.lab.scoring.plain_tables import Table
 AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
 UPDATES, TOTAL = "max-update", "total-num-update"
+NO_TRANSLATION = "{name} does not translate: it has no --last, --with-parsing and --on-valid"
+WITHOUT = {  # options of the doors that a trial has no use for
+    "tokens": "--tokens {}: the recipe.toml of {name} says how large a batch is; leave it out",
+    "last": NO_TRANSLATION,
+    "with_parsing": NO_TRANSLATION,
+    "on_valid": NO_TRANSLATION,
+    "size": "--size {}: the models of {name} have one size only",
+    "run": "--run {}: choose a run of {name} by MODEL, --corpora and --seed",
+    "evaluate.baseline": "{name} compares models in recipes/table.sh",
+}
 Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> a result for each seed
 
 
@@ -48,34 +52,17 @@ class Trial(TrialTools):
     """A trial makes data, and trains and tests the models of its recipe on them.
 
     A recipe derives its class `Recipe` from this one. It must define `data`, `test` and `tables`,
-    and may define the methods that follow them.
+    and may define the methods that follow them. The corpus of a run is the `size` of its record.
     """
 
+    without = WITHOUT
     read_in_training: Sequence[str] = ("train.*", "valid.*", "dict*.txt")
     compares = False  # whether the tables test the seeds of the models against those of a baseline
 
-    def __init__(
-        self,
-        file: Path,
-        place: Place,
-        plan: Plan,
-        machine: Machine,
-        at_once: int | None = None,
-        chosen: Sequence[str] = (),
-    ):
-        self.folder = file.parent
+    def __init__(self, file: Path, place: Place, plan: Plan, machine: Machine, *more: Any):
+        machine = replace(machine, precision=machine.precision or "fp32")
+        super().__init__(file, place, plan, machine, *more)
         self.content = read_content(TrialContent, file)
-        self.place, self.plan, self.at_once, self.chosen = place, plan, at_once, chosen
-        self.machine = replace(machine, precision=machine.precision or "fp32")
-        if machine.tokens:
-            raise InputError(
-                f"--tokens {machine.tokens}: the recipe.toml of {self.name} says how large a batch "
-                "is; leave it out"
-            )
-        if plan.last or plan.with_parsing or plan.on_valid:
-            raise InputError(
-                f"{self.name} does not translate: it has no --last, --with-parsing and --on-valid"
-            )
 
     # What a recipe defines
 
@@ -98,13 +85,9 @@ class Trial(TrialTools):
         """Return what was chosen on the command line that changes a test."""
         return []
 
-    def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
-        """Make the data from a corpus; this recipe makes them without one, when it trains."""
-        raise InputError(f"{self.name} makes its data itself: start recipes/table.sh {self.name}")
-
     def make_data(self, corpus: str, seed: int) -> None:
         """Make sure that there are data before a training."""
-        if not self.place.shell.dry_run and not self.data(corpus, seed).is_dir():
+        if not self.place.shell.is_there(self.data(corpus, seed)):
             raise InputError(
                 f"{self.data(corpus, seed)}: there are no data; start recipes/prepare.sh "
                 f"{self.name} first"
@@ -121,7 +104,7 @@ class Trial(TrialTools):
     def draw(self, rows: Sequence[TrialRow], results: Results, runs: dict[str, list[Run]]) -> None:
         """Draw figures of all results; `runs` has those of each model."""
 
-    # What the command line asks for
+    # The hooks of an experiment
 
     def row(self, model: str, size: str | None) -> TrialRow:
         """Return the row of a model."""
@@ -129,16 +112,17 @@ class Trial(TrialTools):
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[TrialRow]:
         """Return the rows of the table, and those named beside; unknown ones are refused."""
-        if size is not None:
-            raise InputError(f"--size {size}: the models of {self.name} have one size only")
         refuse_unknown(names, [row.name for row in self.content.models])
         return [row for row in self.content.models if row.in_table or row.name in names]
 
     def chosen_corpora(self) -> list[str]:
         """Return the corpora on which models are trained and tested."""
         known = self.corpora()
-        if self.place.shell.dry_run:
-            return [*(self.chosen or known or ["CORPUS"])]
+        self.place.shell.act(self.check_corpora, known)
+        return list(dict.fromkeys(self.chosen)) or known or ["CORPUS"]
+
+    def check_corpora(self, known: Sequence[str]) -> None:
+        """Refuse corpora that have no data."""
         if not known:
             raise InputError(
                 f"{self.place.work}: there are no data; start recipes/prepare.sh {self.name} first"
@@ -148,64 +132,25 @@ class Trial(TrialTools):
                 raise InputError(
                     f"--corpora {name}: there is no such corpus; choose among: {' '.join(known)}"
                 )
-        return list(dict.fromkeys(self.chosen)) or known
 
-    def train(self, row: TrialRow, seeds: Sequence[int]) -> None:
-        """Train a model with each seed on each corpus."""
-        self.side_by_side([partial(self.train_one, *job) for job in self.jobs([row], seeds)])
-
-    def evaluate(self, row: TrialRow, seeds: Sequence[int], baseline: object, _: object) -> None:
-        """Test a model that was trained, and print its table."""
-        if baseline is not None:
-            raise InputError(f"{self.name} compares models in recipes/table.sh")
-        jobs = self.jobs([row], seeds)
-        for *_, run in jobs:
-            if not run.is_finished and not self.place.shell.dry_run:
-                raise InputError(f"{run.folder}: the training has not ended; start train.sh first")
-        self.side_by_side([partial(self.test_one, *job) for job in jobs])
-        self.show(jobs, [row], row.name)
-
-    def table(
-        self, rows: Sequence[TrialRow], seeds: Sequence[int], baselines: Sequence[str]
-    ) -> None:
-        """Train and test all models, and write the tables."""
-        if len(baselines) > self.compares:
-            count = "one --baseline" if self.compares else "no --baseline"
-            raise InputError(f"{self.name} compares with {count}")
-        jobs = self.jobs(rows, seeds)
-        self.side_by_side([partial(self.train_and_test, *job) for job in jobs])
-        self.show(jobs, rows, baselines[0] if baselines else rows[0].name, write=True)
-
-    def named(self, folder: str) -> Run:
-        """Refuse --run, because a test chooses its run by model, corpus and seed."""
-        raise InputError(
-            f"--run {folder}: choose a run of {self.name} by MODEL, --corpora and --seed"
-        )
-
-    def sweep(self, *_: object) -> None:
-        """Refuse to sweep, because only translation recipes have sweeps."""
-        raise InputError(f"{self.folder}: the recipe has no [sweep]")
-
-    # How that is done
-
-    def jobs(self, rows: Sequence[TrialRow], seeds: Sequence[int]) -> list[Job]:
+    def planned(self, rows: Sequence[TrialRow], seeds: Seeds) -> list[tuple[TrialRow, Run]]:
         """Return all runs, those of a corpus and a seed one after the other."""
         found = []
         for corpus in self.chosen_corpora():
             for seed in seeds:
                 self.make_data(corpus, seed)
-                found += [(row, corpus, self.run_of(row, corpus, seed)) for row in rows]
+                found += [(row, self.run_of(row, corpus, seed)) for row in rows]
         return found
 
-    def side_by_side(self, jobs: Sequence[Callable[[Machine, Share], None]]) -> None:
-        """Do all jobs, several at once where the machine has room for them.
+    def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
+        """Return how so many jobs share the machine.
 
         These models are small: each run has one GPU, where --gpus names no other number.
         """
-        machine, parts = shares(self.machine, len(jobs), self.at_once)
+        machine, parts = shares(self.machine, jobs, self.at_once)
         if not machine.cpu and self.machine.gpus is None and machine.devices():
             machine, parts = replace(machine, gpus=1), [Share(part.gpus[:1]) for part in parts]
-        run_side_by_side([partial(job, machine) for job in jobs], parts)
+        return machine, parts
 
     def options_of(self, row: TrialRow, corpus: str, seed: int) -> Options:
         """Return the options of fairseq-train that do not depend on the machine."""
@@ -233,9 +178,10 @@ class Trial(TrialTools):
             self.place.runs, RunRecord(row.name, corpus, seed, updates, "none", words, files)
         )
 
-    def command_of(self, row: TrialRow, corpus: str, run: Run, machine: Machine) -> Command:
+    def command_of(self, row: TrialRow, run: Run, machine: Machine) -> Command:
         """Return the command that trains a run."""
-        options = self.options_of(row, corpus, run.record.seed)
+        corpus, seed = run.record.size, run.record.seed
+        options = self.options_of(row, corpus, seed)
         if "batch-size" in options:
             options["batch-size"] = shared_out(options["batch-size"], machine.world())
         if "max-tokens" in options:
@@ -251,77 +197,69 @@ class Trial(TrialTools):
             **machine.options(),
             **self.outputs(run.folder),
         }
-        data = self.data(corpus, run.record.seed)
-        launch = machine.launch(self.name)
-        return [*launch, data, *arguments(everything), *self.plan.training]
+        words = [*arguments(everything), *self.plan.training]
+        return [*machine.launch(self.name), self.data(corpus, seed), *words]
 
-    def train_one(
-        self, row: TrialRow, corpus: str, run: Run, machine: Machine, share: Share
-    ) -> None:
-        """Train a run to its end, unless that was done."""
-        train_once(
-            self.place,
-            run,
-            lambda: self.command_of(row, corpus, run, machine),
-            machine.log_name(),
-            share,
-            run.record.updates,
-        )
-
-    def test_one(
-        self, row: TrialRow, corpus: str, run: Run, machine: Machine, share: Share
-    ) -> None:
+    def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
         """Test a run, unless that was done."""
-        if self.place.shell.dry_run:
-            self.test(run, corpus, machine, share)
-            return
+        name, corpus, seed = run.record.name, run.record.size, run.record.seed
         out = run.folder / RESULT
 
         def test() -> None:
-            record = run.record
-            about = {"model": record.name, "corpus": corpus, "seed": record.seed}
-            found = {**about, **self.test(run, corpus, machine, share), "code": code_version()}
-            with written_whole(out) as file:
-                json.dump(found, file, indent=1)
+            found = {"model": name, "corpus": corpus, "seed": seed}
+            found |= self.test(run, corpus, machine, share)
+            self.place.shell.act(
+                lambda: write_json(out, {**found, "code": code_version()}, indent=1)
+            )
 
-        inputs = [run.folder / FINISHED, *self.test_files(corpus, run.record.seed)]
-        with locked(run.folder / "evaluation", wait=True):
-            steps = Steps(run.folder, partial(self.place.board.show, run.name, new=True))
-            steps.do("test", self.choices_of_test(), inputs, [out], test)
+        inputs = [run.folder / FINISHED, *self.test_files(corpus, seed)]
+        with self.place.shell.alone(run.folder / "evaluation"):
+            choices = self.choices_of_test()
+            self.place.once(run.name, run.folder, "test", choices, inputs, [out], test)
         self.place.board.finish(run.name)
 
-    def train_and_test(
-        self, row: TrialRow, corpus: str, run: Run, machine: Machine, share: Share
-    ) -> None:
-        """Train a run, and test it."""
-        self.train_one(row, corpus, run, machine, share)
-        self.test_one(row, corpus, run, machine, share)
+    def table(self, rows: Sequence[TrialRow], seeds: Seeds, baselines: Sequence[str]) -> None:
+        """Train and test all models, and write the tables."""
+        if len(baselines) > self.compares:
+            count = "one --baseline" if self.compares else "no --baseline"
+            raise InputError(f"{self.name} compares with {count}")
+        super().table(rows, seeds, baselines)
 
-    def show(
-        self, jobs: Sequence[Job], rows: Sequence[TrialRow], baseline: str, write: bool = False
+    def show(self, row: TrialRow, runs: Sequence[Run], others: Sequence[Run]) -> None:
+        """Print the tables of a model."""
+        self.place.shell.act(self.print_tables, [row], runs, row.name)
+
+    def write(
+        self, rows: Sequence[TrialRow], runs: Sequence[Run], baselines: Sequence[str]
     ) -> None:
-        """Print the tables of these runs, and write them into files as well."""
-        if self.place.shell.dry_run:
-            return
+        """Write and print the tables, and draw the figures."""
+        baseline, start = baselines[0] if baselines else rows[0].name, self.place.work / "table"
+        self.place.shell.act(self.print_tables, rows, runs, baseline, start)
+
+    def print_tables(
+        self,
+        rows: Sequence[TrialRow],
+        runs: Sequence[Run],
+        baseline: str,
+        start: Path | None = None,
+    ) -> None:
+        """Print the tables of these runs; with `start`, write them and draw the figures, too."""
         results: Results = {}
-        runs: dict[str, list[Run]] = {}
-        for row, corpus, run in jobs:
+        of_models: dict[str, list[Run]] = {}
+        for run in runs:
             found = read_json(run.folder / RESULT, AGAIN)
-            results.setdefault((row.name, corpus), []).append(found)
-            runs.setdefault(row.name, []).append(run)
+            results.setdefault((run.record.name, run.record.size), []).append(found)
+            of_models.setdefault(run.record.name, []).append(run)
         tables = self.tables(rows, results, baseline)
-        if write:
-            plain_tables.write(tables, self.place.work / "table")
+        if start:
+            plain_tables.write(tables, start)
         print("\n".join(plain_tables.markdown(tables)), flush=True)
-        if write:
+        if start:
             try:
-                self.draw(rows, results, runs)
+                self.draw(rows, results, of_models)
             except ImportError:
                 text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[lab]')"
                 self.place.board.finish("figure", text)
-
-
-Job = tuple[TrialRow, str, Run]
 
 
 def shared_out(sentences: int, processes: int) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.board import Board
 from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.recipe import USER_DIR, Recipe
@@ -39,11 +41,32 @@ class Place:
     work: Path
     shell: Shell
     board: Board = field(default_factory=Board)
+    steps: dict[tuple[Path, str], Steps] = field(default_factory=dict)
 
     @property
     def runs(self) -> Path:
         """Return the folder of all runs."""
         return self.work / "runs"
+
+    def once(
+        self,
+        about: str,
+        folder: Path,
+        name: str,
+        choices: object,
+        inputs: Sequence[Path],
+        outputs: Sequence[Path],
+        action: Callable[[], object],
+    ) -> None:
+        """Do a step of the work in a folder once; the board shows it in the line `about`."""
+
+        def of_folder() -> Steps:
+            if (folder, about) not in self.steps:  # they know the checksums of large files
+                tell = partial(self.board.show, about, new=True)
+                self.steps[folder, about] = Steps(folder, tell)
+            return self.steps[folder, about]
+
+        self.shell.once(of_folder, name, choices, inputs, outputs, action)
 
 
 @dataclass

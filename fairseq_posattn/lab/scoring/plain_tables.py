@@ -1,16 +1,23 @@
-"""Write the tables of trials as Markdown, CSV and LaTeX."""
+"""Write tables as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
 
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.scoring.cells import NONE, escaped, in_csv, in_markdown, p_value
+from fairseq_posattn.lab.scoring.cells import (
+    NONE,
+    code_in_markdown,
+    escaped,
+    in_csv,
+    in_markdown,
+    p_value,
+)
 
 
 @dataclass(frozen=True)
@@ -53,13 +60,37 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Marked:
+    """A cell whose text is bold or code, or another one for programs.
+
+    values: what programs read in the columns that the head has for them.
+    """
+
+    text: str
+    values: Sequence[str] = ()
+    is_bold: bool = False
+    is_code: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class Table:
-    """A table has a title, and rows whose cells are text or figures; nothing in it hides."""
+    """A table has a title or none, and rows whose cells are text or figures; nothing in it hides.
+
+    columns: what a CSV file has in place of a column of this name, for the values of its cells.
+    alignment: that of the columns in LaTeX, if it is not left for the first one and right for all.
+    parts: the rows before which LaTeX has a line.
+    """
 
     title: str
     head: Sequence[str]
-    rows: Sequence[Sequence[str | Figures]]
+    rows: Sequence[Sequence[str | Figures | Marked]]
     notes: Sequence[str] = ()
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    alignment: str = ""
+    parts: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         rows = [[visible(c) if isinstance(c, str) else c for c in row] for row in self.rows]
@@ -71,26 +102,44 @@ class Table:
 def markdown(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the lines of the tables in Markdown."""
     for number, table in enumerate(tables):
-        yield from (*([""] if number else []), f"{table.title}:", "")
+        yield from [""] if number else []
+        yield from (f"{table.title}:", "") if table.title else ()
         yield "| " + " | ".join(map(in_markdown, table.head)) + " |"
         yield "|" + "---|" * len(table.head)
         for row in table.rows:
-            yield "| " + " | ".join(in_markdown(str(cell)) for cell in row) + " |"
+            yield "| " + " | ".join(map(cell_in_markdown, row)) + " |"
         if table.notes:
             yield from ("", *table.notes)
+
+
+def cell_in_markdown(cell: str | Figures | Marked) -> str:
+    """Return a cell as Markdown has it."""
+    text = str(cell)
+    if not isinstance(cell, Marked):
+        return in_markdown(text)
+    text = code_in_markdown(text) if cell.is_code else in_markdown(text)
+    return f"**{text}**" if cell.is_bold else text
+
+
+def cell_in_latex(cell: str | Figures | Marked) -> str:
+    """Return a cell as LaTeX has it."""
+    text = escaped(str(cell))
+    return rf"\textbf{{{text}}}" if isinstance(cell, Marked) and cell.is_bold else text
 
 
 def latex(tables: Sequence[Table]) -> Iterator[str]:
     """Yield the lines of the tables in LaTeX, with the rules of the package booktabs."""
     yield r"% \usepackage{booktabs}"
     for table in tables:
-        yield f"% {table.title}"
-        yield rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}"
+        yield from [f"% {table.title}"] if table.title else []
+        alignment = table.alignment or f"l{'r' * (len(table.head) - 1)}"
+        yield rf"\begin{{tabular}}{{{alignment}}}"
         yield r"\toprule"
         yield " & ".join(map(escaped, table.head)) + r" \\"
         yield r"\midrule"
-        for row in table.rows:
-            yield " & ".join(escaped(str(cell)) for cell in row) + r" \\"
+        for number, row in enumerate(table.rows):
+            yield from [r"\midrule"] if number in table.parts else []
+            yield " & ".join(map(cell_in_latex, row)) + r" \\"
         yield r"\bottomrule"
         yield r"\end{tabular}"
         yield from (f"% {note}" for note in table.notes)
@@ -101,18 +150,20 @@ def rows_for_programs(tables: Sequence[Table]) -> Iterator[list[str]]:
     for table in tables:
         columns = list(zip(*table.rows, strict=True))
         spread = [any(isinstance(c, Figures) and len(c.values) > 1 for c in col) for col in columns]
-        heads = ["table"]
+        titled = [in_csv(table.title)] if table.title else []
+        heads = ["table"] if table.title else []
         figures = [next((c for c in col if isinstance(c, Figures)), None) for col in columns]
         for head, kind, with_spread in zip(table.head, figures, spread, strict=True):
-            heads += kind.heads(head, with_spread) if kind else [head]
+            heads += kind.heads(head, with_spread) if kind else table.columns.get(head, [head])
         yield list(map(in_csv, heads))
         for row in table.rows:
-            cells = [in_csv(table.title)]
+            cells = [*titled]
             for cell, kind, with_spread in zip(row, figures, spread, strict=True):
                 if isinstance(cell, Figures):
                     cells += cell.plain(with_spread)
                     continue
-                cells.append(in_csv(cell))
+                values = cell.values if isinstance(cell, Marked) else ()
+                cells += map(in_csv, values or [str(cell)])
                 if kind:  # text among figures has no spread
                     cells += [""] * (len(kind.heads("", with_spread)) - 1)
             yield ["" if cell == NONE else cell for cell in cells]

@@ -8,8 +8,7 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments import machine as machines
-from fairseq_posattn.lab.experiments.at_once import run_side_by_side
-from fairseq_posattn.lab.experiments.machine import Machine, Share, shares
+from fairseq_posattn.lab.experiments.machine import Machine, Share, run_side_by_side, shares
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
+from fairseq_posattn.lab.experiments.recipe_content import TrialContent
 from fairseq_posattn.lab.experiments.recipe_options import parse_options
 from fairseq_posattn.lab.experiments.scoring import check_scoring
 from fairseq_posattn.lab.experiments.training import run_of
-from fairseq_posattn.lab.experiments.trial_content import TrialContent
 from fairseq_posattn.lab.experiments.trials import TRIAL, trial_class
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 

@@ -1,0 +1,198 @@
+"""Train and evaluate the models of a recipe that translates a corpus."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.experiments.commands import Command, python
+from fairseq_posattn.lab.experiments.evaluating import evaluate
+from fairseq_posattn.lab.experiments.experiment import Experiment, Seeds
+from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.preparing import prepare
+from fairseq_posattn.lab.experiments.recipe import read_recipe, refuse_unknown
+from fairseq_posattn.lab.experiments.recipe_content import Row
+from fairseq_posattn.lab.experiments.runs import RECORD, Run, one_run, runs_in
+from fairseq_posattn.lab.experiments.scoring import check_scoring, score
+from fairseq_posattn.lab.experiments.tables import (
+    Results,
+    bleu_of,
+    lines_of,
+    write_sweep,
+    write_tables,
+)
+from fairseq_posattn.lab.experiments.training import command_of, run_of
+from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
+
+WITHOUT = {"corpora": "--corpora {}: this recipe has one corpus; leave it out"}
+
+
+class Translation(Experiment):
+    """The models of the recipe translate its test sets, and are scored."""
+
+    without = WITHOUT
+    place: Workplace
+
+    def __init__(self, file: Path, place: Place, plan: Plan, *machine: Any):
+        recipe = read_recipe(str(file.parent))
+        workplace = Workplace(place.work, place.shell, place.board, recipe=recipe)
+        super().__init__(file, workplace, plan, *machine)
+
+    def row(self, model: str, size: str | None) -> Row:
+        """Return the row of a model."""
+        return self.place.recipe.row(model, size)
+
+    def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
+        """Return the rows of a size, or all; names that are not among them are refused."""
+        rows = self.place.recipe.rows(size)
+        refuse_unknown(names, [row.title for row in rows])
+        return rows
+
+    def planned(self, rows: Sequence[Row], seeds: Seeds) -> list[tuple[Row, Run]]:
+        """Return all runs of the models, each beside its model."""
+        return [(row, run_of(self.place, row, seed, self.plan)) for seed in seeds for row in rows]
+
+    def command_of(self, row: Row, run: Run, machine: Machine) -> Command:
+        """Return the command that trains a run."""
+        return command_of(self.place, run, row, self.plan, machine)
+
+    def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
+        """Translate the test sets with a run."""
+        plan = self.plan if shown else replace(self.plan, examples=0)
+        evaluate(self.place, run, plan, machine, share)
+
+    def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
+        """Make the data of the recipe."""
+        prepare(self.place, source, any_size, rest)
+
+    def trained(self, row: Row, seeds: Seeds) -> list[Run]:
+        """Return the runs of a model: those of the plan, or the only ones that there are."""
+        plan = self.plan
+        if plan.training or plan.updates or plan.precision:
+            return super().trained(row, seeds)
+
+        def only() -> list[Run]:
+            return [
+                one_run(
+                    self.place.runs, row.system, seed, partial(run_of, self.place, row, seed, plan)
+                )
+                for seed in seeds
+            ]
+
+        return self.place.shell.act(only) or super().trained(row, seeds)
+
+    def named(self, folder: str) -> Run:
+        """Return the run in a folder of this name."""
+        name = Path(folder).name
+        found = [run for run in runs_in(self.place.runs) if run.folder.name == name]
+        if not found or not found[0].is_finished:
+            raise InputError(
+                f"{self.place.runs / name}: there is no finished run with a {RECORD} in this "
+                "folder; name another one with --run"
+            )
+        return found[0]
+
+    def finished(self, rows: Sequence[Row], seeds: Seeds) -> list[Run]:
+        """Train and evaluate all rows with all seeds, if they can be scored."""
+        self.place.shell.act(check_scoring, self.place)
+        return super().finished(rows, seeds)
+
+    def show(self, row: Row | None, runs: Sequence[Run], others: Sequence[Run]) -> None:
+        """Score the runs together, and print the main figures."""
+        for test in self.place.subsets(self.plan):
+            path = score(self.place, runs, others, test, self.plan)
+            self.place.shell.act(print_scores, path)
+
+    def write(self, rows: Sequence[Row], runs: Sequence[Run], baselines: Sequence[str]) -> None:
+        """Write the tables and the report of all runs."""
+        tests = list(self.place.subsets(self.plan))
+        results: Results = {}
+        for row in rows:
+            for test in tests:
+                results |= self.scored(row, rows, runs, test, baselines)
+        first: dict[tuple[str, str], Path] = {}
+        for (system, test, _), path in results.items():
+            first.setdefault((system, test), path)
+        options = ("--title", self.place.content.title, "--out", self.place.work / "report.html")
+        self.place.shell.run(python("fairseq_posattn.cli.report", *first.values(), *options))
+
+        def write() -> None:
+            lines = lines_of(rows, tests, results, baselines or first_of_sizes(rows))
+            print("\n".join(write_tables(lines, self.place.work / "table")))
+
+        self.place.shell.act(write)
+
+    def scored(
+        self,
+        row: Row,
+        rows: Sequence[Row],
+        runs: Sequence[Run],
+        test: str,
+        baselines: Sequence[str],
+    ) -> Results:
+        """Return the results of a model on a test set, one for each baseline of its size."""
+        of_size = {other.title: other for other in rows if other.size == row.size}
+        others = [of_size[name] for name in baselines or list(of_size)[:1] if name in of_size]
+        compared: list[Row | None] = [other for other in others if other.system != row.system]
+        found: Results = {}
+        for other in compared or [None]:
+            against = of_system(runs, other.system) if other else []
+            path = score(self.place, of_system(runs, row.system), against, test, self.plan)
+            found[row.system, test, other.title if other else None] = path
+        return found
+
+    def sweep(self, size: str | None, seeds: Seeds) -> None:
+        """Train and evaluate the models of the recipe's sweep, and draw their scores.
+
+        size: that of the models, or None for the first one of the recipe.
+        """
+        size = self.place.recipe.size(size)
+        sweep = self.place.content.sweep
+        if sweep is None:
+            super().sweep(size, seeds)
+            return
+        self.plan = replace(self.plan, on_valid=True, examples=0)
+        [test] = self.place.subsets(self.plan)
+        baseline = Row(sweep.baseline, size)
+        points = {(s.label, v): s.row(v, size) for s in sweep.series for v in s.values}
+        rows = [baseline, *points.values()]
+        runs = self.finished(rows, seeds)
+        paths = {
+            row.system: score(self.place, of_system(runs, row.system), [], test, self.plan)
+            for row in rows
+        }
+
+        def write() -> None:
+            bleu = {system: bleu_of(path) for system, path in paths.items()}
+            found = {point: bleu[row.system] for point, row in points.items()}
+            print(write_sweep(found, bleu[baseline.system], self.place.work / "sweep"), end="")
+
+        self.place.shell.act(write)
+
+
+def of_system(runs: Sequence[Run], system: str) -> list[Run]:
+    """Return the runs of a model."""
+    return [run for run in runs if run.record.system == system]
+
+
+def first_of_sizes(rows: Sequence[Row]) -> list[str]:
+    """Return the first model of each size, with which the others of the size are compared."""
+    first: dict[str, str] = {}
+    for row in rows:
+        first.setdefault(row.size, row.title)
+    return list(dict.fromkeys(first.values()))
+
+
+def print_scores(path: Path) -> None:
+    """Print the main figures of a result."""
+    from fairseq_posattn.io.records import read_record
+    from fairseq_posattn.lab.scoring.on_screen import lines
+    from fairseq_posattn.lab.scoring.score_record import ScoredSystem
+
+    print("\n".join(lines(read_record(ScoredSystem, path, "evaluate again"))), flush=True)
+    print(f"{path}: the scores are written here", file=sys.stderr)
