@@ -5,19 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from unittest import mock
 
+from support.parse_toys import shards_done_here
+
 from .corpora import write_text
 from .mutations import COLUMNS, JSON
 from .registry import add
 from .runner import Command, InputClass
 
 PARTS = "out.conllu.parts"
-
-
-def shards_done_here(task, *rest) -> bool:
-    """Do one shard after the other in this process, in place of the executors."""
-    for k in task.work.pending():
-        task.do(task.work, k)
-    return True
 
 
 def parse(folder: Path, **options) -> None:
@@ -36,8 +31,7 @@ def build(folder: Path) -> None:
     write_text(folder)
     parse(folder, keep_parts=True)
     (folder / "out.conllu").unlink()
-    for path in (folder / PARTS / "done").glob("00002.*"):
-        path.unlink()
+    (folder / PARTS / "done/00002.json").unlink()
 
 
 def add_parts(name: str, **options) -> None:
@@ -58,7 +52,7 @@ def add_parts(name: str, **options) -> None:
 add_parts("parts: plan and markers", damaged=[f"{PARTS}/**/*.json"], mutations=JSON)
 add_parts(
     "parts: input and output",
-    damaged=[f"{PARTS}/input/*", f"{PARTS}/done/*.conllu"],
+    damaged=[f"{PARTS}/input/*/*", f"{PARTS}/done/*/*.conllu"],
     mutations=COLUMNS,
 )
 

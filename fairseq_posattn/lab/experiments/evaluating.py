@@ -9,13 +9,13 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import count_lines
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe import arguments
 from fairseq_posattn.lab.experiments.runs import Run, fingerprints
 from fairseq_posattn.lab.experiments.texts import check_texts
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
+from fairseq_posattn.work.made import Steps
 
 
 def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share) -> None:

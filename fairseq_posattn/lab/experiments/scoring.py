@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.corpora import references
 from fairseq_posattn.lab.experiments.recipe import arguments
@@ -17,6 +16,7 @@ from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.projection import SEPARATOR
+from fairseq_posattn.work.made import Steps
 
 
 def score(

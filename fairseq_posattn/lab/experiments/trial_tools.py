@@ -9,7 +9,6 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.allowed import Options
 from fairseq_posattn.lab.experiments.commands import Command, python
 from fairseq_posattn.lab.experiments.machine import Machine, Share
@@ -17,6 +16,7 @@ from fairseq_posattn.lab.experiments.recipe import USER_DIR, arguments
 from fairseq_posattn.lab.experiments.runs import Run
 from fairseq_posattn.lab.experiments.trial_content import TrialContent
 from fairseq_posattn.lab.experiments.workplace import Place
+from fairseq_posattn.work.made import Steps
 
 PREPROCESS = "fairseq_cli.preprocess"
 TASK = ("task", "source-lang", "target-lang")

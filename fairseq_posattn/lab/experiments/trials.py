@@ -18,7 +18,6 @@ from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.allowed import Options
 from fairseq_posattn.lab.experiments.at_once import run_side_by_side
 from fairseq_posattn.lab.experiments.commands import Command
@@ -37,6 +36,7 @@ from fairseq_posattn.lab.experiments.trial_tools import TrialTools
 from fairseq_posattn.lab.experiments.workplace import Place, Plan
 from fairseq_posattn.lab.scoring import plain_tables
 from fairseq_posattn.lab.scoring.plain_tables import Table
+from fairseq_posattn.work.made import Steps
 
 AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
