@@ -13,9 +13,8 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import same_number_of_lines
-from fairseq_posattn.io.lists import refuse_separator
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.paths import refuse_file
+from fairseq_posattn.io.paths import refuse_file, refuse_separator
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders

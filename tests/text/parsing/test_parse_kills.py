@@ -453,13 +453,6 @@ def test_a_damaged_shard_is_noticed_and_repaired(half_done, name, how):
     assert out.read_bytes() == corpus.result
 
 
-def test_a_damaged_plan_is_named(half_done):
-    corpus, out = half_done
-    DAMAGE["cut"](folder_of(out) / "plan.json")
-    with pytest.raises(InputError, match=r"plan\.json: the file is damaged .*; remove "):
-        corpus.plan(out)
-
-
 @pytest.mark.long
 def test_damaged_shards_and_the_command(half_done):
     corpus, out = half_done
