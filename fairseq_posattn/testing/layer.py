@@ -19,6 +19,7 @@ from fairseq_posattn.core.attention import (
     CrossSpecification,
     Mechanism,
     MultiheadSelfAttention,
+    Observer,
     PostAttention,
 )
 from fairseq_posattn.core.attention.pipeline import of_stage
@@ -33,10 +34,14 @@ class Attention(MultiheadSelfAttention):
     """This is self-attention together with what stands before it in its layer."""
 
     def forward(
-        self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
+        self,
+        x: Tensor,
+        ctx: AttentionContext,
+        need_weights: bool = False,
+        observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return output and weights as the base class does, of the input after `before`."""
-        return super().forward(self.before(x, ctx), ctx, need_weights)
+        return super().forward(self.before(x, ctx, observe), ctx, need_weights, observe)
 
     def with_weights(self, x: Tensor, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
         """Return the output and the weights."""

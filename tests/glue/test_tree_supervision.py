@@ -10,7 +10,7 @@ import torch
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions.tree_supervised import TreeSupervisedCrossEntropy
-from support.commands import TINY
+from support.commands import TINY, fairseq
 from support.in_process import (
     batch,
     build,
@@ -74,6 +74,43 @@ def test_trained_with_trees_and_translated_without(options, toy_data, without_tr
     text = (toy_data.parent / "test.src").read_text()
     new = interactive(without_trees, best, text, "--buffer-size", "100", "--batch-size", "16")
     same(hypotheses_and_scores(new.output), with_trees)
+
+
+OWN = '''"""A head learns to look at the grandparent of each word."""
+
+from dataclasses import replace
+
+from fairseq_posattn import plugin
+from fairseq_posattn.attention import Supervised, register
+from fairseq_posattn.core.attention.supervised import supervision
+from fairseq_posattn.core.parent_targets import ParentTargets
+
+
+@register
+class Grandparent(Supervised):
+    """Looks at the word two steps up."""
+
+    name = "grandparent"
+    accepts_heads = True
+
+    def supervise(self, scores, ctx):
+        if ctx.tree is None:
+            return None
+        parents = ctx.tree.parents
+        tree = replace(ctx.tree, parents=parents.gather(1, parents))
+        return supervision(scores, ParentTargets.all(tree))
+'''
+
+
+def test_a_head_of_ones_own_learns_from_trees(toy_data, without_trees, tmp_path):
+    folder = tmp_path / "own_heads"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(OWN)
+    chosen = ["--encoder-attention", "grandparent(heads=0)@1", *CRITERION, "--user-dir", folder]
+    steps = ["--max-update", "40", "--lr", "5e-3", "--validate-interval-updates", "10"]
+    output = fairseq("train", *training_options(toy_data, tmp_path / "run", *chosen, *steps)).stdout
+    found = logged(output, "tree_attachment")
+    assert max(found[-4:]) > found[0]
 
 
 def test_under_the_stock_task_it_translates(toy_data, without_trees, tmp_path):

@@ -11,13 +11,13 @@ from fairseq_posattn.core.attention.mechanism import (
     KeyExpansion,
     Mechanism,
     NoOptions,
+    Observer,
     PostAttention,
     PreAttention,
     QKVTransform,
     ScoreBias,
     ScoreChange,
     ScoreMask,
-    ScoreReader,
     ValueTerm,
     WeightChange,
     at_least_float32,
@@ -31,6 +31,7 @@ from fairseq_posattn.core.attention.registry import (
     describe,
     register,
 )
+from fairseq_posattn.core.attention.supervised import Supervised
 from fairseq_posattn.core.options import option
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.core.specification import SpecificationError
@@ -49,15 +50,16 @@ __all__ = [
     "Mechanism",
     "MultiheadSelfAttention",
     "NoOptions",
+    "Observer",
     "PostAttention",
     "PreAttention",
     "QKVTransform",
     "ScoreBias",
     "ScoreChange",
     "ScoreMask",
-    "ScoreReader",
     "SourceTree",
     "SpecificationError",
+    "Supervised",
     "ValueTerm",
     "WeightChange",
     "at_least_float32",

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 Heads = tuple[int, ...] | None  # numbers of attention heads; None: all heads
 
 
+class Observer(Protocol):
+    """This is told what each stage of a layer has made, in the order of the pipeline.
+
+    The names of the tensors are those that `tell` is called with in pipeline.py and multihead.py.
+    """
+
+    def __call__(self, stage: str, mechanism: Mechanism | None, **tensors: Tensor) -> None:
+        """Take the tensors of a stage: of one mechanism, or (None) of all that came before."""
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """This dataclass stands in for the options of a mechanism that has none."""
@@ -220,17 +230,6 @@ class ScoreChange(Mechanism):
 
     def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return new scores; old and new ones are B H Q K of the mechanism's heads."""
-        raise NotImplementedError
-
-
-class ScoreReader(Mechanism):
-    """This mechanism reads the scores that the softmax takes, for a loss of its own."""
-
-    fused = False
-
-    def read_scores(self, scores: Tensor, ctx: AttentionContext) -> None:
-        """Keep what is wanted of the scores, B H Q K of the mechanism's heads, in float32 or
-        better. Scores of forbidden keys are as low as scores can be."""
         raise NotImplementedError
 
 

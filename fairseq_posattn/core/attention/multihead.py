@@ -9,9 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention
-from fairseq_posattn.core.attention.pipeline import attend, of_stage
-from fairseq_posattn.core.attention.tree_supervised import TreeSupervised
+from fairseq_posattn.core.attention.mechanism import (
+    Mechanism,
+    Observer,
+    PostAttention,
+    PreAttention,
+)
+from fairseq_posattn.core.attention.pipeline import attend, of_stage, tell
+from fairseq_posattn.core.attention.supervised import Supervised
 from fairseq_posattn.errors import InputError
 
 
@@ -53,21 +58,26 @@ class MultiheadSelfAttention(nn.Module):
             nn.init.xavier_uniform_(self.out_proj.weight)
             nn.init.zeros_(self.out_proj.bias)
 
-    def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
+    def before(self, x: Tensor, ctx: AttentionContext, observe: Observer | None = None) -> Tensor:
         """Return the input x, T B C, after the mechanisms that stand before the attention.
 
         Call it before the residual connection of the layer, and give its result to both.
         """
         for mechanism in of_stage(self.mechanisms.values(), PreAttention):
+            tell(observe, "before", mechanism, x=x)
             x = mechanism.before(x, ctx)
         return x
 
     def forward(
-        self, x: Tensor, ctx: AttentionContext, need_weights: bool = False
+        self,
+        x: Tensor,
+        ctx: AttentionContext,
+        need_weights: bool = False,
+        observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output, T B C, and the weights of each head, B H T T, if asked for them."""
         q, k, v = self.project(x)
-        return self.attend(x, q, k, v, ctx, need_weights)
+        return self.attend(x, q, k, v, ctx, need_weights, observe)
 
     def project(self, x: Tensor) -> list[Tensor]:
         """Return queries, keys and values, each B H T D, of the input x, T B C."""
@@ -81,26 +91,28 @@ class MultiheadSelfAttention(nn.Module):
         v: Tensor,
         ctx: AttentionContext,
         need_weights: bool = False,
+        observe: Observer | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return output and weights from queries, keys and values that are projected already.
 
         A decoder that works step by step calls this with the keys of earlier steps.
         """
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
-        out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights)
+        out, weights = attend(q, k, v, ctx, mechanisms, self.dropout_module, need_weights, observe)
         out = self.out_proj(out.permute(2, 0, 1, 3).reshape(x.shape))  # T B C
         for mechanism in of_stage(mechanisms, PostAttention):
+            tell(observe, "replace", mechanism, x=x, out=out)
             out = mechanism.replace(x, out, ctx)
         return out, weights
 
     def take_supervision(self) -> Tensor | None:
-        """Return the sums of `supervision` over the mechanisms that learn from trees; None: none.
+        """Return the sums of `supervise` over the mechanisms that learn from trees; None: none.
 
         Call it once after each `forward`.
         """
         taken = [
             mechanism.take_supervision()
-            for mechanism in of_stage(self.mechanisms.values(), TreeSupervised)
+            for mechanism in of_stage(self.mechanisms.values(), Supervised)
         ]
         found = [sums for sums in taken if sums is not None]
         return torch.stack(found).sum(dim=0) if found else None

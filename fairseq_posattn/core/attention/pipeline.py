@@ -1,9 +1,9 @@
 """The pipeline calls the stages of all mechanisms in this fixed order.
 
 transforms of q, k, v -> more keys and values -> scaled scores -> score biases and changes, in the
-order listed -> AND of the masks -> readers of scores -> softmax in float32 -> weight changes, each
-masked again -> dropout -> values -> value terms. Tensors are B H Q D and B H Q K: heads are an axis
-of their own.
+order listed -> AND of the masks -> losses of supervised heads -> softmax in float32 -> weight
+changes, each masked again -> dropout -> values -> value terms. Tensors are B H Q D and B H Q K:
+heads are an axis of their own.
 """
 
 from __future__ import annotations
@@ -11,33 +11,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import and_
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.bands import Bands
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.heads import put_back, repeat_keys, spread, sum_copies
+from fairseq_posattn.core.attention.kernels import (
+    dropout_rate,
+    forbidden_to_zero,
+    fused_attention,
+    lowest,
+    scaled_scores,
+    softmax_scores,
+    softmax_weights,
+)
 from fairseq_posattn.core.attention.mechanism import (
     FastPath,
     KeyBias,
     KeyExpansion,
     Mechanism,
+    Observer,
     QKVTransform,
     ScoreBias,
     ScoreChange,
     ScoreMask,
-    ScoreReader,
     ValueTerm,
     WeightChange,
-    at_least_float32,
 )
+from fairseq_posattn.core.attention.supervised import Supervised
 
 BIASES = (ScoreBias, KeyBias)
 ON_SCORES = (
-    *(KeyExpansion, *BIASES, ScoreChange, ScoreMask, ScoreReader),
+    *(KeyExpansion, *BIASES, ScoreChange, ScoreMask, Supervised),
     *(WeightChange, ValueTerm),
 )
 Stage = TypeVar("Stage", bound=Mechanism)
@@ -51,14 +59,25 @@ def attend(
     mechanisms: Sequence[Mechanism] = (),
     dropout: nn.Module | None = None,
     need_weights: bool = False,
+    observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return the output, B H Q D, and the weights before dropout, B H Q K, if they are asked for.
 
-    q: B H Q D; k and v: B H K D.
+    q: B H Q D; k and v: B H K D. An observer is told what each stage makes, of the heads that its
+    mechanism acts on; then nothing is fused.
     """
     for transform in of_stage(mechanisms, QKVTransform):
         q, k, v = transformed(transform, q, k, v, ctx)
-    return attend_transformed(q, k, v, ctx, mechanisms, dropout, need_weights)
+        tell(observe, "transform", transform, q=q, k=k, v=v)
+    return attend_transformed(q, k, v, ctx, mechanisms, dropout, need_weights, observe)
+
+
+def tell(
+    observe: Observer | None, stage: str, mechanism: Mechanism | None, **tensors: Tensor
+) -> None:
+    """Tell an observer, if there is one, what a stage has made."""
+    if observe is not None:
+        observe(stage, mechanism, **tensors)
 
 
 def attend_transformed(
@@ -69,25 +88,29 @@ def attend_transformed(
     mechanisms: Sequence[Mechanism] = (),
     dropout: nn.Module | None = None,
     need_weights: bool = False,
+    observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return what `attend` returns, of queries, keys and values that are transformed already."""
-    out = None if need_weights else fast_path(q, k, v, ctx, mechanisms, dropout)
+    in_steps = need_weights or observe is not None
+    out = None if in_steps else fast_path(q, k, v, ctx, mechanisms, dropout)
     if out is not None:
         return out, None
-    reach = None if need_weights else common_reach(ctx, mechanisms)
+    reach = None if in_steps else common_reach(ctx, mechanisms)
     if reach is not None:
         bands = Bands.of(ctx, reach, len(q))
         parts = bands.queries(q), bands.keys(k), bands.keys(v)
         out, _ = attend_transformed(*parts, bands.context, mechanisms, dropout)
         return bands.join(out), None
+    tell(observe, "transformed", None, q=q, k=k, v=v)
     single = k  # a bias by keys is that of a key, whatever copies it has
-    copies, mask = 1, allowed_pairs(q, ctx, mechanisms)
+    copies, mask = 1, allowed_pairs(q, ctx, mechanisms, observe)
     for expansion in expansions(mechanisms):
-        k, v, mask = expanded(expansion, k, v, mask)
+        keys, (k, v, mask) = k, expanded(expansion, k, v, mask)
+        tell(observe, "expand", expansion, keys=keys, mask=mask)
         copies *= expansion.copies
-    if need_weights or not is_fused(ctx, mechanisms):
+    if in_steps or not is_fused(ctx, mechanisms):
         return explicit_attention(
-            q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights, single
+            q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights, single, observe
         )
     bias = repeat_keys(score_bias(q, single, ctx, mechanisms), copies)
     only_padding = mask is ctx.allowed
@@ -176,10 +199,15 @@ def own_bias(mechanism: ScoreBias | KeyBias, q: Tensor, k: Tensor, ctx: Attentio
 
 
 def spread_bias(
-    mechanism: ScoreBias | KeyBias, q: Tensor, k: Tensor, ctx: AttentionContext
+    mechanism: ScoreBias | KeyBias,
+    q: Tensor,
+    k: Tensor,
+    ctx: AttentionContext,
+    observe: Observer | None = None,
 ) -> Tensor:
     """Return the bias of one mechanism for all heads, in the precision of the scores."""
     bias = own_bias(mechanism, q, k, ctx)
+    tell(observe, "bias", mechanism, bias=bias)
     if bias.dtype != q.dtype:
         wider = bias.to(torch.promote_types(bias.dtype, q.dtype))
         bias = wider.clamp(min=lowest(q.dtype)).type_as(q)
@@ -187,13 +215,17 @@ def spread_bias(
 
 
 def allowed_pairs(
-    q: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]
+    q: Tensor,
+    ctx: AttentionContext,
+    mechanisms: Sequence[Mechanism],
+    observe: Observer | None = None,
 ) -> Tensor | None:
     """Return the AND of all masks, broadcastable to B H Q K, True = may attend; None: no mask."""
-    masks = [
-        spread(m.allowed(m.on_heads(q), ctx), m.heads, q.size(1), elsewhere=True)
-        for m in of_stage(mechanisms, ScoreMask)
-    ]
+    masks = []
+    for m in of_stage(mechanisms, ScoreMask):
+        own = m.allowed(m.on_heads(q), ctx)
+        tell(observe, "mask", m, allowed=own)
+        masks.append(spread(own, m.heads, q.size(1), elsewhere=True))
     masks += [mask for mask in (ctx.past, ctx.allowed) if mask is not None]
     return reduce(and_, masks) if masks else None
 
@@ -208,45 +240,6 @@ def may_be_empty(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> bool
     return ctx.nothing_allowed or not all(m.keeps_self for m in of_stage(mechanisms, ScoreMask))
 
 
-def lowest(dtype: torch.dtype) -> float:
-    """Return a score that gets no weight beside any real one.
-
-    It is half of the lowest number, so that it stays finite when a score is added to it: a row in
-    which all keys are forbidden must not become NaN.
-    """
-    return torch.finfo(dtype).min / 2
-
-
-def fused_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    mask: Tensor | None,
-    only_padding: bool,
-    dropout: float,
-) -> Tensor:
-    """Return the output of torch's fused kernel, which never makes the weights themselves."""
-    if bias is not None and mask is not None:
-        if q.dtype == torch.float16:  # a sum of biases must not be lower than what is forbidden
-            bias = bias.clamp(min=lowest(q.dtype) / 2)
-        mask = bias.masked_fill(~mask, lowest(q.dtype))
-    elif bias is not None:
-        mask = bias
-    elif mask is not None and not only_padding:
-        # Then every key of some row may be forbidden: a row of a padding piece.
-        mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, lowest(q.dtype))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-
-
-def dropout_rate(dropout: nn.Module | None) -> float:
-    """Return the rate that holds now: fairseq's dropout module may stay on outside of training."""
-    if dropout is None:
-        return 0.0
-    on = dropout.training or getattr(dropout, "apply_during_inference", False)
-    return cast(float, dropout.p) if on else 0.0
-
-
 def explicit_attention(
     q: Tensor,
     k: Tensor,
@@ -258,6 +251,7 @@ def explicit_attention(
     dropout: nn.Module | None,
     need_weights: bool,
     single: Tensor,
+    observe: Observer | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return output and weights by single steps, which have the scores and the weights at hand.
 
@@ -266,27 +260,30 @@ def explicit_attention(
     scores = scaled_scores(q, k)  # B H Q K, or copies·K
     for m in of_stage(mechanisms, (*BIASES, ScoreChange)):
         if isinstance(m, BIASES):
-            scores = scores + repeat_keys(spread_bias(m, q, single, ctx), copies)
+            scores = scores + repeat_keys(spread_bias(m, q, single, ctx, observe), copies)
         if isinstance(m, ScoreChange):
-            scores = changed(m, m.change_scores, scores, q, ctx, copies)
-    for reader in of_stage(mechanisms, ScoreReader):
-        reader.read_scores(reader.on_heads(softmax_scores(scores, mask)), ctx)
+            before, scores = scores, changed(m, m.change_scores, scores, q, ctx, copies)
+            tell(observe, "change_scores", m, before=before, after=scores)
+    for supervised in of_stage(mechanisms, Supervised):
+        of_heads = supervised.on_heads(softmax_scores(scores, mask))
+        supervised.found = supervised.supervise(of_heads, ctx)
     weights = softmax_weights(scores, mask)
+    tell(observe, "softmax", None, weights=weights)
     for m in of_stage(mechanisms, WeightChange):
-        weights = changed(m, m.change_weights, weights, q, ctx, copies)
+        before, weights = weights, changed(m, m.change_weights, weights, q, ctx, copies)
         weights = forbidden_to_zero(weights, mask)
+        tell(observe, "change_weights", m, before=before, after=weights)
     kept: Tensor = weights if dropout is None else dropout(weights)
     out = kept @ v  # B H Q D
     for term in of_stage(mechanisms, ValueTerm):
-        addition = term.value_term(term.on_heads(sum_copies(kept, copies)), ctx)
-        out = out + spread(addition, term.heads, out.size(1))
-    return out, sum_copies(weights, copies) if need_weights else None
-
-
-def scaled_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Return the scaled product of each query with each key, B H Q K."""
-    scores: Tensor = (q * q.size(-1) ** -0.5) @ k.transpose(-1, -2)
-    return scores
+        of_term = term.on_heads(sum_copies(kept, copies))
+        tell(observe, "value_term", term, weights=of_term)
+        out = out + spread(term.value_term(of_term, ctx), term.heads, out.size(1))
+    if not need_weights and observe is None:
+        return out, None
+    weights = sum_copies(weights, copies)
+    tell(observe, "end", None, weights=weights)
+    return out, weights
 
 
 def changed(
@@ -301,25 +298,3 @@ def changed(
     q = mechanism.on_heads(q)
     parts = [change(part, q, ctx) for part in mechanism.on_heads(x).chunk(copies, dim=-1)]
     return put_back(x, parts[0] if copies == 1 else torch.cat(parts, dim=-1), mechanism.heads)
-
-
-def softmax_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the softmax over the allowed keys; a row in which none is allowed gives zeros.
-
-    It is taken in float32 at least and returned in the precision of the scores.
-    """
-    weights = torch.softmax(softmax_scores(scores, mask), dim=-1).type_as(scores)
-    return forbidden_to_zero(weights, mask)
-
-
-def softmax_scores(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return what the softmax takes: scores in float32 at least, very low where forbidden."""
-    if mask is not None:
-        # With -inf an empty row would become NaN, forward or backward.
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return at_least_float32(scores)
-
-
-def forbidden_to_zero(weights: Tensor, mask: Tensor | None) -> Tensor:
-    """Return the weights with zeros where a query may not attend to a key."""
-    return weights if mask is None else weights.masked_fill(~mask, 0.0)

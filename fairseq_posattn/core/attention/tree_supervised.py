@@ -26,10 +26,10 @@ from fairseq_posattn.core.attention.mechanism import (
     Heads,
     KeyBias,
     KeyExpansion,
-    ScoreReader,
     Use,
     WeightChange,
 )
+from fairseq_posattn.core.attention.supervised import Supervised, supervision
 from fairseq_posattn.core.options import option
 from fairseq_posattn.core.parent_targets import ParentTargets
 from fairseq_posattn.core.source_tree import SourceTree
@@ -62,7 +62,7 @@ class TreeSupervisedOptions:
                 raise ValueError(f"{name}={chosen}: expected {' or '.join(known)}")
 
 
-class TreeSupervised(KeyBias, ScoreReader, WeightChange):
+class TreeSupervised(KeyBias, Supervised, WeightChange):
     """A head learns in training to look at the parent of each word; translation needs no trees."""
 
     name = "tree_supervised"
@@ -70,7 +70,6 @@ class TreeSupervised(KeyBias, ScoreReader, WeightChange):
     Options = TreeSupervisedOptions
     options: TreeSupervisedOptions
     accepts_heads = True
-    learns_from_trees = True
     usual_layers = (0,)
     usual_heads = (0,)
     examples = ("scores=biaffine", "scores=biaffine, pieces=all")
@@ -79,7 +78,6 @@ class TreeSupervised(KeyBias, ScoreReader, WeightChange):
 
     def __init__(self, options: TreeSupervisedOptions, shape: AttentionShape, heads: Heads = None):
         super().__init__(options, shape, heads)
-        self.found: Tensor | None = None
         self.between = None
         if options.scores == "biaffine":  # U
             self.between = nn.Parameter(
@@ -104,9 +102,10 @@ class TreeSupervised(KeyBias, ScoreReader, WeightChange):
         biased: Tensor = (q * q.size(-1) ** -0.5) @ self.between @ k.transpose(-1, -2)
         return biased
 
-    def read_scores(self, scores: Tensor, ctx: AttentionContext) -> None:
-        if ctx.tree is not None:
-            self.found = supervision(scores, self.targets_of_batch(ctx.tree, ctx))
+    def supervise(self, scores: Tensor, ctx: AttentionContext) -> Tensor | None:
+        if ctx.tree is None:
+            return None
+        return supervision(scores, self.targets_of_batch(ctx.tree, ctx))
 
     def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
         if ctx.tree is None or self.between is None or not self.training:
@@ -130,36 +129,3 @@ class TreeSupervised(KeyBias, ScoreReader, WeightChange):
         return (
             ParentTargets.first(tree) if self.options.pieces == "first" else ParentTargets.all(tree)
         )
-
-    def take_supervision(self) -> Tensor | None:
-        """Return what `supervision` found in the last batch, once; None: it had no trees.
-
-        The layer returns it with its output, so that it has a gradient under activation
-        checkpointing, too.
-        """
-        found, self.found = self.found, None
-        return found
-
-
-def supervision(scores: Tensor, targets: ParentTargets) -> Tensor:
-    """Return four sums over pieces and heads: loss, pieces with a target, words right, words.
-
-    scores: B H Q K in float32 or better; in half precision small weights would be 0, and their
-    loss infinite. A word is right if its last piece gives the highest score to its target's word.
-    """
-    lowest = torch.finfo(scores.dtype).min
-    on_target = scores.masked_fill(~targets.allowed[:, None], lowest).logsumexp(dim=-1)  # B H Q
-    losses = scores.logsumexp(dim=-1) - on_target
-    losses = losses.masked_fill(~targets.known[:, None], 0)
-    chosen = scores.argmax(dim=-1)  # B H Q
-    words = targets.words[:, None].expand(-1, chosen.size(1), -1)
-    right = (words.gather(2, chosen) == targets.parents[:, None]) & targets.ends[:, None]
-    heads = scores.size(1)
-    return torch.stack(
-        [
-            losses.sum(),
-            targets.known.sum() * heads,
-            right.sum(),
-            targets.ends.sum() * heads,
-        ]
-    )

@@ -20,6 +20,7 @@ from fairseq_posattn.core.attention.bands import Bands
 from fairseq_posattn.core.attention.blockwise import takes, windowed_attention
 from fairseq_posattn.core.attention.context import AttentionContext, is_compiling
 from fairseq_posattn.core.attention.diagonal import check_ratio, ratio_of, ratio_option
+from fairseq_posattn.core.attention.kernels import lowest
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
     FastPath,
@@ -27,7 +28,7 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreMask,
     Use,
 )
-from fairseq_posattn.core.attention.pipeline import allowed_pairs, lowest
+from fairseq_posattn.core.attention.pipeline import allowed_pairs
 from fairseq_posattn.core.options import option
 
 # From this length in pieces on, and two windows more, the blockwise way is faster. On the CPU that

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from fairseq_posattn.core.attention.kernels import softmax_weights
 from fairseq_posattn.core.attention.mechanism import at_least_float32
-from fairseq_posattn.core.attention.pipeline import softmax_weights
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:

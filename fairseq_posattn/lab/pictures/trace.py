@@ -1,44 +1,22 @@
-"""Follows one sentence through the stages of `core.attention.pipeline` and notes what they do.
-
-Every mechanism is asked through the methods of its stages only, so those of one's own are drawn
-like those of the package. What the trace computes on its way is what `attend` computes.
-"""
+"""Follows one sentence through the stages of a layer, as its observer, and notes what they do."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention import (
     AttentionContext,
+    KeyExpansion,
     Mechanism,
     MultiheadSelfAttention,
-    PostAttention,
-    PreAttention,
-    QKVTransform,
-    ScoreChange,
-    ScoreMask,
-    ValueTerm,
-    WeightChange,
     attend,
 )
-from fairseq_posattn.core.attention.heads import repeat_keys, sum_copies
-from fairseq_posattn.core.attention.pipeline import (
-    BIASES,
-    allowed_pairs,
-    changed,
-    expanded,
-    expansions,
-    forbidden_to_zero,
-    of_stage,
-    own_bias,
-    scaled_scores,
-    softmax_weights,
-    spread_bias,
-    transformed,
-)
+from fairseq_posattn.core.attention.heads import sum_copies
+from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.lab.pictures.notes import Notes
 from fairseq_posattn.lab.pictures.probes import (
     copy_labels,
@@ -65,114 +43,86 @@ RESULT = "resulting attention weights"
 
 
 class Trace:
-    """One layer at work on one sentence; its notes grow stage by stage."""
+    """One layer at work on one sentence, which it tells of stage by stage.
+
+    Each method below `__call__` has the name of a stage.
+    """
 
     def __init__(self, layer: MultiheadSelfAttention, x: Tensor, ctx: AttentionContext):
         """x: T 1 C, without padding."""
         self.layer, self.ctx, self.x = layer, ctx, x
-        self.mechanisms = of_stage(layer.mechanisms.values(), Mechanism)
         self.notes = Notes(layer.heads, ctx)
         self.notes.weights(None, WITHOUT, self.plain_weights(*layer.project(x)))
+        self.copies, self.labels = 1, [[""]] * layer.heads
+        self.masks: list[tuple[Mechanism | None, Tensor]] = []
 
     @torch.no_grad()
     def run(self) -> list[Row]:
-        """Go through all stages, in the pipeline's order, and return the rows."""
-        self.before()
-        self.transform()
-        self.matrices()
-        self.expand()
-        self.change_scores()
-        self.limit()
-        self.change_weights()
-        self.value_terms()
-        self.replace()
-        self.result()
+        """Let the layer work, and return the rows."""
+        self.layer(self.layer.before(self.x, self.ctx, self), self.ctx, observe=self)
+        self.notes.result(RESULT, self.weights)
         return self.notes.rows
 
-    # The stages.
+    def __call__(self, stage: str, mechanism: Mechanism | None, **tensors: Tensor) -> None:
+        """Note what a stage has made; see `core.attention.Observer`."""
+        getattr(self, stage)(mechanism, **tensors)
 
-    def before(self) -> None:
-        for m in of_stage(self.mechanisms, PreAttention):
-            self.notes.field(m, BEFORE, partial(m.before, ctx=self.ctx), self.x)
-            self.x = m.before(self.x, self.ctx)
-        self.q, self.k, self.v = self.layer.project(self.x)
+    def before(self, m: Any, x: Tensor) -> None:
+        self.notes.field(m, BEFORE, partial(m.before, ctx=self.ctx), x)
 
-    def transform(self) -> None:
-        for m in of_stage(self.mechanisms, QKVTransform):
-            self.q, self.k, self.v = transformed(m, self.q, self.k, self.v, self.ctx)
-            self.notes.weights(m, TRANSFORMED, self.plain_weights(self.q, self.k, self.v))
+    def transform(self, m: Any, q: Tensor, k: Tensor, v: Tensor) -> None:
+        self.notes.weights(m, TRANSFORMED, self.plain_weights(q, k, v))
 
-    def matrices(self) -> None:
-        for m in self.mechanisms:
-            for title, matrix in m.matrices(m.on_heads(self.q), self.ctx).items():
+    def transformed(self, _: None, q: Tensor, k: Tensor, v: Tensor) -> None:
+        self.q = q
+        for m in of_stage(self.layer.mechanisms.values(), Mechanism):
+            for title, matrix in m.matrices(m.on_heads(q), self.ctx).items():
                 self.notes.add(m, title, kind_of(matrix), matrix)
 
-    def expand(self) -> None:
-        """Find the masks before there are more keys, as the pipeline does, then add the keys."""
-        self.mask, self.copies = allowed_pairs(self.q, self.ctx, self.mechanisms), 1
-        self.single = self.k
-        labels = [[""]] * self.layer.heads
-        for m in expansions(self.mechanisms):
-            labels = [
-                [f"{new}, {old}".removesuffix(", ") for new in of_new for old in of_old]
-                for of_new, of_old in zip(copy_labels(m, self.k), labels, strict=True)
-            ]
-            self.copies *= m.copies
-            self.k, self.v, self.mask = expanded(m, self.k, self.v, self.mask)
-            self.notes.copies(m, COPIES, self.mask, labels)
-        self.scores = scaled_scores(self.q, self.k)
+    def mask(self, m: Any, allowed: Tensor) -> None:
+        """Keep a mask, which the pipeline makes early, until it takes part."""
+        self.masks.append((m, allowed))
 
-    def change_scores(self) -> None:
-        for m in of_stage(self.mechanisms, (*BIASES, ScoreChange)):
-            if isinstance(m, BIASES):
-                of_one = self.q, self.single, self.ctx
-                self.notes.add(m, BIAS, Kind.SIGNED, own_bias(m, *of_one))
-                self.scores = self.scores + repeat_keys(spread_bias(m, *of_one), self.copies)
-            if isinstance(m, ScoreChange):
-                self.change_scores_by(m)
+    def expand(self, m: KeyExpansion, keys: Tensor, mask: Tensor) -> None:
+        self.labels = [
+            [f"{new}, {old}".removesuffix(", ") for new in of_new for old in of_old]
+            for of_new, of_old in zip(copy_labels(m, keys), self.labels, strict=True)
+        ]
+        self.copies *= m.copies
+        self.notes.copies(m, COPIES, mask, self.labels)
 
-    def change_scores_by(self, m: ScoreChange) -> None:
-        before = m.on_heads(self.own_copy(self.scores))
+    def bias(self, m: Any, bias: Tensor) -> None:
+        self.notes.add(m, BIAS, Kind.SIGNED, bias)
+
+    def change_scores(self, m: Any, before: Tensor, after: Tensor) -> None:
+        before, after = (m.on_heads(self.own_copy(scores)) for scores in (before, after))
         change = partial(m.change_scores, q=m.on_heads(self.q), ctx=self.ctx)
-        self.scores = changed(m, m.change_scores, self.scores, self.q, self.ctx, self.copies)
         if (factors := factor(change, before)) is not None:
             self.notes.add(m, SCORE_FACTOR, kind_of(factors), factors)
             return
         self.notes.add(m, SCORES_BEFORE, Kind.SCORES, before)
-        self.notes.add(m, SCORES_AFTER, Kind.SCORES, m.on_heads(self.own_copy(self.scores)))
+        self.notes.add(m, SCORES_AFTER, Kind.SCORES, after)
 
-    def limit(self) -> None:
-        for m in of_stage(self.mechanisms, ScoreMask):
-            self.notes.add(m, MASK, Kind.MASK, m.allowed(m.on_heads(self.q), self.ctx))
-        self.weights = softmax_weights(self.scores, self.mask)
+    def softmax(self, _: None, weights: Tensor) -> None:
+        for m, allowed in self.masks:
+            self.notes.add(m, MASK, Kind.MASK, allowed)
 
-    def change_weights(self) -> None:
-        for m in of_stage(self.mechanisms, WeightChange):
-            self.notes.weights(None, SOFTMAX, sum_copies(self.weights, self.copies))
-            self.change_weights_by(m)
-
-    def change_weights_by(self, m: WeightChange) -> None:
-        before = m.on_heads(self.own_copy(self.weights))
+    def change_weights(self, m: Any, before: Tensor, after: Tensor) -> None:
+        self.notes.weights(None, SOFTMAX, sum_copies(before, self.copies))
         change = partial(m.change_weights, q=m.on_heads(self.q), ctx=self.ctx)
-        weights = changed(m, m.change_weights, self.weights, self.q, self.ctx, self.copies)
-        self.weights = forbidden_to_zero(weights, self.mask)
-        if (factors := factor(change, before)) is not None:
+        if (factors := factor(change, m.on_heads(self.own_copy(before)))) is not None:
             self.notes.add(m, WEIGHT_FACTOR, kind_of(factors), factors)
         else:
-            self.notes.weights(m, NEW_WEIGHTS, sum_copies(self.weights, self.copies))
+            self.notes.weights(m, NEW_WEIGHTS, sum_copies(after, self.copies))
 
-    def value_terms(self) -> None:
-        weights = sum_copies(self.weights, self.copies)
-        for m in of_stage(self.mechanisms, ValueTerm):
-            added = value_sizes(m, m.on_heads(weights)[0], self.ctx)
-            self.notes.add(m, VALUE_TERM, Kind.SIZE, added)
+    def value_term(self, m: Any, weights: Tensor) -> None:
+        self.notes.add(m, VALUE_TERM, Kind.SIZE, value_sizes(m, weights[0], self.ctx))
 
-    def replace(self) -> None:
-        for m in of_stage(self.mechanisms, PostAttention):
-            self.notes.field(m, REPLACE, lambda x: self.layer(x, self.ctx)[0], self.x)
+    def end(self, _: None, weights: Tensor) -> None:
+        self.weights = weights
 
-    def result(self) -> None:
-        self.notes.result(RESULT, sum_copies(self.weights, self.copies))
+    def replace(self, m: Any, x: Tensor, out: Tensor) -> None:
+        self.notes.field(m, REPLACE, lambda x: self.layer(x, self.ctx)[0], x)
 
     def plain_weights(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Return the weights of these queries and keys without any mechanism."""

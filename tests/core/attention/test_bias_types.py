@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from fairseq_posattn.core.attention import AttentionContext, ScoreBias
+from fairseq_posattn.core.attention.kernels import lowest
 from fairseq_posattn.core.attention.mechanism import AttentionShape, NoOptions
-from fairseq_posattn.core.attention.pipeline import lowest, spread_bias
+from fairseq_posattn.core.attention.pipeline import spread_bias
 
 
 class Distance(ScoreBias):
