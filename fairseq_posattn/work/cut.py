@@ -48,7 +48,7 @@ def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
 
 def planned_before(step: LineStep, folder: Path) -> LineWork | None:
     """Return the work that is planned in a folder; that of an earlier version is removed."""
-    if plan := Made.read(folder / PLAN):
+    if (plan := Made.read(folder / PLAN)) and plan.answer:
         return LineWork(folder, step, [Shard(**s) for s in plan.answer["shards"]], plan.key)
     found = read_json(folder / PLAN, f"remove {folder}")
     if "shards" not in found:

@@ -4,7 +4,8 @@ A record is a JSON file that is written after the files of its result:
 
     key      all that made it: choices, contents of files, the version of a format
     outputs  size and checksum of each of its files
-    answer   what else is known of it, with `sha256`, the checksum of the answer
+    answer   what else is known of it
+    sha256   the checksum of all of that, where there is an answer
 
 So a result with a record is whole. Whoever reads the record compares key and files, and makes the
 result again where one of them differs.
@@ -49,7 +50,8 @@ class Made:
         if self.outputs is not None:
             about["outputs"] = self.outputs
         if self.answer:
-            about |= {"answer": self.answer, "sha256": digest(self.answer)}
+            about["answer"] = self.answer
+            about["sha256"] = digest(about)
         with written_whole(path) as file:
             json.dump(about, file)
 
@@ -60,10 +62,10 @@ class Made:
             found = read_json(path, "")
         except (FileNotFoundError, InputError):
             return None
-        answer = found.get("answer", {})
-        if "key" not in found or ("answer" in found and digest(answer) != found.get("sha256")):
+        checksum = found.pop("sha256", None)
+        if "key" not in found or (checksum != digest(found) if "answer" in found else checksum):
             return None
-        return cls(found["key"], found.get("outputs"), answer)
+        return cls(found["key"], found.get("outputs"), found.get("answer", {}))
 
     def holds(
         self, key: object, outputs: Sequence[File], state: Callable[[File], State] = fingerprint
