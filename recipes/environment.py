@@ -30,8 +30,14 @@ def declared(extras: list[str]) -> list[Requirement]:
     with open(CHECKOUT / "pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
     optional = project["optional-dependencies"]
-    lines = project["dependencies"] + [line for extra in extras for line in optional[extra]]
-    return [r for r in map(Requirement, lines) if r.marker is None or r.marker.evaluate()]
+    own = "fairseq-posattn"
+    lines, found = project["dependencies"] + [f"{own}[{','.join(extras)}]"], []
+    for requirement in map(Requirement, lines):
+        if canonicalize_name(requirement.name) == own:  # an extra that includes others
+            lines += [line for extra in sorted(requirement.extras) for line in optional[extra]]
+        elif requirement.marker is None or requirement.marker.evaluate():
+            found.append(requirement)
+    return found
 
 
 def installed() -> dict[str, str]:

@@ -24,7 +24,8 @@ settings.load_profile("steady")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all", action="store_true", help="also run the tests marked long")
+    parser.addoption("--ci", action="store_true", help="also one long test of each family")
+    parser.addoption("--all", action="store_true", help="all tests")
 
 
 def pytest_configure(config):
@@ -35,19 +36,39 @@ def pytest_configure(config):
         warm.share()
 
 
-LONGEST = "test_the_toy_recipe_shows_what_trees_are_good_for"
+LANES = ("quick", "ci", "all")  # each runs all tests of those before it
+LONGEST = {"test_the_toy_recipe_shows_what_trees_are_good_for", "test_three_commands"}
+
+
+def lane_of_run(config) -> str:
+    """Return the lane that the options ask for."""
+    return next((name for name in ("all", "ci") if config.getoption(name)), "quick")
+
+
+def lane_of(item) -> str:
+    """Return the first lane that a test runs in, by its mark `long` (see pyproject.toml)."""
+    mark = item.get_closest_marker("long")
+    case = item.callspec.id if hasattr(item, "callspec") else None
+    if mark is None or case in mark.kwargs.get("but", ()):
+        return "quick"
+    in_ci = mark.kwargs.get("ci", ())
+    return "ci" if in_ci is True or (in_ci and case in in_ci) else "all"
 
 
 def pytest_collection_modifyitems(config, items):
-    items.sort(
-        key=lambda item: item.name != LONGEST
-    )  # first, or one worker waits for it at the end
-    if config.getoption("--all"):
-        return
-    skip = pytest.mark.skip(reason="long: runs with --all")
+    # the longest first, or one worker waits for it at the end
+    items.sort(key=lambda item: item.name not in LONGEST)
+    last, chosen, others = LANES.index(lane_of_run(config)), [], []
     for item in items:
-        if is_long(item):
-            item.add_marker(skip)
+        (chosen if LANES.index(lane_of(item)) <= last else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = chosen
+
+
+@pytest.fixture(scope="session")
+def lane(pytestconfig) -> str:
+    """One of LANES: which tests run."""
+    return lane_of_run(pytestconfig)
 
 
 def pytest_collection_finish(session):
@@ -64,13 +85,6 @@ def pytest_collection_finish(session):
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-
-
-def is_long(item) -> bool:
-    """Return whether a test runs with --all only; `but` names the cases that always run."""
-    mark = item.get_closest_marker("long")
-    case = item.callspec.id if hasattr(item, "callspec") else None
-    return mark is not None and case not in mark.kwargs.get("but", ())
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
-import itertools
 import json
 import os
 import random
@@ -45,13 +44,8 @@ def main() -> None:
     choosing.set_defaults(call=choose)
     trying = commands.add_parser("try", help="run the tests over chosen faults")
     trying.add_argument("faults", type=Path, help="the JSON file of `choose`")
-    trying.add_argument(
-        "--work", type=Path, required=True, help="folder for copies of the checkout"
-    )
+    trying.add_argument("--work", type=Path, required=True, help="for copies of the checkout")
     trying.add_argument("--all", action="store_true", help="run the long tests over what is left")
-    trying.add_argument(
-        "--near", action="store_true", help="run only tests of the module and of its room"
-    )
     trying.add_argument("--processes", type=int, default=2, help="faults that are tried at once")
     trying.set_defaults(call=try_all)
     options = parser.parse_args()
@@ -117,11 +111,7 @@ def fault_at(path: Path, name: str, occurrence: int) -> dict | None:
     if changed is None or without_annotations(changed) in (None, without_annotations(source)):
         return None
     lines = (source.splitlines(), changed.splitlines())
-    difference = [
-        line
-        for line in difflib.unified_diff(*lines, n=0, lineterm="")
-        if line[:2] not in ("--", "++")
-    ]
+    difference = [line for line in difflib.unified_diff(*lines, n=0, lineterm="")][2:]
     where = str(path.relative_to(ROOT))
     return {"path": where, "operator": name, "difference": difference, "changed": changed}
 
@@ -143,28 +133,25 @@ def without_annotations(source: str) -> str | None:
 
 
 def try_all(options: argparse.Namespace) -> None:
-    """Try all faults that were not tried yet, and write after each what is known."""
+    """Try all faults that were not tried yet, and write after each what is known.
+
+    A fault that somebody has `set aside` in the file, because nobody can observe it, is not tried.
+    """
     faults = json.loads(options.faults.read_text())
-    key = "all" if options.all else "near" if options.near else "default"
-    open_ones = [fault for fault in faults if key not in fault and not set_aside(fault)]
-    if not options.near:  # what fewer tests have found is not tried again
-        fewer = ("near",) if key == "default" else ("near", "default")
-        open_ones = [
-            fault for fault in open_ones if not any(fault.get(k, {}).get("found") for k in fewer)
-        ]
+    key = "all" if options.all else "default"
+    passed_over = ("set aside", key)
+    open_ones = [
+        fault
+        for fault in faults
+        if not any(map(fault.get, passed_over)) and not fault.get("default", {}).get("found")
+    ]
     copies = [copy_of_the_checkout(options.work, k) for k in range(options.processes)]
     with ThreadPoolExecutor(options.processes) as pool:
         for fault in pool.map(lambda fault: tried(fault, copies, key), open_ones):
-            result = fault[key]
-            print(fault["number"], fault["path"], result, flush=True)
+            print(fault["number"], fault["path"], fault[key], flush=True)
             options.faults.write_text(json.dumps(faults, indent=1, ensure_ascii=False))
     found = sum(fault[key]["found"] for fault in open_ones)
     print(f"{found} of {len(open_ones)} found")
-
-
-def set_aside(fault: dict) -> bool:
-    """Return whether somebody noted in the file why the fault changes nothing observable."""
-    return bool(fault.get("set aside"))
 
 
 def copy_of_the_checkout(work: Path, number: int) -> Path:
@@ -187,34 +174,13 @@ def tried(fault: dict, copies: list[Path], key: str) -> dict:
     module.write_text(fault["changed"], encoding="utf-8")
     start = time.monotonic()
     try:
-        failed = first_failure(copy, fault["path"], key)
+        failed = first_failure(copy, fault["path"], ["--all"] if key == "all" else [])
     finally:
         module.write_text(whole, encoding="utf-8")
         copies.append(copy)
-    fault[key] = {
-        "found": failed is not None,
-        "by": failed,
-        "seconds": round(time.monotonic() - start),
-    }
+    seconds = round(time.monotonic() - start)
+    fault[key] = {"found": failed is not None, "by": failed, "seconds": seconds}
     return fault
-
-
-def first_failure(copy: Path, path: str, key: str) -> str | None:
-    """Return the first test that fails: of files that import the module, of its room, of all."""
-    room = Path(path).parts[1].removesuffix(".py")
-    folders = [f"tests/{name}" for name in (room, *ELSEWHERE.get(room, ()))]
-    of_room = [name for name in folders if (copy / name).exists()]
-    stages = [importing(copy, path), of_room, [] if key == "near" else ["tests"]]
-    seen: list[str] = []
-    for stage in stages:
-        if stage:
-            ignored = [f"--ignore={name}" for name in seen if name not in stage]
-            long = ["--all"] if key == "all" else []
-            failed = run_tests(copy, [*stage, *ignored, *long])
-            if failed is not None:
-                return failed
-            seen += stage
-    return None
 
 
 def importing(copy: Path, path: str) -> list[str]:
@@ -230,29 +196,25 @@ def importing(copy: Path, path: str) -> list[str]:
     return [] if len(found) > 20 else [str(file.relative_to(copy)) for file in found]
 
 
-def run_tests(copy: Path, arguments: list[str]) -> str | None:
-    """Return the first test that fails, or None if all pass."""
+def first_failure(copy: Path, path: str, options: list[str]) -> str | None:
+    """Return the first test that fails: of files that import the module, of its room, of all."""
+    room = Path(path).parts[1].removesuffix(".py")
+    of_room = [f"tests/{name}" for name in (room, *ELSEWHERE.get(room, ()))]
+    of_room = [name for name in of_room if (copy / name).exists()]
     environment = {**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-rfE"]
+    command += ["--keep-duplicates", *importing(copy, path), *of_room, "tests", *options]
     try:
         ended = subprocess.run(
-            [*command, *arguments],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
+            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=LIMIT
         )
     except subprocess.TimeoutExpired:
         return "the time limit"
-    if ended.returncode in (0, 5):
+    if ended.returncode == 0:
         return None
     lines = ended.stdout.splitlines()
-    named = itertools.chain(
-        (line for line in lines if line.startswith(("FAILED", "ERROR"))),
-        ("\n".join(lines[-5:]),),
-    )
-    return next(named)[:300]
+    named = (line for line in lines if line.startswith(("FAILED", "ERROR")))
+    return next(named, "\n".join(lines[-5:]))[:300]
 
 
 if __name__ == "__main__":

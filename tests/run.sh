@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Lint and tests: tests/run.sh [--all] [PYTEST ARGUMENT ...]
-#   --all   also the tests marked `long`
+# Lint and tests: tests/run.sh [--ci | --all] [PYTEST ARGUMENT ...]
+#   --ci    also one long test of each family, as .ci/run does
+#   --all   all tests
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -37,7 +38,7 @@ linting=$!
 unset PYTHONDONTWRITEBYTECODE
 # Workers with one thread each, as the tests' tensors are small. Those of the long tests often wait.
 workers=2
-[[ " $* " != *' --all '* ]] || workers=3
+[[ " $* " != *' --all '* && " $* " != *' --ci '* ]] || workers=3
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 status=0
 python -m pytest -n "$workers" --dist worksteal "$@" || status=$?

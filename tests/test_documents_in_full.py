@@ -96,6 +96,7 @@ def changed(code: str, changes: dict[str, str]) -> str:
     return code
 
 
+@pytest.mark.long(ci=["raw_text"])
 @pytest.mark.parametrize("name", FOLDERS)
 def test_blocks_run(name, tmp_path, stanza_models):
     folder, found = tmp_path / "folder", to_run(name)

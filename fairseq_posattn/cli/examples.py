@@ -12,6 +12,7 @@ from fairseq_posattn.io.argument_types import add_model_options, command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.scoring.attention_export import examples
+from fairseq_posattn.lab.scoring.loaded_model import load
 
 
 def parse_options() -> argparse.Namespace:
@@ -69,7 +70,18 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     """Translate the sentences and write the examples."""
     options = parse_options()
-    write_json(options.out, examples(options), ensure_ascii=False, indent=1)
+    loaded = load(options.path, options.data, options.user_dir, options.task, options.cpu)
+    found = examples(
+        loaded,
+        options.data,
+        options.sentences,
+        subset=options.gen_subset,
+        beam=options.beam,
+        lenpen=options.lenpen,
+        trees=options.trees,
+        references=options.references,
+    )
+    write_json(options.out, found, ensure_ascii=False, indent=1)
 
 
 def command() -> None:

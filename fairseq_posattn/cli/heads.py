@@ -49,9 +49,12 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     """Describe the heads, and write the file."""
     options = parse_options()
-    from fairseq_posattn.lab.scoring.heads import heads
+    from fairseq_posattn.lab.scoring.loaded_model import load
+    from fairseq_posattn.lab.scoring.measured_heads import heads
 
-    write_json(options.out, as_document(heads(options)), indent=1)
+    loaded = load(options.path, options.data, options.user_dir, options.task, options.cpu)
+    found = heads(loaded, options.gen_subset, options.first, options.trees)
+    write_json(options.out, as_document(found), indent=1)
 
 
 def command() -> None:

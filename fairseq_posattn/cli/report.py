@@ -13,8 +13,8 @@ from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.report.report import TITLE, page
-from fairseq_posattn.lab.report.systems import read_systems
+from fairseq_posattn.lab import lab_extra
+from fairseq_posattn.lab.report.systems import TITLE, read_systems
 
 
 def parse_options() -> argparse.Namespace:
@@ -44,21 +44,18 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     """Write the report that the command line asks for."""
     options = parse_options()
-    with locked(options.out):
-        write(options)
-
-
-def write(options: argparse.Namespace) -> None:
-    """Write the report, which no other run writes meanwhile."""
+    with lab_extra("the report needs"):
+        from fairseq_posattn.lab.report.report import page
     extra = []
-    if options.probes:
-        from fairseq_posattn.lab.probing.report import section
-        from fairseq_posattn.lab.probing.results import read_probes
+    with locked(options.out):
+        if options.probes:
+            from fairseq_posattn.lab.probing.report import section
+            from fairseq_posattn.lab.probing.results import read_probes
 
-        extra.append(section([read_probes(path) for path in options.probes], options.probes))
-    text = page(read_systems(options.systems), visible(options.title), extra)
-    with written_whole(options.out) as file:
-        file.write(text)
+            extra.append(section([read_probes(path) for path in options.probes], options.probes))
+        text = page(read_systems(options.systems), visible(options.title), extra)
+        with written_whole(options.out) as file:
+            file.write(text)
 
 
 def command() -> None:

@@ -5,24 +5,30 @@ posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --jso
 
 from __future__ import annotations
 
+from fairseq_posattn.io.argument_types import Parser, add_fields
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.scoring import table
-from fairseq_posattn.lab.scoring.score import scored_system
-from fairseq_posattn.lab.scoring.score_options import parse_arguments
+from fairseq_posattn.lab.scoring import on_screen
+from fairseq_posattn.lab.scoring.score import ScoreRequest, score
 
 
 def main() -> None:
     """Score the translation, print the scores and write the JSON."""
-    args = parse_arguments()
-    with locked(args.json):
-        result = scored_system(args)
-        if args.json:
-            document = as_document(result)
-            write_json(args.json, document, ensure_ascii=False, indent=1, allow_nan=False)
-    print("\n".join(table.lines(result)))
+    parser = Parser(
+        prog="posattn-score",
+        description="Score a translation of a test set, alone and against a baseline.",
+    )
+    parser.add_argument("--json", metavar="OUT", help="write all figures here, for posattn-report")
+    add_fields(parser, ScoreRequest, {"references", "sgm"}, {"target_lang": "-t"})
+    options = vars(parser.parse_args())
+    out = options.pop("json")
+    with locked(out):
+        result = score(ScoreRequest(**options))
+        if out:
+            write_json(out, as_document(result), ensure_ascii=False, indent=1, allow_nan=False)
+    print("\n".join(on_screen.lines(result)))
 
 
 def command() -> None:

@@ -10,14 +10,9 @@ from collections.abc import Sequence
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.atomic import written_together
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.lab.scoring.fairseq_logs.generate_log import (
-    check_set,
-    outputs_of,
-    read_texts,
-    to_text,
-    write,
-)
+from fairseq_posattn.lab.scoring.generate_log import check_set, outputs, read_logs, to_text
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.trees.projection import SEPARATOR
 
@@ -62,11 +57,14 @@ def main() -> None:
             f"{args.data}/{text_pipeline.FILE} says how to detokenise; leave out --detokenize"
         )
     decode = to_text(args.data, args.separator, args.detokenize)
-    logs = read_texts(args.logs)
-    texts = [(args.sources, outputs_of(logs, "S"))] if args.sources else []
-    translations = [decode(pieces) for pieces in outputs_of(logs)]
+    logs = read_logs(args.logs)
+    texts = [(args.sources, outputs(logs, "S"))] if args.sources else []
+    translations = [decode(pieces) for pieces in outputs(logs)]
     check_set(logs, args.data, args.gen_subset, len(translations))
-    write([*texts, (args.out, translations)])  # the last file gets its name last
+    texts.append((args.out, translations))  # the last file gets its name last
+    with written_together([path for path, _ in texts]) as files:
+        for file, (_, lines) in zip(files, texts, strict=True):
+            file.writelines(f"{line}\n" for line in lines)
 
 
 def command() -> None:

@@ -4,8 +4,11 @@ Options that several commands share are added here, too.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, field, fields
 from pathlib import Path
-from typing import NoReturn
+from types import MappingProxyType
+from typing import Any, NoReturn
 
 from fairseq_posattn.io.visible import visible
 
@@ -28,6 +31,50 @@ def add_model_options(parser: ArgumentParser) -> None:
         "--user-dir", metavar="FOLDER", help="import classes of your own that the model has"
     )
     parser.add_argument("--cpu", action="store_true", help="use the CPU even where there is a GPU")
+
+
+def option(
+    help: str, default: Any = MISSING, group: str = "", metavar: str | None = None, **more: Any
+) -> Any:
+    """Return the field of a dataclass that `add_fields` makes an option of a command line.
+
+    A field without a default is an argument without a name. A list takes several values, and a bool
+    is a flag. group: the heading under which the help shows it. more: what else argparse is told.
+    """
+    metadata = {"group": group, "help": help, "metavar": metavar, **more}
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def add_fields(
+    parser: ArgumentParser,
+    kind: Any,
+    either: Collection[str] = (),
+    short: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Add the options that a dataclass describes.
+
+    either: of these fields one must be given. short: letters of fields, such as -t.
+    """
+    groups: dict[str, Any] = {"": parser}
+    one_of = parser.add_mutually_exclusive_group(required=True) if either else parser
+    for one in fields(kind):
+        more = dict(one.metadata)
+        group = more.pop("group")
+        if group not in groups:
+            groups[group] = parser.add_argument_group(group)
+        add = (one_of if one.name in either else groups[group]).add_argument
+        if "list" in str(one.type):
+            more["nargs"] = "+"
+        if one.default is MISSING and one.default_factory is MISSING:
+            add(one.name, **more)
+            continue
+        if str(one.type) == "bool":
+            more = {"action": "store_true", "help": more["help"]}
+        names = [f"--{one.name.replace('_', '-')}", *filter(None, [short.get(one.name)])]
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        add(*names, default=default, **more)
 
 
 def new_folder(text: str) -> Path:

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from fairseq_posattn.io.records import HELP, KINDS, has_default, key_of
 
+SHORT = {"true or false": "boolean", "a whole number": "integer", "a number": "number"}
+
 
 def tables(kind: type) -> Iterator[str]:
     """Yield the lines of a section for a record, and for each record within it."""
@@ -16,23 +18,35 @@ def tables(kind: type) -> Iterator[str]:
         yield from ["", f"## {record.__name__}", ""]
         if record.__doc__ and not record.__doc__.startswith(f"{record.__name__}("):
             yield from [record.__doc__, ""]
-        yield from ["| key | value | what it says |", "|---|---|---|"]
-        yield from rows(record)
+        yield from keys(record)
 
 
-def rows(record: type) -> Iterator[str]:
-    """Yield the rows of a record's table, one for each key."""
+def keys(record: type) -> Iterator[str]:
+    """Yield a line for each key of a record, with a question mark if it may be missing."""
     types_of = get_type_hints(record, include_extras=True)
+    base = base_of(record)
+    if base:
+        yield f"- all keys of {words(base)}"
     for field in dataclasses.fields(record):
-        key = f"`{key_of(field)}`{' (may be missing)' if has_default(field) else ''}"
-        yield f"| {key} | {words(types_of[field.name])} | {field.metadata.get(HELP, '')} |"
+        if base and field.name in base.__dataclass_fields__:
+            continue
+        missing = "?" if has_default(field) else ""
+        value = words(types_of[field.name])
+        text = field.metadata.get(HELP, "").removeprefix("the ")
+        yield f"- `{key_of(field)}`{missing} ({value}): {text}"
+
+
+def base_of(record: type) -> Any:
+    """Return the record whose keys another one has, too, or None."""
+    return next((b for b in record.__bases__ if is_record(b) and dataclasses.fields(b)), None)
 
 
 def records_in(kind: type) -> list[type]:
     """Return a record and all records within it, each once, in the order in which they come."""
     found, index = [kind], 0
     while index < len(found):
-        for annotation in get_type_hints(found[index], include_extras=True).values():
+        hints = get_type_hints(found[index], include_extras=True)
+        for annotation in [base_of(found[index]), *hints.values()]:
             found += [record for record in dataclasses_of(annotation) if record not in found]
         index += 1
     return found
@@ -52,16 +66,16 @@ def is_record(annotation: Any) -> bool:
 
 
 def words(annotation: Any) -> str:
-    """Return in English what values an annotation admits."""
+    """Return in a few words what values an annotation admits."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return f"null, or {words(parts[0])}"
+        return f"null or {words(parts[0])}"
     if origin is Annotated:
-        return str(parts[1].expected)
+        return SHORT.get(str(parts[1].expected), str(parts[1].expected))
     if origin is list:
-        return f"a list, each item {words(parts[0])}"
+        return f"list of {words(parts[0])}"
     if origin is dict:
-        return f"an object, each value {words(parts[1])}"
+        return f"object of {words(parts[1])}"
     if is_record(annotation):
         return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
-    return KINDS[annotation]
+    return SHORT.get(KINDS[annotation], KINDS[annotation])

@@ -78,6 +78,11 @@ class Absent:
 ABSENT: Any = Absent()
 
 
+def known(value: Any) -> Any:
+    """Return a value of a record, or None if the document lacks its key."""
+    return None if value is ABSENT else value
+
+
 class Open:
     """A record of this base ignores keys of the document that it does not know."""
 

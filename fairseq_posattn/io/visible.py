@@ -6,6 +6,7 @@ another order than it has. They and other invisible characters are written as \\
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 from unicodedata import category
 
@@ -38,11 +39,14 @@ def hides(char: str) -> bool:
 
 
 def visible_strings(value: Any) -> Any:
-    """Return a JSON document with all its strings made visible."""
+    """Return a JSON document, or a record that describes one, with all its strings made visible."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, list):
         return [visible_strings(part) for part in value]
     if isinstance(value, dict):
         return {visible(key): visible_strings(part) for key, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = {one.name: visible_strings(getattr(value, one.name)) for one in fields(value)}
+        return replace(value, **shown)
     return value

@@ -295,7 +295,7 @@ def arguments() -> Namespace:
     parser.add_argument("--plot", help="draw the rows into this PNG file")
     args = parser.parse_args()
     if args.plot and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install -e '.[plot]'")
+        parser.error("--plot needs matplotlib: pip install -e '.[lab]'")
     return args
 
 

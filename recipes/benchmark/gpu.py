@@ -18,7 +18,6 @@ import argparse
 import json
 import logging
 import math
-import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +37,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import write_json
+from fairseq_posattn.lab.scoring.training_log import measured_in
 from fairseq_posattn.testing import NotApplicable, examples_of
 from fairseq_posattn.testing.broken import BrokenPromise
 from fairseq_posattn.testing.layer import attention
@@ -197,7 +197,8 @@ def trained_by_fairseq(options: list[str], launcher: Sequence[str] = ()) -> list
         line = [sys.executable, *launcher, "-m", "fairseq_cli.train", *given, *options]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
-    losses = [float(loss) for loss in re.findall(r'"loss": "([^"]+)", .*"num_updates"', said)]
+    lines = [found for line in said.splitlines() if (found := measured_in(line))]
+    losses = [math.nan if one.loss is None else one.loss for one in lines if not one.subset]
     if done.returncode or not losses:
         return [failure(said)]
     return [of_losses(losses)]

@@ -3,7 +3,7 @@
     python recipes/lengths/lengths.py recipes/lengths/work
 
 A length is a number of pieces, without the end of sentence. The models have seen sources of at most
-12 of them. The interval is that of a bootstrap over sentences (sacrebleu, 1,000 samples).
+12 of them. The interval is that of posattn-score.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sacrebleu.metrics import BLEU
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.experiments.recipe import read_recipe
+from fairseq_posattn.lab.scoring.metrics.runs import Samples, counted_by, interval, run_scores
 
 HERE = Path(__file__).parent
 BINS = ((1, 12), (13, 16), (17, 22), (23, 1000))
 TESTS = {"test_2016_flickr": "test", "joined": "test1"}  # what the steps call them
-SAMPLES = 1000
 
 
 def rows(work: Path) -> list[list[str]]:
@@ -60,8 +60,10 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> str:
     """Return BLEU with half of its 95 % interval."""
     if not hypotheses:
         return ""
-    score = BLEU().corpus_score(list(hypotheses), [list(references)], n_bootstrap=SAMPLES)
-    return f"{score.score:.1f} ± {score._ci:.1f}"
+    metric = BLEU(references=[references])
+    counted = counted_by(metric, [hypotheses])
+    low, high = interval(metric, counted, Samples())
+    return f"{run_scores(metric, counted)[0]:.1f} ± {(high - low) / 2:.1f}"
 
 
 def main() -> None:

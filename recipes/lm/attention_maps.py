@@ -107,7 +107,7 @@ def main() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise InputError("matplotlib is missing: pip install 'fairseq_posattn[plot]'") from None
+        raise InputError("matplotlib is missing: pip install 'fairseq_posattn[lab]'") from None
     draw_all(arguments)
 
 

@@ -10,19 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
-from fairseq_posattn.io.files import read_lines
-
-# These match both of fairseq's formats, simple and json.
-NUMBER = r"[\"' =:]+([0-9]{1,15}(?:\.[0-9]+)?|inf|nan)\b"
-UPDATE = r"[\"' =:]+([0-9]{1,15})\b"
-TRAINING = re.compile(rf"train_inner .*?\bloss{NUMBER}.*?num_updates{UPDATE}")
-VALIDATION = re.compile(rf"\| valid .*?\b(?:valid_)?loss{NUMBER}.*?num_updates{UPDATE}")
+from fairseq_posattn.lab.scoring.training_log import INSIDE, read_training
 
 LARGEST = 1000  # the largest loss in bits whose perplexity fits a float of Python
 Curve = list[tuple[int, float]]  # update, loss in bits of each word
@@ -30,11 +23,12 @@ Curve = list[tuple[int, float]]  # update, loss in bits of each word
 
 def read_curves(log: Path) -> dict[str, Curve]:
     """Return the training and validation curve in a log."""
-    curves: dict[str, Curve] = {"train": [], "valid": []}
-    for line in read_lines(log):
-        for name, pattern in (("train", TRAINING), ("valid", VALIDATION)):
-            if found := pattern.search(line):
-                curves[name].append((int(found[2]), float(found[1])))
+    found = read_training([str(log)])
+    losses = {"train": found.losses.get(INSIDE, {}), "valid": found.validated}
+    curves = {
+        name: [(update, math.nan if loss is None else loss) for update, loss in of.items()]
+        for name, of in losses.items()
+    }
     if not curves["train"]:
         raise InputError(f"{log}: the file has no losses; name the log of fairseq-train")
     return curves

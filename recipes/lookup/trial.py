@@ -24,9 +24,9 @@ from fairseq_posattn.lab.experiments.recipe import arguments
 from fairseq_posattn.lab.experiments.runs import Run
 from fairseq_posattn.lab.experiments.trial_content import TrialRow
 from fairseq_posattn.lab.experiments.trials import Results, Trial
-from fairseq_posattn.lab.scoring.fairseq_logs import generate_log as texts
-from fairseq_posattn.lab.scoring.fairseq_logs.training_log import read_training
+from fairseq_posattn.lab.scoring import generate_log
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
+from fairseq_posattn.lab.scoring.training_log import read_training
 
 LONGER = "longer"
 KINDS = ("held-out inputs", "held-out compositions", "held-out tables", LONGER)  # see tables.py
@@ -113,7 +113,7 @@ def columns(raw: Path) -> list[str]:
 
 def outputs(log: Path, count: int) -> list[str]:
     """Return what was decoded, in the order of the test set."""
-    found = texts.outputs([str(log)])
+    found = generate_log.outputs(generate_log.read_logs([log]))
     if len(found) != count:
         raise InputError(f"{log}: there are {len(found)} of {count} outputs; {AGAIN}")
     return found

@@ -17,13 +17,10 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.scoring.cells import holm
-from fairseq_posattn.lab.scoring.metrics.runs import (
-    Statistics,
-    compared_runs,
-    scores,
-    statistics_of,
-)
+from fairseq_posattn.io.records import known
+from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs
+from fairseq_posattn.lab.scoring.metrics.runs import Counted, Samples, counted_by, run_scores
+from fairseq_posattn.lab.scoring.statistics import holm
 
 HERE = Path(__file__).parent
 TREES = {
@@ -90,18 +87,20 @@ def rows(
     """Return the rows of a table."""
     metrics = [BLEU(references=[reference]), CHRF(references=[reference])]
     metrics.append(TER(references=[reference]))
-    counted = [{n: statistics_of(m, runs) for n, runs in outputs.items()} for m in metrics]
+    counted = [{n: counted_by(m, runs) for n, runs in outputs.items()} for m in metrics]
     tests = {
-        (base, name): compared_runs(metrics[0], counted[0][base], counted[0][name], 1000, 1, 12345)
+        (base, name): compared_runs(
+            metrics[0], counted[0][base], counted[0][name], Samples(1000, 1)
+        )
         for base in baselines
         for name in outputs
         if base in outputs and base != name and name != "sequence"  # baselines are compared once
     }
-    known = {pair: test.new_runs for pair, test in tests.items() if test.new_runs is not None}
-    corrected = dict(zip(known, holm(list(known.values())), strict=True))
+    tested = {pair: p for pair, test in tests.items() if (p := known(test.welch_p)) is not None}
+    corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
     found = []
     for name in outputs:
-        runs = [scores(metric, of[name]) for metric, of in zip(metrics, counted, strict=True)]
+        runs = [run_scores(metric, of[name]) for metric, of in zip(metrics, counted, strict=True)]
         row = [labels[name], ", ".join(f"{score:.2f}" for score in runs[0]), *map(spread, runs)]
         for base in baselines:
             test, p = tests.get((base, name)), corrected.get((base, name))
@@ -156,8 +155,8 @@ def main() -> None:
             print_table(there, names, baselines, reference)
             print()
     bleu = BLEU(references=[reference])
-    counted: dict[str, Statistics] = {n: statistics_of(bleu, runs) for n, runs in outputs.items()}
-    draw({name: scores(bleu, of) for name, of in counted.items()}, HERE / "study.png")
+    counted: dict[str, Counted] = {n: counted_by(bleu, runs) for n, runs in outputs.items()}
+    draw({name: run_scores(bleu, of) for name, of in counted.items()}, HERE / "study.png")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ from fairseq_posattn.lab.experiments.recipe import arguments
 from fairseq_posattn.lab.experiments.runs import Run
 from fairseq_posattn.lab.experiments.trial_content import TrialRow
 from fairseq_posattn.lab.experiments.trials import Results, Trial
-from fairseq_posattn.lab.scoring.fairseq_logs import generate_log as texts
-from fairseq_posattn.lab.scoring.fairseq_logs import logs
-from fairseq_posattn.lab.scoring.fairseq_logs.training_log import TRAIN, read_training
+from fairseq_posattn.lab.scoring import generate_log
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
+from fairseq_posattn.lab.scoring.training_log import TRAIN, read_training
 
 AGAIN = "delete the work folder of the recipe and start recipes/toy/run.sh again"
 UNAMBIGUOUS = "test1"  # of the data: the unambiguous sentences of the test set
@@ -147,7 +146,7 @@ def measured(folder: Path, raw: Path) -> dict[str, Any]:
 
     same_number_of_lines([raw / "test.tgt", raw / "test.kinds"])
     references = list(read_lines(raw / "test.tgt"))
-    translations = texts.outputs([str(folder / "generate.log")])
+    translations = generate_log.outputs(generate_log.read_logs([folder / "generate.log"]))
     if len(translations) != len(references):
         raise InputError(
             f"{folder}/generate.log: there are {len(translations)} translations of "
@@ -188,7 +187,7 @@ def speed_and_size(folder: Path) -> dict[str, Any]:
     speeds = list(training.speeds.get(TRAIN, {}).values())
     if not training.parameters or not speeds:
         raise InputError(f"{log}: the log does not tell the model's size and speed; {AGAIN}")
-    translated = logs.translated(str(folder / "generate.log"))
+    translated = generate_log.translated(str(folder / "generate.log"))
     return {
         "parameters": training.parameters,
         "train_words_per_second": speeds[-1],

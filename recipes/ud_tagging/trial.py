@@ -27,9 +27,9 @@ from fairseq_posattn.lab.experiments.runs import Run
 from fairseq_posattn.lab.experiments.trial_content import TrialRow
 from fairseq_posattn.lab.experiments.trials import Results, Trial
 from fairseq_posattn.lab.scoring.cells import NONE
-from fairseq_posattn.lab.scoring.fairseq_logs.training_log import PARAMETERS, number
 from fairseq_posattn.lab.scoring.json_values import Number, Whole
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table, p_values
+from fairseq_posattn.lab.scoring.training_log import finite, read_training
 from fairseq_posattn.text.tagging.accuracy import GROUPS, read_curve
 
 PUBLISHED = Path(__file__).with_name("published.tsv")
@@ -209,11 +209,11 @@ def trained(log: Path) -> dict[str, float]:
     walls = [
         number_of(log, "train_train_wall", line.get("train_train_wall")) for line in epochs.values()
     ]
-    parameters = next(filter(None, map(PARAMETERS.search, read_lines(log))), None)
+    parameters = read_training([str(log)]).parameters
     if not (epochs and validated and parameters):
         raise InputError(f"{log}: the log has no complete training; {AGAIN}")
     return {
-        "parameters": int(parameters[1].replace(",", "")),
+        "parameters": parameters,
         "epochs": int(max(epochs)),
         "best_epoch": int(max(validated, key=validated.__getitem__)),
         "dev_accuracy": max(validated.values()),
@@ -223,7 +223,7 @@ def trained(log: Path) -> dict[str, float]:
 
 def number_of(log: Path, name: str, value: object) -> float:
     """Return a figure of a log, which fairseq writes as text or as a number."""
-    found = number(value)
+    found = finite(value)
     if found is None:
         raise InputError(f"{log}: {name} is {str(value)[:40]!a}, expected a number; {AGAIN}")
     return found

@@ -30,7 +30,6 @@ def parameters(path) -> dict:
 
 
 def test_the_mean_of_the_last(trained, toy_data, tmp_path):
-
     out = tmp_path / "averaged.pt"
     script = (sys.executable, "-m", "fairseq_posattn.cli.average")
     printed = run(*script, trained, "--last", 3, "--out", out).stdout

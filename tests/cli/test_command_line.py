@@ -180,15 +180,12 @@ COMMANDS = sorted(
 )
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_program_ends_in_one_line(path):
-    assert path.read_text().rstrip().endswith("command_line.run(main)")
-
-
-@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
-def test_every_command_ends_in_one_line(path):
+def test_every_program_ends_in_one_line():
+    for path in PROGRAMS:
+        assert path.read_text().rstrip().endswith("command_line.run(main)"), path
     command = 'def command() -> None:\n    """Run the command and exit."""\n    run(main)\n'
-    assert command in path.read_text()
+    for path in COMMANDS:
+        assert command in path.read_text(), path
 
 
 def test_steps_in_a_checkout():

@@ -58,6 +58,7 @@ def tasks_at_work() -> set[int]:
     return found
 
 
+@pytest.mark.long(ci=True)
 def test_a_process_that_is_killed(ray, tmp_path):
     """Another process does its shard. Without --workers all CPUs are at work."""
     parse = Parse(tmp_path, 2 * LONG, LONG)

@@ -75,6 +75,7 @@ def workers(array: str, task: int) -> Iterator[int]:
                 yield int(folder.name)
 
 
+@pytest.mark.long(ci=True)
 def test_array_and_join(stanza_models, slurm, tmp_path):
     """A text with a note, which is shown by the first command after the end, and by no other."""
     text, _ = toy_texts(tmp_path, 30)
@@ -219,6 +220,7 @@ def test_a_controller_that_does_not_answer(parse):
     assert len(slurm.run("squeue", "-h").splitlines()) == 2
 
 
+@pytest.mark.long(ci=["requeued"])
 @pytest.mark.parametrize("partition", ["requeued", "cancelled"])
 def test_pre_empted_with_a_time_of_grace(slurm, tmp_path, partition):
     """A task that was begun goes back into the queue, and the joining job waits for it."""

@@ -25,6 +25,7 @@ def found(*arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long(ci=True)
 def test_faults_are_found():
     reasons = {}
     for case, reason in found("faults"):

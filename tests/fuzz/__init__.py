@@ -16,15 +16,14 @@ How to add a class: in a module `classes_ANYTHING.py` of this package, call `add
     def build(folder):                      # valid files, built once
         (folder / "train.conllu").write_text(...)
 
+    @add("CoNLL-U", build, "*.conllu", COLUMNS, "out.*")
     def command(folder):                    # what runs on each damaged copy of the folder
         return Command(program("extract"), [folder / "train.conllu", "--out", ...])
 
-    add(InputClass("CoNLL-U", build, command, damaged=["*.conllu"], mutations=COLUMNS,
-                   outputs=["out.*"]))
-
-- damaged: patterns of the files of which one is damaged each time, by one to three of the
-  mutations (see mutations.py; a mutation of your own is a function (bytes, Random) -> bytes);
-- outputs: patterns of the files that a run with exit code 0 may add;
+- damaged, `*.conllu` here: patterns, separated by spaces, of the files of which one is damaged each
+  time, by one to three of the mutations (see mutations.py; a mutation of your own is a function
+  (bytes, Random) -> bytes);
+- outputs, `out.*` here: patterns of the files that a run with exit code 0 may add;
 - left: patterns of the files that any run may add, such as parts to go on with;
 - also_named: what the message may name in place of the damaged file;
 - result: a function of the folder. Give it where a checksum protects the data: after exit code 0 it

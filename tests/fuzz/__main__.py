@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from .registry import all_classes, inputs_of
-from .runner import Failure, Fuzzed, InputClass
+from .registry import InputClass, all_classes, inputs_of
+from .runner import Failure, Fuzzed
 
 
 def parse_options() -> argparse.Namespace:

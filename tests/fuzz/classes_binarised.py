@@ -7,8 +7,7 @@ from pathlib import Path
 
 from .corpora import copy_binarised, copy_labelled
 from .mutations import COLUMNS, OFFSETS
-from .registry import add
-from .runner import Command, InputClass
+from .registry import Command, add, calling
 
 PREFIX = "data/train.de-en"
 
@@ -47,34 +46,31 @@ def result(folder: Path) -> str:
 
 
 def add_binarised(name: str, build=copy_binarised, **options) -> None:
-    options = {"mutations": OFFSETS, "outputs": ["out"], **options}
-    add(InputClass(name, build, lambda folder: Command(lambda: read_all(folder)), **options))
+    options = {"mutations": OFFSETS, "outputs": "out", **options}
+    add(name, build, **options)(calling(read_all))
 
 
-add_binarised("tree.idx", damaged=[f"{PREFIX}.de.tree.idx"], result=result)
+add_binarised("tree.idx", damaged=f"{PREFIX}.de.tree.idx", result=result)
 add(
-    InputClass(
-        "trees with labels, and their dictionaries",
-        copy_labelled,
-        lambda folder: Command(lambda: read_all(folder, labels=True)),
-        damaged=[f"{PREFIX}.de.tree.{kind}" for kind in ("idx", "bin")] + ["data/dict.de.*s.txt"],
-        mutations=OFFSETS,
-        outputs=["out"],
-        result=result,
-        also_named=["train.de-en.de.tree.idx", "dict.de.relations.txt", "dict.de.tags.txt"],
-    )
-)
-add_binarised("tree.bin", damaged=[f"{PREFIX}.de.tree.bin"], result=result, share=0.5)
+    "trees with labels, and their dictionaries",
+    copy_labelled,
+    f"{PREFIX}.de.tree.idx {PREFIX}.de.tree.bin data/dict.de.*s.txt",
+    OFFSETS,
+    "out",
+    result=result,
+    also_named="train.de-en.de.tree.idx dict.de.relations.txt dict.de.tags.txt",
+)(lambda folder: Command(lambda: read_all(folder, labels=True)))
+add_binarised("tree.bin", damaged=f"{PREFIX}.de.tree.bin", result=result, share=0.5)
 add_binarised(
     "source .bin and .idx",
-    damaged=[f"{PREFIX}.de.idx", f"{PREFIX}.de.bin"],
+    damaged=f"{PREFIX}.de.idx {PREFIX}.de.bin",
     result=result,  # the trees know what they were made for
-    also_named=[f"train.de-en.de.{kind}" for kind in ("bin", "idx", "tree.idx")],
+    also_named="train.de-en.de.bin train.de-en.de.idx train.de-en.de.tree.idx",
 )
 add_binarised(
     "target .bin and .idx",
-    damaged=[f"{PREFIX}.en.idx", f"{PREFIX}.en.bin"],
+    damaged=f"{PREFIX}.en.idx {PREFIX}.en.bin",
     result=result,
-    also_named=[f"train.de-en.en.{kind}" for kind in ("bin", "idx")],
+    also_named="train.de-en.en.bin train.de-en.en.idx",
 )
-add_binarised("dictionaries of translation", damaged=["data/dict.*.txt"], mutations=COLUMNS)
+add_binarised("dictionaries of translation", damaged="data/dict.*.txt", mutations=COLUMNS)

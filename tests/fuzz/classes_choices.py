@@ -6,8 +6,7 @@ from pathlib import Path
 
 from .corpora import learn_merges, must_pass, write_text
 from .mutations import BYTES, COLUMNS, JSON
-from .registry import add, program
-from .runner import Command, InputClass
+from .registry import Command, add, calling, program
 
 NEW_TEXT = ["der Hund singt .", "Fußball , „gut“ !", ""]
 
@@ -46,15 +45,15 @@ def result(folder: Path) -> str:
 
 
 def add_choices(name: str, build, **options) -> None:
-    command = lambda folder: Command(lambda: segment_new_text(folder))  # noqa: E731
-    add(InputClass(name, build, command, outputs=["out"], **options))
+    command = calling(segment_new_text)
+    add(name, build, outputs="out", **options)(command)
 
 
-add_choices("prepare.json", build_subword_nmt, damaged=["prepare.json"], mutations=JSON)
+add_choices("prepare.json", build_subword_nmt, damaged="prepare.json", mutations=JSON)
 add_choices(
     "segmenter of prepare.json: merges",
     build_subword_nmt,
-    damaged=["segmenter"],
+    damaged="segmenter",
     mutations=COLUMNS,
     result=result,
     share=0.5,
@@ -62,7 +61,7 @@ add_choices(
 add_choices(
     "segmenter of prepare.json: sentencepiece",
     build_sentencepiece,
-    damaged=["segmenter"],
+    damaged="segmenter",
     mutations=BYTES,
     result=result,
     share=0.5,

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from .corpora import WORDS, write_text
 from .mutations import BYTES, COLUMNS
-from .registry import add, program
-from .runner import Command, InputClass
+from .registry import Command, add, calling, program
 
 TREEBANK = """\
 # sent_id = 1
@@ -32,7 +31,7 @@ TREEBANK = """\
 2\tBaum\t_\tNOUN\tNN\t_\t_\t_\t_\t_
 
 """
-OUTPUTS = ["out.words", "out.parents", "out.labels"]
+OUTPUTS = "out.words out.parents out.labels"
 
 
 def build(folder: Path) -> None:
@@ -55,9 +54,11 @@ def build_packed(folder: Path) -> None:
 
 
 def result(folder: Path) -> list[bytes]:
-    return [(folder / name).read_bytes() for name in OUTPUTS]
+    return [(folder / name).read_bytes() for name in OUTPUTS.split()]
 
 
+@add("CoNLL-U of new text", write_text, "train.conllu", COLUMNS)
+@calling
 def give_trees(folder: Path) -> None:
     """What fairseq-interactive --tree-file does with the lines of train.de."""
     from fairseq_posattn.text.live.providers import ConlluProvider
@@ -67,34 +68,18 @@ def give_trees(folder: Path) -> None:
     provider.parsed([SegmentedLine(line.strip(), "", []) for line in WORDS])
 
 
-CONLLU = {"build": build, "damaged": ["train.conllu"], "mutations": COLUMNS, "outputs": OUTPUTS}
+CONLLU = {"build": build, "damaged": "train.conllu", "mutations": COLUMNS, "outputs": OUTPUTS}
 
-add(InputClass("CoNLL-U", command=lambda f: extracting(f, "train.conllu"), **CONLLU))
-add(
-    InputClass(
-        "CoNLL-U, tokens",
-        command=lambda f: extracting(f, "train.conllu", "--tokens", "--several-roots", "first"),
-        **CONLLU,
-    )
+add("CoNLL-U", **CONLLU)(lambda f: extracting(f, "train.conllu"))
+add("CoNLL-U, tokens", **CONLLU)(
+    lambda f: extracting(f, "train.conllu", "--tokens", "--several-roots", "first")
 )
 for ending in ("xz", "gz", "zst"):
     add(
-        InputClass(
-            f"CoNLL-U, packed as {ending}",
-            build_packed,
-            lambda f, name=f"train.conllu.{ending}": extracting(f, name),
-            damaged=[f"train.conllu.{ending}"],
-            mutations=BYTES,
-            outputs=OUTPUTS,
-            share=0.3,
-        )
-    )
-add(
-    InputClass(
-        "CoNLL-U of new text",
-        write_text,
-        lambda folder: Command(lambda: give_trees(folder)),
-        damaged=["train.conllu"],
-        mutations=COLUMNS,
-    )
-)
+        f"CoNLL-U, packed as {ending}",
+        build_packed,
+        f"train.conllu.{ending}",
+        BYTES,
+        OUTPUTS,
+        share=0.3,
+    )(lambda f, name=f"train.conllu.{ending}": extracting(f, name))

@@ -14,8 +14,7 @@ from fairseq_posattn.lab.experiments.corpora import check_sentences, write_lines
 
 from .classes_logs import write
 from .mutations import BYTES
-from .registry import ROOT, add
-from .runner import Command, InputClass
+from .registry import ROOT, Command, add
 
 TEXT = "".join(f"line {k}\n" for k in range(200)).encode()
 
@@ -41,15 +40,7 @@ def read(folder: Path) -> Command:
     return Command(look)
 
 
-add(
-    InputClass(
-        "recipe.toml",
-        recipe,
-        read,
-        damaged=["recipe.toml"],
-        mutations=BYTES,
-    )
-)
+add("recipe.toml", recipe, "recipe.toml", BYTES)(read)
 
 
 def packed(folder: Path) -> None:
@@ -58,27 +49,13 @@ def packed(folder: Path) -> None:
     write(folder / "c", TEXT.decode())
 
 
-add(
-    InputClass(
-        "corpora: join",
-        packed,
-        lambda folder: Command(
-            lambda: write_lines(folder / "out", [folder / name for name in ("a.gz", "b.xz", "c")])
-        ),
-        damaged=["a.gz", "b.xz", "c"],
-        mutations=BYTES,
-        outputs=["out"],
+add("corpora: join", packed, "a.gz b.xz c", BYTES, "out")(
+    lambda folder: Command(
+        lambda: write_lines(folder / "out", [folder / name for name in ("a.gz", "b.xz", "c")])
     )
 )
-add(
-    InputClass(
-        "corpora: expect",
-        packed,
-        lambda folder: Command(lambda: check_sentences(folder / "a.gz", 200)),
-        damaged=["a.gz"],
-        mutations=BYTES,
-        share=0.5,
-    )
+add("corpora: expect", packed, "a.gz", BYTES, share=0.5)(
+    lambda folder: Command(lambda: check_sentences(folder / "a.gz", 200))
 )
 
 
@@ -95,17 +72,8 @@ def archives(folder: Path) -> None:
 
 
 for archive in ("a.tgz", "a.zip"):
-    add(
-        InputClass(
-            f"archives ({archive})",
-            archives,
-            lambda folder, archive=archive: Command(
-                lambda: unpack(str(folder / archive), folder / "out", [])
-            ),
-            damaged=[archive],
-            mutations=BYTES,
-            outputs=["out/*"],
-            left=["out/*"],
-            share=0.5,
+    add(f"archives ({archive})", archives, archive, BYTES, "out/*", left="out/*", share=0.5)(
+        lambda folder, archive=archive: Command(
+            lambda: unpack(str(folder / archive), folder / "out", [])
         )
     )

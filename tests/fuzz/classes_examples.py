@@ -13,8 +13,7 @@ from support.files import write
 
 from .corpora import TARGET, WORDS, conllu, copy_binarised
 from .mutations import COLUMNS, LINES
-from .registry import add
-from .runner import Command, InputClass
+from .registry import Command, add
 
 
 @cache
@@ -32,7 +31,7 @@ def _model() -> TemporaryDirectory:
 
 @cache
 def _loaded():
-    from fairseq_posattn.lab.scoring.attention_export import load
+    from fairseq_posattn.lab.scoring.loaded_model import load
 
     folder = Path(_model().name)
     return load(folder / "model/checkpoint_last.pt", str(folder / "data"))
@@ -45,12 +44,11 @@ def build(folder: Path) -> None:
 
 
 def with_loaded_model() -> None:
-    from fairseq_posattn.cli.examples import main
-    from fairseq_posattn.lab.scoring import attention_export
+    from fairseq_posattn.cli import examples
 
     model = _loaded()
-    with mock.patch.object(attention_export, "load", lambda *_: model):
-        main()
+    with mock.patch.object(examples, "load", lambda *_: model):
+        examples.main()
 
 
 def command(folder: Path) -> Command:
@@ -61,14 +59,4 @@ def command(folder: Path) -> Command:
 
 
 for name, mutations in (("references", LINES), ("trees.conllu", COLUMNS)):
-    add(
-        InputClass(
-            f"examples: {name}",
-            build,
-            command,
-            damaged=[name],
-            mutations=mutations,
-            outputs=["out.json"],
-            share=0.1,
-        )
-    )
+    add(f"examples: {name}", build, name, mutations, "out.json", share=0.1)(command)

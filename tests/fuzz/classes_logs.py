@@ -9,8 +9,7 @@ from support.commands import script
 from support.files import write
 
 from .mutations import COLUMNS, JSON
-from .registry import ROOT, add, program
-from .runner import Command, InputClass
+from .registry import ROOT, Command, add, program
 
 GENERATED = """\
 2026-01-02 03:04:05 | INFO | fairseq.tasks.translation | [src] dictionary: 96 types
@@ -69,6 +68,7 @@ def generated(folder: Path) -> None:
     write(folder / "ref", "A dog barks.\nIt rains.\nYes.\n")
 
 
+@add("generate log: texts", generated, "generate.log", COLUMNS, "out sources")
 def extracted(folder: Path) -> Command:
     options = [folder, folder / "generate.log", "--out", folder / "out"]
     texts = program("translations")
@@ -84,28 +84,10 @@ def scored(option: str, name: str):
     return command
 
 
-add(
-    InputClass(
-        "generate log: texts",
-        generated,
-        extracted,
-        damaged=["generate.log"],
-        mutations=COLUMNS,
-        outputs=["out", "sources"],
-    )
-)
 for option in ("--generate-log", "--parsing-log"):
     add(
-        InputClass(
-            f"generate log: speed ({option})",
-            generated,
-            scored(option, "generate.log"),
-            damaged=["generate.log"],
-            mutations=COLUMNS,
-            outputs=["out.json"],
-            share=0.5,
-        )
-    )
+        f"generate log: speed ({option})", generated, "generate.log", COLUMNS, "out.json", share=0.5
+    )(scored(option, "generate.log"))
 
 
 # fairseq-train
@@ -120,29 +102,21 @@ def trained(lines: str):
 
 
 for name, lines in (("simple", SIMPLE), ("json", BY_JSON)):
-    add(
-        InputClass(
-            f"training log ({name})",
-            trained(lines),
-            scored("--train-log", "train.log"),
-            damaged=["train.log"],
-            mutations=COLUMNS,
-            outputs=["out.json"],
-        )
+    add(f"training log ({name})", trained(lines), "train.log", COLUMNS, "out.json")(
+        scored("--train-log", "train.log")
     )
     add(
-        InputClass(
-            f"training log ({name}): learning curves",
-            trained(lines + lines),
-            lambda folder: Command(
-                program("recipes/lm/learning_curves.py"),
-                [f"lstm={folder / 'train.log'}", "--plot", folder / "out.png"]
-                + ["--json", folder / "out.json"],
-            ),
-            damaged=["train.log"],
-            mutations=COLUMNS,
-            outputs=["out.json", "out.png"],
-            share=0.2,
+        f"training log ({name}): learning curves",
+        trained(lines + lines),
+        "train.log",
+        COLUMNS,
+        "out.json out.png",
+        share=0.2,
+    )(
+        lambda folder: Command(
+            program("recipes/lm/learning_curves.py"),
+            [f"lstm={folder / 'train.log'}", "--plot", folder / "out.png"]
+            + ["--json", folder / "out.json"],
         )
     )
 
@@ -180,14 +154,6 @@ def toy(folder: Path) -> None:
 
 
 for recipe, build, share in (("lookup", looked_up, 0.2), ("toy", toy, 0.5)):
-    add(
-        InputClass(
-            f"{recipe} recipe",
-            build,
-            measured(recipe, "measured", "run", "raw"),
-            damaged=["run/*", "raw/*"],
-            mutations=[*COLUMNS, *JSON[-4:]],
-            outputs=["out.json"],
-            share=share,
-        )
+    add(f"{recipe} recipe", build, "run/* raw/*", [*COLUMNS, *JSON[-4:]], "out.json", share=share)(
+        measured(recipe, "measured", "run", "raw")
     )

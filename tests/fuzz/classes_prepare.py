@@ -1,15 +1,76 @@
-"""prepare.py: raw text, and the folder of the files between its steps."""
+"""prepare.py: raw text, the files between its steps, and OUT.parts of an interrupted parse."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from unittest import mock
 
-from .classes_parts import shards_done_here
+from support.parse_toys import shards_done_here
+
 from .corpora import must_pass, write_text
-from .mutations import JSON, LINES
-from .registry import add, program
-from .runner import Command, InputClass
+from .mutations import COLUMNS, JSON, LINES
+from .registry import Command, add, calling, program
+
+PARTS = "out.conllu.parts"
+
+
+def parse(folder: Path, **options) -> None:
+    from fairseq_posattn.text.parser_settings import ParserSettings
+    from fairseq_posattn.text.parsing import run
+
+    out = str(folder / options.pop("out", "out.conllu"))
+    text, trees = (str(folder / name) for name in ("train.de", "train.conllu"))
+    settings = ParserSettings(parser="conllu", lang="de", tokenized=True)
+    with mock.patch("fairseq_posattn.work.running.run", shards_done_here):
+        run.parse(text, out, settings, None, shard_lines=3, trees=trees, **options)
+
+
+def build_parts(folder: Path) -> None:
+    """Two of three shards are done."""
+    write_text(folder)
+    parse(folder, keep_parts=True)
+    (folder / "out.conllu").unlink()
+    (folder / PARTS / "done/00002.json").unlink()
+
+
+def add_parts(name: str, **options) -> None:
+    add(
+        name,
+        build_parts,
+        outputs="out.conllu out.conllu.*",
+        left=f"{PARTS}/*",
+        also_named=PARTS,
+        result=lambda folder: (folder / "out.conllu").read_bytes(),
+        **options,
+    )(calling(parse))
+
+
+add_parts("parts: plan and markers", damaged=f"{PARTS}/**/*.json", mutations=JSON)
+add_parts(
+    "parts: input and output",
+    damaged=f"{PARTS}/input/*/* {PARTS}/done/*/*.conllu",
+    mutations=COLUMNS,
+)
+
+
+# the record beside a finished parse, which has the checksum of the compressed trees
+
+
+def finish(folder: Path) -> None:
+    write_text(folder)
+    parse(folder, out="out.conllu.xz")
+
+
+add(
+    "parsed trees, compressed, and their record",
+    finish,
+    "out.conllu.xz out.conllu.xz.json",
+    [*JSON, *COLUMNS],
+    left="out.conllu.xz.parts/*",
+    result=lambda folder: (folder / "out.conllu.xz").read_bytes(),
+    share=0.5,
+)(lambda folder: Command(lambda: parse(folder, out="out.conllu.xz")))
+
 
 OPTIONS = [
     *("--source", "de", "--target", "en", "--parser", "conllu", "--tokenize", "spaces"),
@@ -42,41 +103,32 @@ def data(folder: Path) -> dict[str, bytes]:
 
 
 add(
-    InputClass(
-        "raw text to prepare",
-        build,
-        lambda folder: preparing(folder, "train"),
-        damaged=["train.de", "train.en", "train.conllu"],
-        mutations=LINES,
-        outputs=["data/*", "data.work/*"],
-        left=["data.work/*"],
-        also_named=["train.de", "train.en", "train.text.de", "train.clean", "train.pieces"],
-        share=0.2,
-    )
-)
+    "raw text to prepare",
+    build,
+    "train.de train.en train.conllu",
+    LINES,
+    "data/* data.work/*",
+    left="data.work/*",
+    also_named="train.de train.en train.text.de train.clean train.pieces",
+    share=0.2,
+)(lambda folder: preparing(folder, "train"))
 add(
-    InputClass(
-        "data.work: stamps",
-        build_work,
-        lambda folder: preparing(folder, "train"),
-        damaged=["data.work/steps/*.json"],
-        mutations=JSON,
-        outputs=["data/*", "data.work/*"],
-        left=["data.work/*"],
-        result=data,
-        share=0.2,
-    )
-)
+    "data.work: stamps",
+    build_work,
+    "data.work/steps/*.json",
+    JSON,
+    "data/* data.work/*",
+    left="data.work/*",
+    result=data,
+    share=0.2,
+)(lambda folder: preparing(folder, "train"))
 add(
-    InputClass(
-        "data.work: files between the steps, and data",
-        build_work,
-        lambda folder: preparing(folder, "train"),
-        damaged=["data.work/*.*", "data.work/segmenter", "data/*.*"],
-        mutations=LINES,
-        outputs=["data/*", "data.work/*"],
-        left=["data.work/*"],
-        result=data,
-        share=0.2,
-    )
-)
+    "data.work: files between the steps, and data",
+    build_work,
+    "data.work/*.* data.work/segmenter data/*.*",
+    LINES,
+    "data/* data.work/*",
+    left="data.work/*",
+    result=data,
+    share=0.2,
+)(lambda folder: preparing(folder, "train"))

@@ -23,8 +23,7 @@ from .classes_logs import write
 from .classes_report import SYSTEMS, system
 from .corpora import WORDS
 from .mutations import COLUMNS, JSON
-from .registry import add, program
-from .runner import Command, InputClass
+from .registry import Command, add, program
 
 SPLITS = ("tr", "tr", "tr", "tr", "tr", "tr", "va", "va", "te", "te")
 MADE = {
@@ -58,17 +57,14 @@ def probing(folder: Path) -> Command:
 
 
 add(
-    InputClass(
-        "probing tasks, and vectors made elsewhere",
-        tasks,
-        probing,
-        damaged=["tasks/*.txt", "vectors/*.txt"],
-        mutations=COLUMNS,
-        outputs=["out.json", "out.work/*"],
-        left=["out.work/*"],
-        share=0.3,
-    )
-)
+    "probing tasks, and vectors made elsewhere",
+    tasks,
+    "tasks/*.txt vectors/*.txt",
+    COLUMNS,
+    "out.json out.work/*",
+    left="out.work/*",
+    share=0.3,
+)(probing)
 
 
 def read_kind(folder: Path) -> None:
@@ -81,11 +77,10 @@ def read_kind(folder: Path) -> None:
     assert all(task.described for task in probes.labelled())
 
 
+@add("tasks.json", tasks, "tasks/tasks.json", JSON)
 def reading_kind(folder: Path) -> Command:
     return Command(lambda: read_kind(folder))
 
-
-add(InputClass("tasks.json", tasks, reading_kind, damaged=["tasks/tasks.json"], mutations=JSON))
 
 # the results
 
@@ -139,17 +134,7 @@ def reported(folder: Path) -> Command:
 
 
 for name, command, outputs, share in (
-    ("probes.json: tables", shown, ["out.md", "out.csv", "out.tex"], 1.0),
-    ("probes.json: report", reported, ["out.html"], 0.3),
+    ("probes.json: tables", shown, "out.md out.csv out.tex", 1.0),
+    ("probes.json: report", reported, "out.html", 0.3),
 ):
-    add(
-        InputClass(
-            name,
-            found,
-            command,
-            damaged=["probes.json"],
-            mutations=SYSTEMS,
-            outputs=outputs,
-            share=share,
-        )
-    )
+    add(name, found, "probes.json", SYSTEMS, outputs, share=share)(command)

@@ -10,8 +10,7 @@ from random import Random
 
 from .classes_logs import write
 from .mutations import JSON
-from .registry import add, program
-from .runner import Command, InputClass
+from .registry import Command, add, calling, program
 
 EXTREMES = ["1e15", "-1e15", "1e16", "1e-320", "-0.0", "1e400", "9" * 400, "123456789012345", "-1"]
 
@@ -107,18 +106,9 @@ def reported(folder: Path) -> None:
     write(folder / "b.json", json.dumps(system("sequence", 26.5)))
 
 
-add(
-    InputClass(
-        "report",
-        reported,
-        lambda folder: Command(
-            program("report"),
-            [folder / "a.json", folder / "b.json", "--out", folder / "out.html"],
-        ),
-        damaged=["*.json"],
-        mutations=SYSTEMS,
-        outputs=["out.html"],
-        share=0.5,
+add("report", reported, "*.json", SYSTEMS, "out.html", share=0.5)(
+    lambda folder: Command(
+        program("report"), [folder / "a.json", folder / "b.json", "--out", folder / "out.html"]
     )
 )
 
@@ -151,26 +141,12 @@ def table(folder: Path) -> Command:
 
 
 add(
-    InputClass(
-        "results: table",
-        results,
-        table,
-        damaged=["results/sequence.*", "results/csan_2d.*"],
-        mutations=SYSTEMS,
-        outputs=["out.md", "out.csv", "out.tex"],
-    )
-)
-add(
-    InputClass(
-        "results: sweep",
-        results,
-        lambda folder: Command(lambda: sweep(folder)),
-        damaged=["results/*.dev.json"],
-        mutations=SYSTEMS,
-        outputs=["out.md", "out.png"],
-        share=0.3,
-    )
-)
+    "results: table",
+    results,
+    "results/sequence.* results/csan_2d.*",
+    SYSTEMS,
+    "out.md out.csv out.tex",
+)(table)
 
 
 def sweep(folder: Path) -> None:
@@ -180,3 +156,8 @@ def sweep(folder: Path) -> None:
         bleu_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")
     )
     write({("size", 3): window, ("size", 11): window}, base, folder / "out")
+
+
+add("results: sweep", results, "results/*.dev.json", SYSTEMS, "out.md out.png", share=0.3)(
+    calling(sweep)
+)

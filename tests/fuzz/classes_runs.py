@@ -1,4 +1,4 @@
-"""What the recipes keep: run.json, result.json and the stamps beside it; presets; the study."""
+"""What the recipes keep: runs, results and their stamps, presets, the study, the taggers' logs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.experiments import runs
 from support.commands import script
 
-from .classes_logs import write
+from .classes_logs import measured, write
+from .classes_report import SYSTEMS
 from .corpora import TARGET, must_pass
-from .mutations import BYTES, JSON, LINES
-from .registry import ROOT, add
-from .runner import Command, InputClass
+from .mutations import BYTES, COLUMNS, JSON, LINES
+from .registry import ROOT, Command, add, calling
 
 RECORD = runs.RunRecord(
     name="sequence",
@@ -39,6 +39,8 @@ def two_runs(folder: Path) -> None:
         run.finish()
 
 
+@add("run.json", two_runs, "runs/*/run.json", JSON, "out", also_named="runs")
+@calling
 def find(folder: Path) -> None:
     """What train, evaluate and table do with the runs that are there."""
     planned = runs.Run(folder / "runs", RECORD)
@@ -47,18 +49,6 @@ def find(folder: Path) -> None:
     other = runs.runs_in(folder / "runs")[-1]
     write_json(folder / "out", [found.name, other.record.difference(found.record)])
 
-
-add(
-    InputClass(
-        "run.json",
-        two_runs,
-        lambda folder: Command(lambda: find(folder)),
-        damaged=["runs/*/run.json"],
-        mutations=JSON,
-        outputs=["out"],
-        also_named=["runs"],
-    )
-)
 
 # result.json: the stamp of its step has its checksum
 
@@ -103,17 +93,14 @@ def tested(folder: Path) -> None:
 
 
 add(
-    InputClass(
-        "result.json and its stamp",
-        tested,
-        lambda folder: Command(lambda: show_result(folder)),
-        damaged=["runs/*/result.json", "runs/*/steps/*.json"],
-        mutations=JSON,
-        outputs=["table.md", "table.csv", "table.tex"],
-        result=lambda folder: (folder / "table.md").read_text(),
-        share=0.5,
-    )
-)
+    "result.json and its stamp",
+    tested,
+    "runs/*/result.json runs/*/steps/*.json",
+    JSON,
+    "table.md table.csv table.tex",
+    result=lambda folder: (folder / "table.md").read_text(),
+    share=0.5,
+)(calling(show_result))
 
 # presets
 
@@ -132,16 +119,7 @@ def fill_in(folder: Path) -> None:
     assert given.encoder_embed_dim == 8 and len(vars(given)) > 1
 
 
-add(
-    InputClass(
-        "presets",
-        preset,
-        lambda folder: Command(lambda: fill_in(folder)),
-        damaged=["base.yaml"],
-        mutations=[*LINES, *BYTES],
-        share=0.5,
-    )
-)
+add("presets", preset, "base.yaml", [*LINES, *BYTES], share=0.5)(calling(fill_in))
 
 # the translations of a study; packed files have checksums
 
@@ -168,14 +146,45 @@ def tell(folder: Path) -> None:
 
 
 add(
-    InputClass(
-        "translations of the study",
-        study,
-        lambda folder: Command(lambda: tell(folder), [folder / "reference"]),
-        damaged=["study/*.xz"],
-        mutations=BYTES,
-        outputs=["out"],
-        result=lambda folder: (folder / "out").read_text(),
-        share=0.2,
+    "translations of the study",
+    study,
+    "study/*.xz",
+    BYTES,
+    "out",
+    result=lambda folder: (folder / "out").read_text(),
+    share=0.2,
+)(lambda folder: Command(lambda: tell(folder), [folder / "reference"]))
+
+
+TRAINED = """\
+2026-01-02 03:04:06 | INFO | fairseq_cli.train | num. model params: 1,400,832 (num. trained: 9)
+2026-01-02 03:04:07 | INFO | train | {"epoch": 1, "train_loss": "2.1", "train_train_wall": "31"}
+2026-01-02 03:04:08 | INFO | valid | {"epoch": 1, "valid_loss": "1.1", "valid_accuracy": "90.5"}
+2026-01-02 03:04:09 | INFO | train | {"epoch": 2, "train_loss": "1.1", "train_train_wall": "30"}
+2026-01-02 03:04:10 | INFO | valid | {"epoch": 2, "valid_loss": "1.0", "valid_accuracy": "91.5"}
+"""
+TESTED = """\
+2026-01-02 03:05:06 | INFO | test | {"epoch": 2, "test_loss": "1.1", "test_accuracy": "91.2", \
+"test_oov_accuracy": "nan", "test_ambiguous_accuracy": "88.1"}
+"""
+
+
+def logged(folder: Path) -> None:
+    write(folder / "run/train.log", TRAINED)
+    write(folder / "run/test.log", TESTED)
+
+
+for name, log in (("trained", "train"), ("accuracies", "test")):
+    add(f"tagging recipe: {log}.log", logged, f"run/{log}.log", COLUMNS, "out.json", share=0.5)(
+        measured("ud_tagging", name, f"run/{log}.log")
     )
+
+
+def curve(folder: Path) -> None:
+    points = [{"updates": 100 * k, "loss": 1.5, "accuracy": 80.0 + k} for k in (1, 2)]
+    write(folder / "curve.jsonl", "".join(json.dumps(point) + "\n" for point in points))
+
+
+add("tagging recipe: curves", curve, "curve.jsonl", SYSTEMS, "out.json", share=0.2)(
+    measured("ud_tagging", "points", "curve.jsonl")
 )

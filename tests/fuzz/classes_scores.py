@@ -10,8 +10,7 @@ from pathlib import Path
 
 from .classes_logs import write
 from .mutations import COLUMNS, JSON, LINES, Mutation
-from .registry import add, program
-from .runner import Command, InputClass
+from .registry import Command, add, program
 
 SCORE = "score"
 HYPOTHESES = ["The dog barks.", "It rains, & pours.", "", "Nobody has seen the cat since Tuesday."]
@@ -53,17 +52,7 @@ def plain(folder: Path) -> Command:
     return Command(program(SCORE), [*options, "--samples", 2, "--json", folder / "out.json"])
 
 
-add(
-    InputClass(
-        "plain texts",
-        texts,
-        plain,
-        damaged=["*"],
-        mutations=COLUMNS,
-        outputs=["out.json"],
-        share=0.5,
-    )
-)
+add("plain texts", texts, "*", COLUMNS, "out.json", share=0.5)(plain)
 
 # NIST's form
 
@@ -112,31 +101,17 @@ def another_tag(data: bytes, random: random.Random) -> bytes:
 
 SGM: list[Mutation] = [*LINES, *[another_tag] * 8]
 
-add(
-    InputClass(
-        "SGML: score",
-        sgm,
-        lambda folder: Command(
-            program(SCORE),
-            [folder / "hyp", "--sgm", folder / "ref.sgm", "--sgm-source", folder / "src.sgm"]
-            + ["--json", folder / "out.json"],
-        ),
-        damaged=["*.sgm"],
-        mutations=SGM,
-        outputs=["out.json"],
+add("SGML: score", sgm, "*.sgm", SGM, "out.json")(
+    lambda folder: Command(
+        program(SCORE),
+        [folder / "hyp", "--sgm", folder / "ref.sgm", "--sgm-source", folder / "src.sgm"]
+        + ["--json", folder / "out.json"],
     )
 )
-add(
-    InputClass(
-        "SGML: lines",
-        sgm,
-        lambda folder: Command(
-            program("sgm"),
-            [folder / "ref.sgm", "--set", "B", "--like", folder / "src.sgm", "--out", folder / "o"],
-        ),
-        damaged=["*.sgm"],
-        mutations=SGM,
-        outputs=["o"],
+add("SGML: lines", sgm, "*.sgm", SGM, "o")(
+    lambda folder: Command(
+        program("sgm"),
+        [folder / "ref.sgm", "--set", "B", "--like", folder / "src.sgm", "--out", folder / "o"],
     )
 )
 
@@ -164,16 +139,8 @@ def taken_over(name: str):
 
 
 for name, share in (("examples", 0.5), ("heads", 0.2)):
-    add(
-        InputClass(
-            f"{name}: score",
-            given(name),
-            taken_over(name),
-            damaged=[f"{name}.json"],
-            mutations=JSON,
-            outputs=["out.json"],
-            share=share,
-        )
+    add(f"{name}: score", given(name), f"{name}.json", JSON, "out.json", share=share)(
+        taken_over(name)
     )
 
 
@@ -191,19 +158,11 @@ def words(line: str) -> Iterator[tuple[int, str]]:
     return enumerate(line.split() or ["_"], start=1)
 
 
-add(
-    InputClass(
-        "words: score",
-        labelled,
-        lambda folder: Command(
-            program(SCORE),
-            [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
-            + ["--train-target", folder / "ref0", "--reference-trees", folder / "ref0.conllu"]
-            + ["--hypothesis-trees", folder / "hyp.conllu", "--samples", 2],
-        ),
-        damaged=["*.conllu", "ref0"],
-        mutations=COLUMNS,
-        outputs=["out.json"],
-        share=0.3,
+add("words: score", labelled, "*.conllu ref0", COLUMNS, "out.json", share=0.3)(
+    lambda folder: Command(
+        program(SCORE),
+        [folder / "hyp", "--references", folder / "ref0", "--json", folder / "out.json"]
+        + ["--train-target", folder / "ref0", "--reference-trees", folder / "ref0.conllu"]
+        + ["--hypothesis-trees", folder / "hyp.conllu", "--samples", 2],
     )
 )

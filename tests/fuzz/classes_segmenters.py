@@ -1,13 +1,13 @@
-"""What was learnt to segment text with: merges, their vocabulary, a sentencepiece model."""
+"""What segments text, and the text files between the steps: segment, project, binarize."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from .corpora import learn_merges, must_pass, write_text
+from .corpora import binarizing, learn_merges, must_pass, write_pieces, write_text
 from .mutations import BYTES, COLUMNS, LINES
-from .registry import add, program
-from .runner import Command, InputClass
+from .registry import Command, add, program
 
 
 def applying(folder: Path, *options) -> Command:
@@ -43,59 +43,64 @@ def build_pieces(folder: Path) -> None:
     must_pass(Command(program("segment"), options))
 
 
-add(
-    InputClass(
-        "merges",
-        build_merges,
-        lambda f: applying(f, "--codes", f / "codes"),
-        damaged=["codes"],
-        mutations=COLUMNS,
-        outputs=["out"],
+add("merges", build_merges, "codes", COLUMNS, "out")(lambda f: applying(f, "--codes", f / "codes"))
+add("text to segment", build_merges, "train.de", LINES, "out", share=0.5)(
+    lambda f: applying(f, "--codes", f / "codes")
+)
+add("vocabulary of merges", build_merges, "vocabulary", COLUMNS, "out", share=0.5)(
+    lambda f: applying(
+        f, "--codes", f / "codes", "--vocabulary", f / "vocabulary", "--vocabulary-threshold", 3
     )
 )
-add(
-    InputClass(
-        "text to segment",
-        build_merges,
-        lambda f: applying(f, "--codes", f / "codes"),
-        damaged=["train.de"],
-        mutations=LINES,
-        outputs=["out"],
-        share=0.5,
-    )
+add("sentencepiece model", build_sentencepiece, "model", BYTES, "out")(
+    lambda f: applying(f, "--sentencepiece", f / "model")
 )
 add(
-    InputClass(
-        "vocabulary of merges",
-        build_merges,
-        lambda f: applying(
-            f, "--codes", f / "codes", "--vocabulary", f / "vocabulary", "--vocabulary-threshold", 3
-        ),
-        damaged=["vocabulary"],
-        mutations=COLUMNS,
-        outputs=["out"],
-        share=0.5,
-    )
+    "sentencepiece model and pieces",
+    build_pieces,
+    "model pieces train.de train.words",
+    COLUMNS,
+    "out",
+    also_named="pieces train.de train.words",
+    share=0.5,
+)(projecting)
+
+
+@add("text to learn merges from", write_text, "train.de train.en", LINES, "codes", share=0.5)
+def learning(folder: Path) -> Command:
+    texts = [folder / "train.de", folder / "train.en"]
+    options = ["learn", *texts, "--codes", folder / "codes", "--symbols", 10]
+    return Command(program("segment"), options)
+
+
+@add("text to learn sentencepiece from", write_text, "train.en", LINES, "spm", share=0.2)
+def learning_sentencepiece(folder: Path) -> Command:
+    options = ["learn", folder / "train.en", "--sentencepiece", folder / "spm", "--symbols", 36]
+    return Command(program("segment"), options)
+
+
+@add(
+    "words, parents, labels and pieces",
+    write_pieces,
+    "text/train.words text/train.parents text/train.labels pieces.de",
+    COLUMNS,
+    "out.trees",
+    also_named="train.words train.parents train.labels pieces.de",  # they disagree
 )
+def projecting_merges(folder: Path) -> Command:
+    text = folder / "text"
+    options = ["--words", text / "train.words", "--parents", text / "train.parents"]
+    pieces = ["--pieces", folder / "pieces.de", "--out", folder / "out.trees"]
+    labels = ["--labels", text / "train.labels"]
+    return Command(program("project"), [*options, *pieces, *labels])
+
+
 add(
-    InputClass(
-        "sentencepiece model",
-        build_sentencepiece,
-        lambda f: applying(f, "--sentencepiece", f / "model"),
-        damaged=["model"],
-        mutations=BYTES,
-        outputs=["out"],
-    )
-)
-add(
-    InputClass(
-        "sentencepiece model and pieces",
-        build_pieces,
-        projecting,
-        damaged=["model", "pieces", "train.de", "train.words"],
-        mutations=COLUMNS,
-        outputs=["out"],
-        also_named=["pieces", "train.de", "train.words"],
-        share=0.5,
-    )
-)
+    "pieces and trees to binarise",
+    partial(write_pieces, labels=True),
+    "pieces.de pieces.en pieces.de.trees",
+    COLUMNS,
+    "data/*",
+    also_named="pieces.de pieces.en",
+    share=0.5,
+)(lambda folder: binarizing(folder, folder / "data"))

@@ -1,16 +1,19 @@
-"""These inputs are the tagger's: tagged sentences, its data directory, word vectors."""
+"""The tagger's inputs: tagged sentences, its data directory, word vectors, text to tag."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from support.files import write
+
 from .corpora import WORDS, conllu, must_pass
-from .mutations import COLUMNS, JSON, OFFSETS
-from .registry import add, program
-from .runner import Command, InputClass
+from .mutations import COLUMNS, JSON, LINES, OFFSETS
+from .registry import Command, add, calling, program
 
 WIDTH = 4
 
@@ -84,42 +87,57 @@ def load_vectors(folder: Path) -> None:
 
 
 for name in ("tagged.conllu", "tagged.columns"):
-    add(
-        InputClass(
-            name,
-            write_tagged,
-            lambda folder, name=name: binarizing(folder, name),
-            damaged=[name],
-            mutations=COLUMNS,
-            outputs=["data/*"],
-        )
+    add(name, write_tagged, name, COLUMNS, "data/*")(
+        lambda folder, name=name: binarizing(folder, name)
     )
-READ = {"build": build_data, "command": lambda folder: Command(lambda: read_all(folder))}
-add(InputClass("tagging.json", damaged=["data/tagging.json"], mutations=JSON, **READ))
+reading = calling(read_all)
+add("tagging.json", build_data, "data/tagging.json", JSON)(reading)
 add(
-    InputClass(
-        "dictionaries of the tagger",
-        damaged=["data/dict.*.txt", "data/ambiguous.txt"],
-        mutations=COLUMNS,
-        also_named=["dict.word.txt", "dict.char.txt", "dict.tag.txt", "train.word", "train.char"],
-        **READ,
-    )
+    "dictionaries of the tagger",
+    build_data,
+    "data/dict.*.txt data/ambiguous.txt",
+    COLUMNS,
+    also_named="dict.word.txt dict.char.txt dict.tag.txt train.word train.char",
+)(reading)
+also_named = "train.word train.char train.tag"
+add(".bin and .idx of the tagger", build_data, "data/train.*", OFFSETS, also_named=also_named)(
+    reading
 )
-add(
-    InputClass(
-        ".bin and .idx of the tagger",
-        damaged=["data/train.*"],
-        mutations=OFFSETS,
-        also_named=[f"train.{kind}" for kind in ("word", "char", "tag")],
-        **READ,
+add("word vectors", build_vectors, "vectors.vec", COLUMNS)(calling(load_vectors))
+
+
+@cache
+def _model() -> TemporaryDirectory:
+    from support.in_process import call
+
+    folder = TemporaryDirectory(prefix="fuzz-tagger-")
+    build_data(Path(folder.name))
+    options = ["--task", "tagging", "--arch", "san_tagger", "--criterion", "tagging", "--cpu"]
+    options += ["--optimizer", "adam", "--lr", "0.01", "--max-update", "2", "--batch-size", "4"]
+    options += ["--encoder-embed-dim", "8", "--char-embed-dim", "8", "--encoder-layers", "1"]
+    options += ["--save-dir", f"{folder.name}/model", "--num-workers", "0"]
+    with contextlib.redirect_stdout(io.StringIO()):
+        call("train", f"{folder.name}/data", *options)
+    return folder
+
+
+def build_text(folder: Path) -> None:
+    shutil.copy(Path(_model().name) / "model/checkpoint_last.pt", folder / "model.pt")
+    shutil.copytree(Path(_model().name) / "data", folder / "data")
+    write(folder / "text", WORDS)
+    sentences = "".join(conllu(line.split(), tags=False) for line in WORDS if line)
+    (folder / "text.conllu").write_text(sentences, encoding="utf-8")
+
+
+def tagging(folder: Path, name: str) -> Command:
+    from fairseq_posattn.cli.tag import main
+
+    options = [folder / "model.pt", "--data", folder / "data", "--cpu"]
+    files = ["--text", folder / name, "--out", folder / "out"]
+    return Command(main, [*options, *files])
+
+
+for name, mutations in (("text", LINES), ("text.conllu", COLUMNS)):
+    add(f"new {name} to tag", build_text, name, mutations, "out", share=0.2)(
+        lambda folder, name=name: tagging(folder, name)
     )
-)
-add(
-    InputClass(
-        "word vectors",
-        build_vectors,
-        lambda folder: Command(lambda: load_vectors(folder)),
-        damaged=["vectors.vec"],
-        mutations=COLUMNS,
-    )
-)

@@ -4,21 +4,60 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from .runner import InputClass
+from .mutations import Mutation
 
 ROOT = Path(__file__).parent.parent.parent
+
+
+class Command(NamedTuple):
+    """What a program's entry point is given; stdin: the name of a file."""
+
+    main: Callable[[], None]
+    arguments: Sequence[object] = ()
+    stdin: Path | None = None
+
+
+@dataclass(frozen=True)
+class InputClass:
+    """A kind of input, and a command that reads it. See the package's docstring."""
+
+    name: str
+    build: Callable[[Path], None]
+    command: Callable[[Path], Command]
+    damaged: str
+    mutations: Sequence[Mutation]
+    outputs: str = ""
+    left: str = ""
+    also_named: str = ""
+    result: Callable[[Path], Any] | None = None
+    share: float = 1.0
+
+
 CLASSES: dict[str, InputClass] = {}
 
 
-def add(kind: InputClass) -> None:
-    if kind.name in CLASSES:
-        raise ValueError(f"two classes are called {kind.name}")
-    CLASSES[kind.name] = kind
+def calling(function: Callable[[Path], object]) -> Callable[[Path], Command]:
+    """Return a command that only calls a function of the folder."""
+    return lambda folder: Command(lambda: function(folder))
+
+
+def add(name: str, build, damaged: str, mutations, outputs: str = "", **options):
+    """Add a class, by decorating the function that gives the command on a folder."""
+
+    def decorate(command):
+        if name in CLASSES:
+            raise ValueError(f"two classes are called {name}")
+        CLASSES[name] = InputClass(name, build, command, damaged, mutations, outputs, **options)
+        return command
+
+    return decorate
 
 
 @cache

@@ -15,41 +15,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest import mock
 
 from fairseq_posattn.io import command_line
 
-from .mutations import Mutation
+from .registry import Command, InputClass
 
 LONGEST_MESSAGE = 300
 SECONDS = 300  # for an input: one that is waited for hangs, even where the machine is busy
 UNEXPECTED = getattr(command_line, "UNEXPECTED", "unexpected error")
 MOST_MUTATIONS = 3
-
-
-class Command(NamedTuple):
-    """What a program's entry point is given; stdin: the name of a file."""
-
-    main: Callable[[], None]
-    arguments: Sequence[object] = ()
-    stdin: Path | None = None
-
-
-@dataclass(frozen=True)
-class InputClass:
-    """A kind of input, and a command that reads it. See the package's docstring."""
-
-    name: str
-    build: Callable[[Path], None]
-    command: Callable[[Path], Command]
-    damaged: Sequence[str]
-    mutations: Sequence[Mutation]
-    outputs: Sequence[str] = ()
-    left: Sequence[str] = ()
-    also_named: Sequence[str] = ()
-    result: Callable[[Path], Any] | None = None
-    share: float = 1.0
 
 
 class Ended(NamedTuple):
@@ -126,13 +102,13 @@ class Fuzzed:
             return self.fault_of_success(new)
         if ended.code not in (1, 2):
             return f"ended with {ended.code}: {ended.stderr[-300:]}"
-        if unfinished := [n for n in new if not any(fnmatch(n, p) for p in self.kind.left)]:
+        if unfinished := [n for n in new if not any(fnmatch(n, p) for p in self.kind.left.split())]:
             return f"left {', '.join(unfinished)} behind: {ended.stderr[-300:]}"
-        names = [Path(damaged).name, *self.kind.also_named]
+        names = [Path(damaged).name, *self.kind.also_named.split()]
         return fault_of_message(ended.stderr, names)
 
     def fault_of_success(self, new: list[str]) -> str | None:
-        allowed = [*self.kind.outputs, *self.kind.left]
+        allowed = f"{self.kind.outputs} {self.kind.left}".split()
         if unfinished := [n for n in new if not any(fnmatch(n, p) for p in allowed)]:
             return f"ended well, and left {', '.join(unfinished)} behind"
         if self.kind.result and self.kind.result(self.copy) != self.expected:
@@ -158,7 +134,7 @@ def fault_of_message(stderr: str, names: Sequence[str]) -> str | None:
 
 
 def damageable(kind: InputClass, folder: Path) -> list[Path]:
-    found = sorted({path for pattern in kind.damaged for path in folder.glob(pattern)})
+    found = sorted({path for pattern in kind.damaged.split() for path in folder.glob(pattern)})
     if not found:
         raise AssertionError(f"{kind.name}: no file of {kind.damaged}")
     return found

@@ -1,25 +1,16 @@
-"""Damaged inputs end in one clear line: a few of each class here, 1,000 in the long suite."""
+"""Damaged inputs end in one clear line: one of each class at least, more in the longer lanes."""
 
 import pytest
 
 from .registry import all_classes, inputs_of
 from .runner import Fuzzed
 
-FEW, MANY = 4, 1000
-
-
-def failures(name, folder, seed, count):
-    fuzzed = Fuzzed(all_classes()[name], folder, seed)
-    found = [failure for number in range(count) if (failure := fuzzed.failure(number))]
-    return "\n".join(f"{name} {f.number} ({f.damage}): {f.reason}" for f in found)
+SEED, INPUTS = 2, {"quick": 1, "ci": 200, "all": 1000}  # of all classes, by lane
 
 
 @pytest.mark.parametrize("name", all_classes())
-def test_a_damaged_input_ends_in_one_clear_line(name, tmp_path):
-    assert not failures(name, tmp_path, 1, FEW)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", all_classes())
-def test_many_damaged_inputs_end_in_one_clear_line(name, tmp_path):
-    assert not failures(name, tmp_path, 2, inputs_of(all_classes(), MANY)[name])
+def test_damaged_inputs_end_in_one_clear_line(name, lane, tmp_path):
+    fuzzed = Fuzzed(all_classes()[name], tmp_path, SEED)
+    numbers = range(inputs_of(all_classes(), INPUTS[lane])[name])
+    failures = [failure for number in numbers if (failure := fuzzed.failure(number))]
+    assert not failures, "\n".join(f"{f.number} ({f.damage}): {f.reason}" for f in failures)

@@ -252,6 +252,7 @@ def test_no_checkpoint_is_not_called_dangerous(content, toy_data, tmp_path):
     assert message.startswith(f"{file}: the file does not begin as one of torch; the file is dama")
 
 
+@pytest.mark.long(ci=True)
 def test_parts_that_are_larger_than_the_file(tree_model, toy_data, tmp_path):
     """A file of few bytes can be unpacked to any size; torch itself never packs."""
     file = tmp_path / "checkpoint_last.pt"

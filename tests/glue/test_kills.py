@@ -77,7 +77,7 @@ def finished(folder: Path, arguments: list) -> None:
     assert not (folder / atomic.MARK).exists() and not list(folder.glob("*.partial.*"))
 
 
-@pytest.mark.long
+@pytest.mark.long(ci=["tree"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_random_moments(kind, corpora, tmp_path):
     options = [*COMMON, *OPTIONS[kind]]

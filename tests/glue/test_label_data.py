@@ -185,6 +185,7 @@ def test_binarised_live_and_given_trees_are_the_same(labelled, trained):
     assert found == [expected[k][0] for k in range(len(sentences))]
 
 
+@pytest.mark.long
 def test_other_commands_read_models_with_labels(labelled, trained, toy_data, tmp_path):
     """Pictures of attention, heads, probes and printed trees take the parents alone."""
     data, test, codes = labelled / "data", labelled / "test.conllu", toy_data.parent / "codes"

@@ -227,6 +227,7 @@ def test_from_python_with_trees_and_their_words(corpus, asked):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0, 1])])
 
 
+@pytest.mark.long
 def test_from_python_with_bpe_of_its_own(corpus, asked):
     codes = str(corpus.data("moses") / "segmenter")
     hub = loaded(corpus, "moses", bpe="subword_nmt", bpe_codes=codes, missing_tree="flat")
@@ -449,7 +450,7 @@ def test_a_long_line(corpus, asked):
     assert found.trees[1] == drawn_trees(parsed_test(corpus, "moses"))[0]
 
 
-@pytest.mark.long(but=["spaces"])
+@pytest.mark.long(ci=["spaces"])
 @pytest.mark.parametrize("kind", ["spaces", "unigram-stanza"])
 def test_long_lines_that_were_skipped_in_training(corpus, asked, tmp_path, kind):
     """They got flat trees there."""

@@ -49,7 +49,7 @@ def assert_same_model(left, right) -> None:
         assert torch.equal(parameter, right[name]), name
 
 
-@pytest.mark.long
+@pytest.mark.long(ci=True)
 def test_two_processes_are_one_with_doubled_batches(one_process, toy_data, tmp_path):
     (code, printed), (other_code, _) = train_in_two(toy_data, tmp_path)
     assert (code, other_code) == (0, 0), printed[-2000:]

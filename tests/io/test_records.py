@@ -177,9 +177,9 @@ def test_what_does_not_fit_within_is_named(parts, message):
 def test_tables_of_records():
     lines = list(tables(Whole))
     assert lines.count("## Part") == 1
-    assert "| `parts` | an object, each value [Part](#part) | parts by their names |" in lines
-    assert "| `from` | null, or 1 or 2 | where it begins |" in lines
-    assert "| `sizes` (may be missing) | a list, each item 1 or 2 | its sizes |" in lines
+    assert "- `parts` (object of [Part](#part)): parts by their names" in lines
+    assert "- `from` (null or 1 or 2): where it begins" in lines
+    assert "- `sizes`? (list of 1 or 2): its sizes" in lines
     assert "A part." in lines
 
 

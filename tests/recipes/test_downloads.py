@@ -177,6 +177,7 @@ def test_no_end_and_no_stated_size(server, tmp_path, monkeypatch):
 # every misbehaviour ends in one line
 
 
+@pytest.mark.long(but=[f"{way[1:]}-{of}" for way in WAYS for of in ("False-0", f"True-{SIZE}")])
 @pytest.mark.parametrize("size", [SIZE, 0])
 @pytest.mark.parametrize("with_part", [False, True])
 @pytest.mark.parametrize("way", [way[1:] for way in WAYS])

@@ -116,7 +116,7 @@ def test_a_table_over_seeds(small, tmp_path):
     assert experiment.contents() == before
 
 
-@pytest.mark.long
+@pytest.mark.long(ci=True)
 def test_a_table_that_is_killed_goes_on(small, tmp_path):
     """Whatever it was at, the figures are those of a table that nobody disturbed."""
     broken = copy_of(small, tmp_path)

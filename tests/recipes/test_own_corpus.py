@@ -12,7 +12,7 @@ from support.experiments import TINY, tidy
 from support.files import lines_of, write
 
 pytest.importorskip("stanza")
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(ci=True)
 
 
 def documented() -> list[list[str]]:

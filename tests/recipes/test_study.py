@@ -1,5 +1,6 @@
 """The table and the figure of the study come from the translations that are kept."""
 
+import csv
 import json
 import lzma
 import re
@@ -10,7 +11,7 @@ import pytest
 
 from fairseq_posattn.lab.probing.results import read_probes
 from fairseq_posattn.lab.probing.tables import Results, all_tables
-from fairseq_posattn.lab.scoring.plain_tables import markdown
+from fairseq_posattn.lab.scoring.plain_tables import markdown, rows_for_programs
 from support.commands import ROOT, run
 
 FOLDER = ROOT / "recipes/multi30k_en_de"
@@ -42,15 +43,18 @@ def test_the_table_of_the_study(tmp_path):
 
 
 def test_the_tables_of_the_probes_are_those_of_the_kept_results():
-    """Each row of accuracies, gains and intervals on the page comes from study/probes."""
+    """The rows of accuracies and gains on the page, and probes.csv, come from study/probes."""
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     paths = sorted(map(str, FOLDER.glob("study/probes/*.json")))
-    tables = markdown(all_tables(Results([read_probes(path) for path in paths], paths)))
+    results = Results([read_probes(path) for path in paths], paths)
+    tables = markdown(all_tables(results))
     found = [line for line in "\n".join(tables).splitlines() if line.startswith("| ")]
     shown = {line.replace(", above untrained", "") for line in found}
     of_page = page[page.index("## Study: what do the encoders know?") :]
     rows = [
         r for r in of_page.splitlines() if re.match(r"\| (majority|sequence|relative|struct)", r)
     ]
-    assert len(rows) == 1 + 4 * 3 + 4 + 4 * 2
+    assert len(rows) == 1 + 4 * 3 + 4
     assert set(rows) <= shown
+    kept = (FOLDER / "study/probes.csv").read_text(encoding="utf-8").splitlines()
+    assert list(csv.reader(kept)) == list(rows_for_programs(all_tables(results)))

@@ -48,14 +48,6 @@ def whole_file(handler: Handler, begin: int) -> None:
     handler.send(CONTENT, begin)
 
 
-def packed_text(handler: Handler, begin: int) -> None:
-    handler.send(gzip.compress(CONTENT), begin)
-
-
-def torn_text(handler: Handler, begin: int) -> None:
-    handler.send(gzip.compress(CONTENT)[:-9], begin)
-
-
 def breaks_off_once(handler: Handler, begin: int) -> None:
     """In the middle; what is asked for afterwards is sent."""
     if begin:
@@ -97,26 +89,6 @@ def bad_chunks(handler: Handler, begin: int) -> None:
     handler.wfile.write(b"5\r\nhello\r\nnonsense\r\n")
 
 
-def one_byte_more(handler: Handler, begin: int) -> None:
-    handler.send(CONTENT + b"x")
-
-
-def one_byte_less(handler: Handler, begin: int) -> None:
-    handler.send(CONTENT[:-1])
-
-
-def ignores_ranges(handler: Handler, begin: int) -> None:
-    handler.send(CONTENT)
-
-
-def page_of_a_hotel(handler: Handler, begin: int) -> None:
-    handler.send(b"<html>Please log in.</html>")
-
-
-def refuses_ranges(handler: Handler, begin: int) -> None:
-    handler.head(416, Content_Range=f"bytes */{len(CONTENT)}") if begin else handler.send(CONTENT)
-
-
 def another_range(handler: Handler, begin: int) -> None:
     if not begin:
         return handler.send(CONTENT)
@@ -129,45 +101,9 @@ def of_another_size(handler: Handler, begin: int) -> None:
     handler.send(CONTENT, begin, Content_Range=f"bytes {begin}-{len(CONTENT)}/{len(CONTENT) + 1}")
 
 
-def nameless_range(handler: Handler, begin: int) -> None:
-    handler.send(CONTENT, begin, Content_Range="nonsense") if begin else handler.send(CONTENT)
-
-
-def range_without_being_asked(handler: Handler, begin: int) -> None:
-    handler.send(CONTENT, HALF)
-
-
-def another_file(handler: Handler, begin: int) -> None:
-    handler.send(OTHER, begin)
-
-
-def not_there(handler: Handler, begin: int) -> None:
-    handler.send_error(404)
-
-
 def odd_error(handler: Handler, begin: int) -> None:
     handler.send_response(503, "\x1b[2J\u202e".encode().decode("latin-1") + "x" * 5000)
     handler.end_headers()
-
-
-def redirects(handler: Handler, begin: int) -> None:
-    handler.head(302, Location="/file")
-
-
-def redirects_for_ever(handler: Handler, begin: int) -> None:
-    handler.head(302, Location="/redirects_for_ever")
-
-
-def redirects_to_a_file(handler: Handler, begin: int) -> None:
-    handler.head(302, Location="file:///etc/passwd")
-
-
-def no_http(handler: Handler, begin: int) -> None:
-    handler.wfile.write(b"\xff\xfe\0 nothing that HTTP knows\n" * 20)
-
-
-def hangs_up(handler: Handler, begin: int) -> None:
-    handler.connection.shutdown(socket.SHUT_RDWR)
 
 
 def falls_silent(handler: Handler, begin: int) -> None:
@@ -188,16 +124,37 @@ def odd_lengths(handler: Handler, begin: int) -> None:
     handler.wfile.write(CONTENT)
 
 
-WAYS: dict[str, Callable[[Handler, int], None]] = {
-    f"/{way.__name__}": way
-    for way in (
-        *(packed_text, torn_text, breaks_off_once, breaks_off_always, for_ever),
-        *(for_ever_in_chunks, resumed_for_ever, bad_chunks, one_byte_more, one_byte_less),
-        *(ignores_ranges, page_of_a_hotel, refuses_ranges, another_range, of_another_size),
-        *(nameless_range, range_without_being_asked, another_file, not_there, odd_error),
-        *(redirects, redirects_for_ever, redirects_to_a_file, no_http, hangs_up, falls_silent),
-        *(endless_head, odd_lengths),
-    )
+WAYS: dict[str, Callable[[Handler, int], object]] = {
+    "/packed_text": lambda answer, begin: answer.send(gzip.compress(CONTENT), begin),
+    "/torn_text": lambda answer, begin: answer.send(gzip.compress(CONTENT)[:-9], begin),
+    "/one_byte_more": lambda answer, begin: answer.send(CONTENT + b"x"),
+    "/one_byte_less": lambda answer, begin: answer.send(CONTENT[:-1]),
+    "/ignores_ranges": lambda answer, begin: answer.send(CONTENT),
+    "/page_of_a_hotel": lambda answer, begin: answer.send(b"<html>Please log in.</html>"),
+    "/refuses_ranges": lambda answer, begin: (
+        answer.head(416, Content_Range=f"bytes */{len(CONTENT)}") if begin else answer.send(CONTENT)
+    ),
+    "/nameless_range": lambda answer, begin: (
+        answer.send(CONTENT, begin, Content_Range="nonsense") if begin else answer.send(CONTENT)
+    ),
+    "/range_without_being_asked": lambda answer, begin: answer.send(CONTENT, HALF),
+    "/another_file": lambda answer, begin: answer.send(OTHER, begin),
+    "/not_there": lambda answer, begin: answer.send_error(404),
+    "/redirects": lambda answer, begin: answer.head(302, Location="/file"),
+    "/redirects_for_ever": lambda answer, begin: answer.head(302, Location="/redirects_for_ever"),
+    "/redirects_to_a_file": lambda answer, begin: answer.head(302, Location="file:///etc/passwd"),
+    "/no_http": lambda answer, begin: answer.wfile.write(
+        b"\xff\xfe\0 nothing that HTTP knows\n" * 20
+    ),
+    "/hangs_up": lambda answer, begin: answer.connection.shutdown(socket.SHUT_RDWR),
+    **{
+        f"/{way.__name__}": way
+        for way in (
+            *(breaks_off_once, breaks_off_always, for_ever, for_ever_in_chunks, resumed_for_ever),
+            *(bad_chunks, another_range, of_another_size, odd_error, falls_silent),
+            *(endless_head, odd_lengths),
+        )
+    },
 }
 
 

@@ -76,11 +76,9 @@ class PosattnEncoderLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the output, T B C; if asked for, the weights of each head, B H T T; and what heads
         learn of trees, as `take_supervision` returns it."""
-        x = self.self_attn.before(x, ctx)
-        residual = x
-        x, weights = self.self_attn(
-            self.norm_before(x, self.self_attn_layer_norm), ctx, need_weights
-        )
+        residual = x = self.self_attn.before(x, ctx)
+        x = self.norm_before(x, self.self_attn_layer_norm)
+        x, weights = self.self_attn(x, ctx, need_weights)
         supervision = self.self_attn.take_supervision()
         x = self.join(residual, x, self.self_attn_layer_norm)
         residual = x
@@ -166,7 +164,7 @@ class PosattnEncoder(TransformerEncoderBase):
         """Return what fairseq's encoder returns. `source_tree` is the tensor that
         `SourceTree.of_batch` reads. `need_weights` adds `attention_weights`, which holds for each
         layer the weights of each head, B H T T. Where heads learn from trees, `tree_supervision`
-        has four sums: see `supervision` in tree_supervised.py."""
+        has the four sums of `Supervised.supervise`."""
         padding = src_tokens.eq(self.padding_idx)  # B T
         ctx = AttentionContext.from_padding(padding, self.tree_of(source_tree, ~padding))
         x, embedding = self.embed(src_tokens, token_embeddings, ctx)  # B T C
@@ -182,7 +180,6 @@ class PosattnEncoder(TransformerEncoderBase):
                 states.append(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        lengths = (~padding).sum(dim=1, dtype=torch.int32)
         asked_for: dict[str, Any] = {"attention_weights": weights} if need_weights else {}
         if self.learns_from_trees and ctx.tree is not None:  # --encoder-layerdrop may leave none
             sums = [x.new_zeros(4, dtype=torch.float32), *learnt]
@@ -199,7 +196,7 @@ class PosattnEncoder(TransformerEncoderBase):
             "encoder_states": states,
             "fc_results": [],
             "src_tokens": [],
-            "src_lengths": [lengths.reshape(-1, 1)],
+            "src_lengths": [(~padding).sum(dim=1, keepdim=True, dtype=torch.int32)],
         }
 
     def tree_of(self, source_tree: Tensor | None, real: Tensor) -> SourceTree | None:
@@ -214,9 +211,10 @@ class PosattnEncoder(TransformerEncoderBase):
                 "tree_supervised_cross_entropy, on data with trees"
             )
         if source_tree is None:
+            crossing = f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
             raise InputError(
                 f"this model reads trees (positions '{self.positions}', attention "
-                f"'{self.attention}'{self.crossing()}) but the batch has none: "
+                f"'{self.attention}'{crossing}) but the batch has none: "
                 "use --task structured_translation"
             )
         if self.needs_labels and len(source_tree) < 4:
@@ -226,10 +224,6 @@ class PosattnEncoder(TransformerEncoderBase):
                 "--task structured_translation"
             )
         return SourceTree.of_batch(source_tree, real)
-
-    def crossing(self) -> str:
-        """Return what messages about trees say of the decoder."""
-        return f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
 
     def reorder_encoder_out(self, encoder_out, new_order):
         """Return the output for the hypotheses with which beam search goes on.

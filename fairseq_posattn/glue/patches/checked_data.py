@@ -21,7 +21,6 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset, data_file_path, index_file_path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.patches import patch
 from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.files import read_json, read_lines
 
@@ -201,7 +200,6 @@ PATCHES = [
         "make_dataset",
         checked_dataset,
         "Incomplete or damaged data end in a traceback, or in other words than were written.",
-        "fairseq-fixed 0.12.3.1",
         "fairseq checks sizes and offsets when it opens data",
     ),
     Patch(
@@ -209,7 +207,6 @@ PATCHES = [
         "add_from_file",
         checked_dictionary,
         "A damaged dictionary ends in a traceback that does not name its line.",
-        "fairseq-fixed 0.12.3.1",
         "fairseq names file and line",
     ),
 ]
@@ -217,4 +214,5 @@ PATCHES = [
 
 def install() -> None:
     """Check data in a program that does not load the plug-in, too."""
-    patch.install(PATCHES)
+    for patch in PATCHES:
+        patch.install()

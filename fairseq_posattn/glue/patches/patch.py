@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
+
+INSTALLED = "posattn_patches"  # the attribute in which a place keeps what is installed there
 
 
 class Patch(NamedTuple):
     """Wraps the function, class or module that a place of fairseq has under a name.
 
-    `why` says what goes wrong without the patch, `releases` which releases of fairseq were seen to
-    need it, and `until` what would make it superfluous.
+    `why` says what goes wrong without the patch, and `until` what would make it superfluous.
     """
 
     place: object
     name: str
     wrapper: Callable
     why: str
-    releases: str
-    until: str
+    until: str = "fairseq does the same"
 
     def install(self) -> None:
         """Put the wrapper in place, unless it is there already."""
-        if self not in installed:
-            installed.append(self)
-            wrapped = self.wrapper(getattr(self.place, self.name))
-            if isinstance(inspect.getattr_static(self.place, self.name), staticmethod):
-                wrapped = staticmethod(wrapped)
-            setattr(self.place, self.name, wrapped)
-
-
-installed: list[Patch] = []
-
-
-def install(patches: Iterable[Patch]) -> None:
-    """Install patches in their order: a later one wraps an earlier one."""
-    for patch in patches:
-        patch.install()
+        there = vars(self.place).get(INSTALLED, ())
+        if (self.name, self.wrapper) in there:
+            return
+        wrapped = self.wrapper(getattr(self.place, self.name))
+        if isinstance(inspect.getattr_static(self.place, self.name), staticmethod):
+            wrapped = staticmethod(wrapped)
+        setattr(self.place, self.name, wrapped)
+        setattr(self.place, INSTALLED, (*there, (self.name, self.wrapper)))

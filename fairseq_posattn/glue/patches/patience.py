@@ -15,7 +15,7 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 KEY = "early_stopping"
 EXTRA = "extra_validation"
 BAD_EPOCHS = "num_bad_epochs"
-before: dict = {}  # the counts before the last validation
+BEFORE = "counts_before_validation"  # an attribute of the trainer
 
 
 def noted(begin_valid_epoch):
@@ -24,7 +24,7 @@ def noted(begin_valid_epoch):
     @functools.wraps(begin_valid_epoch)
     def begin(trainer, epoch):
         best = vars(checkpoint_utils.save_checkpoint).get("best")
-        before.update({KEY: dict(counters()), "best": best})
+        setattr(trainer, BEFORE, {KEY: dict(counters()), "best": best})
         return begin_valid_epoch(trainer, epoch)
 
     return begin
@@ -44,7 +44,7 @@ def stored(save):
             trainer.cfg, trainer.get_num_updates(), extra_state["train_iterator"]
         )
         if extra_state[EXTRA]:
-            extra_state.update(before)
+            extra_state.update(getattr(trainer, BEFORE))
             if extra_state["best"] is None:
                 del extra_state["best"]
         return save(trainer, filename, extra_state, *args, **kwargs)

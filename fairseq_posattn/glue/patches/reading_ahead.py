@@ -11,40 +11,24 @@ import sys
 from collections.abc import Callable, Iterator
 from queue import Queue
 from threading import Thread
-
-from fairseq_posattn.glue.patches.patch import Patch
+from typing import Any
 
 Lines = list[str]
-wanted: list[Callable[[Lines], None]] = []  # what the next program does with lines read ahead
 
 
 def prepare_ahead(prepare: Callable[[Lines], None] | None) -> None:
     """Let the running fairseq-interactive, if there is one, prepare lines before it translates
     them; None: it reads no lines ahead."""
-    wanted.clear()
-    if prepare is None:
-        return
     for name in ("__main__", "fairseq_cli.interactive"):
-        module = sys.modules.get(name)
-        if module is not None and hasattr(module, "buffered_read"):
-            patch(module).install()
-            wanted[:] = [prepare]
+        module: Any = sys.modules.get(name)
+        read = getattr(module, "buffered_read", None)
+        if read is not None:
+            read = getattr(read, "__wrapped__", read)  # of an earlier program in this process
+            module.buffered_read = read if prepare is None else reading_ahead(read, prepare)
 
 
-def patch(program: object) -> Patch:
-    """Return the patch of a program, which is fairseq-interactive."""
-    return Patch(
-        program,
-        "buffered_read",
-        reading_ahead,
-        "The translation waits while the lines of the next buffer are tokenised.",
-        "fairseq-fixed 0.12.3.1",
-        "fairseq reads ahead",
-    )
-
-
-def reading_ahead(buffered_read):
-    """Wrap fairseq_cli.interactive.buffered_read to read a buffer ahead, if anything prepares it.
+def reading_ahead(buffered_read, prepare: Callable[[Lines], None]):
+    """Wrap fairseq_cli.interactive.buffered_read to read and prepare a buffer ahead.
 
     A person who types one line after the other gets each translation at once, as before.
     """
@@ -52,10 +36,7 @@ def reading_ahead(buffered_read):
     @functools.wraps(buffered_read)
     def read(input: str, buffer_size: int) -> Iterator[Lines]:
         buffers = buffered_read(input, buffer_size)
-        if buffer_size > 1 and wanted:
-            return ahead(buffers, wanted.pop())
-        wanted.clear()
-        return buffers
+        return ahead(buffers, prepare) if buffer_size > 1 else buffers
 
     return read
 

@@ -1,4 +1,4 @@
-"""List all patches of fairseq in one table: which function, why, for which releases, until when.
+"""List all patches of fairseq in one table: which function, why, until when.
 
 The order counts where one function is wrapped several times: the last wrapper runs first.
 """
@@ -34,11 +34,7 @@ from fairseq_posattn.glue.patches import (
     trained_on,
     writing,
 )
-from fairseq_posattn.glue.patches import patch as patching
 from fairseq_posattn.glue.patches.patch import Patch
-
-ALL = "fairseq-fixed 0.12.3.1"
-NEVER = "fairseq does the same"
 
 CHECKPOINTS = [
     Patch(
@@ -46,7 +42,6 @@ CHECKPOINTS = [
         "torch",
         checked_state.with_checks,
         "A checkpoint can have changed bits, ask for any memory, and read the environment.",
-        ALL,
         "torch and fairseq check what they load",
     ),
     Patch(
@@ -54,23 +49,18 @@ CHECKPOINTS = [
         "load_checkpoint_to_cpu",
         safe.explained,
         "An incomplete, damaged or unsafe checkpoint ends in a traceback that does not name it.",
-        ALL,
-        NEVER,
     ),
     Patch(
         checkpoint_utils,
         "load_checkpoint",
         launch.started_once,
         "Two trainings write into one folder, and the traces of a kill stay there.",
-        ALL,
-        NEVER,
     ),
     Patch(
         checkpoint_utils,
         "load_checkpoint",
         patience.remembered,
         "An interruption makes early stopping count from zero again.",
-        ALL,
         "the checkpoint holds the count",
     ),
     Patch(
@@ -78,7 +68,6 @@ CHECKPOINTS = [
         "load_checkpoint",
         finished.stays_finished,
         "A finished training that is started again makes one more update or epoch.",
-        ALL,
         "fairseq compares its limits before the first update",
     ),
     Patch(
@@ -86,15 +75,12 @@ CHECKPOINTS = [
         "save_checkpoint",
         atomic.marked,
         "After an interrupted save checkpoint_last.pt is older than the others, and nobody knows.",
-        ALL,
-        NEVER,
     ),
     Patch(
         checkpoint_utils,
         "torch_persistent_save",
         writing.whole_save,
         "A kill leaves an incomplete checkpoint under its name; a full disk is retried in vain.",
-        ALL,
         "fairseq writes beside the target and renames",
     ),
     Patch(
@@ -102,7 +88,6 @@ CHECKPOINTS = [
         "copy",
         writing.whole_copy,
         "A kill while a checkpoint is copied leaves an incomplete file under its final name.",
-        ALL,
         "fairseq writes beside the target and renames",
     ),
     Patch(
@@ -110,7 +95,6 @@ CHECKPOINTS = [
         "save_checkpoint",
         patience.stored,
         "The checkpoint does not hold what early stopping counts.",
-        ALL,
         "the checkpoint holds the count",
     ),
     Patch(
@@ -118,7 +102,6 @@ CHECKPOINTS = [
         "load_checkpoint",
         input_errors.reason_shown,
         "A checkpoint that a model refuses ends in a message without the reason.",
-        ALL,
         "fairseq raises the error of the model",
     ),
     Patch(
@@ -126,7 +109,6 @@ CHECKPOINTS = [
         "load_checkpoint",
         fitting.fit_to_train,
         "A checkpoint with a parameter too few or of another size is not told what does not fit.",
-        ALL,
         "fairseq raises the error of the model",
     ),
     Patch(
@@ -134,7 +116,6 @@ CHECKPOINTS = [
         "begin_valid_epoch",
         patience.noted,
         "A validation at --max-update counts, although a longer training would not have made it.",
-        ALL,
         "the checkpoint holds the count",
     ),
     Patch(
@@ -142,7 +123,6 @@ CHECKPOINTS = [
         "begin_epoch",
         diagnostics.watched,
         "Mechanisms do not keep what they predict, which TensorBoard is to show.",
-        ALL,
         "fairseq asks modules for numbers to log",
     ),
     Patch(
@@ -150,7 +130,6 @@ CHECKPOINTS = [
         "begin_valid_epoch",
         diagnostics.written,
         "TensorBoard does not show what the mechanisms have learnt.",
-        ALL,
         "fairseq asks modules for numbers to log",
     ),
     Patch(
@@ -158,7 +137,6 @@ CHECKPOINTS = [
         "get_lr",
         finished.between_epochs,
         "A training that is resumed within an epoch is compared with --stop-min-lr at once.",
-        ALL,
         "fairseq compares its limits before the first update",
     ),
     Patch(
@@ -166,7 +144,6 @@ CHECKPOINTS = [
         "state_dict",
         patience.with_bad_epochs,
         "An interruption makes reduce_lr_on_plateau count from zero again.",
-        ALL,
         "the state holds num_bad_epochs",
     ),
     Patch(
@@ -174,7 +151,6 @@ CHECKPOINTS = [
         "load_state_dict",
         patience.and_bad_epochs,
         "An interruption makes reduce_lr_on_plateau count from zero again.",
-        ALL,
         "the state holds num_bad_epochs",
     ),
     Patch(
@@ -182,7 +158,6 @@ CHECKPOINTS = [
         "load_checkpoint",
         trained_on.compared_when_resumed,
         "A training goes on with other dictionaries, in which numbers mean other words.",
-        ALL,
         "checkpoints hold fingerprints of their dictionaries",
     ),
     Patch(
@@ -190,7 +165,6 @@ CHECKPOINTS = [
         "state_dict",
         trained_on.noted,
         "A checkpoint does not tell with which dictionaries and trees it was trained.",
-        ALL,
         "checkpoints hold fingerprints of their dictionaries",
     ),
     Patch(
@@ -198,7 +172,6 @@ CHECKPOINTS = [
         "load_state_dict",
         trained_on.compared,
         "Data with other dictionaries are translated, into nonsense.",
-        ALL,
         "checkpoints hold fingerprints of their dictionaries",
     ),
     Patch(
@@ -206,7 +179,6 @@ CHECKPOINTS = [
         "get_batch_iterator",
         atomic.same_batches,
         "A resumed training gets other batches than an unbroken one.",
-        ALL,
         "the batches depend on the seed alone",
     ),
     Patch(
@@ -214,7 +186,6 @@ CHECKPOINTS = [
         "_infer_torch_distributed_launch_init",
         launch.without_gpus,
         "torchrun on a machine without GPUs ends in a division by zero.",
-        ALL,
         "fairseq takes the rank from torchrun there, too",
     ),
     Patch(
@@ -222,7 +193,6 @@ CHECKPOINTS = [
         "DistributedDataParallel",
         launch.in_parallel,
         "The default --ddp-backend fails on CPUs, and with --encoder-layerdrop.",
-        ALL,
         "fairseq passes no device on CPUs, and looks for unused parameters with LayerDrop",
     ),
 ]
@@ -232,23 +202,18 @@ INPUT = [
         "call_main",
         launch.refused_early,
         "No --max-tokens, an untried backend and lines that are not UTF-8 end in tracebacks.",
-        ALL,
-        NEVER,
     ),
     Patch(
         tasks,
         "setup_task",
         input_errors.data_found,
         "A mistyped folder of data ends in a message about a file, or a traceback.",
-        ALL,
-        NEVER,
     ),
     Patch(
         iterators.BackgroundConsumer,
         "run",
         loading.ending_workers,
         "The processes that loaded an epoch stay, and their end stops a tagger for five seconds.",
-        ALL,
         "fairseq keeps no workers beyond an epoch",
     ),
     Patch(
@@ -256,7 +221,6 @@ INPUT = [
         "load_model_ensemble_and_task",
         input_errors.user_dir_named,
         "A checkpoint with a class of one's own does not say that it needs --user-dir.",
-        ALL,
         "nobody has classes of their own",
     ),
     Patch(
@@ -264,23 +228,18 @@ INPUT = [
         "load_model_ensemble_and_task",
         fitting.fit,
         "A checkpoint that does not fit ends in a traceback; one that is no number translates.",
-        ALL,
-        NEVER,
     ),
     Patch(
         utils,
         "split_paths",
         input_errors.whole_paths,
         "A colon in a path silently makes two paths of it.",
-        ALL,
-        NEVER,
     ),
     Patch(
         iterators.EpochBatchIterator,
         "first_batch",
         input_errors.has_a_batch,
         "A training set of fewer than eight sentences ends in a traceback without the reason.",
-        ALL,
         "fairseq keeps the sentences that do not fill a multiple",
     ),
     Patch(
@@ -288,48 +247,36 @@ INPUT = [
         "batch_by_size",
         input_errors.fits_batches,
         "--max-tokens below the longest sentence ends in an assertion without a message.",
-        ALL,
-        NEVER,
     ),
     Patch(
         FairseqTask,
         "build_model",
         fitting.with_one_dictionary,
         "--share-all-embeddings with two dictionaries ends in a traceback.",
-        ALL,
-        NEVER,
     ),
     Patch(
         FairseqTask,
         "filter_indices_by_size",
         input_errors.fits_model,
         "A sentence that is too long ends in a traceback that does not say where it stands.",
-        ALL,
-        NEVER,
     ),
     Patch(
         FairseqTask,
         "get_interactive_tokens_and_lengths",
         input_errors.lines_counted,
         "Errors of fairseq-interactive cannot name the line of the input.",
-        ALL,
-        NEVER,
     ),
     Patch(
         argparse.ArgumentParser,
         "error",
         input_errors.without_usage,
         "A mistyped --arch is buried under 115 lines of usage and a line with all names.",
-        ALL,
-        NEVER,
     ),
     Patch(
         sys,
         "excepthook",
         one_line.with_one_line,
         "Errors that the user can mend are buried under a traceback.",
-        ALL,
-        NEVER,
     ),
 ]
 NUMPY = [
@@ -338,7 +285,6 @@ NUMPY = [
         "np",
         numpy_compat.with_compat,
         "--sample-break-mode eos asks for numpy.compat, which numpy 2 does not have.",
-        ALL,
         "fairseq no longer uses numpy.compat",
     )
     for module in (language_pair_dataset, token_block_dataset)
@@ -347,8 +293,8 @@ PATCHES = [*CHECKPOINTS, *checked_data.PATCHES, *INPUT, *NUMPY]
 
 
 def install() -> None:
-    """Install all patches, unless they are installed already."""
-    if PATCHES[0] not in patching.installed:
-        safe.register_classes()
-        one_line.let_hydra_raise()
-        patching.install(PATCHES)
+    """Install all patches: a later one wraps an earlier one."""
+    safe.register_classes()
+    one_line.let_hydra_raise()
+    for patch in PATCHES:
+        patch.install()

@@ -156,6 +156,8 @@ def prepared_as(task) -> pipeline.TextPipeline | None:
     """Return how the data were prepared, if prepare.json tells; what needs it says what is wrong
     with it."""
     try:
+        if hasattr(type(task), "prepared"):
+            return task.prepared
         return pipeline.TextPipeline.load(folder_of(task))
     except (OSError, InputError):
         return None

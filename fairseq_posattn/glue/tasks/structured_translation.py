@@ -3,18 +3,14 @@
 Binarised data have their trees beside them; new text gets its trees from a tree provider.
 """
 
-# no `from __future__ import annotations`: fairseq reads the types of the options
-
 import logging
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Optional
 
 from fairseq import utils
-from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecification
 from fairseq_posattn.core.positions.registry import PositionSpecification
@@ -28,6 +24,7 @@ from fairseq_posattn.glue.data.tree_printing import print_new_trees, print_read_
 from fairseq_posattn.glue.models.stock_models import ignore_trees
 from fairseq_posattn.glue.patches import trained_on
 from fairseq_posattn.glue.patches.reading_ahead import prepare_ahead
+from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.live.codec import PipelineCodec
 from fairseq_posattn.text.live.new_text import NewText, flat
@@ -36,88 +33,12 @@ from fairseq_posattn.text.live.providers import provider_class
 from fairseq_posattn.text.live.records import WantedLabels
 from fairseq_posattn.text.live.spelled_source import SpelledSource
 from fairseq_posattn.text.pipeline import TextPipeline
-from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.projection import SEPARATOR
 from fairseq_posattn.trees.store import exists
 
 logger = logging.getLogger(__name__)
 
 BATCHES_AHEAD = 4
-
-
-@dataclass
-class StructuredTranslationConfig(TranslationConfig):
-    """These are the options of the task structured_translation."""
-
-    tree_provider: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "choose where the trees of new text come from: conllu, stanza, none, or a "
-            "provider of your own; the default is conllu with --tree-file, else stanza if "
-            "posattn-prepare parsed the data with it, else none"
-        },
-    )
-    tree_file: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "read trees from this CoNLL-U file: the k-th line of new text gets tree k"
-        },
-    )
-    tree_control: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "give sentences of new text these control trees instead of their own, such as "
-            "chain, shuffled or own-flip0.25-seed2; the default is the control of the data"
-        },
-    )
-    missing_tree: ChoiceEnum(["error", "flat"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="error",
-        metadata={
-            "help": "stop at a sentence without a tree (error), or translate it with a tree in "
-            "which each word is a child of the first one (flat)"
-        },
-    )
-    several_roots: ChoiceEnum(list(SEVERAL_ROOTS)) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="error",
-        metadata={
-            "help": "stop at a tree of new text with several roots (error), or make the other "
-            "roots children of the first (first)"
-        },
-    )
-    piece_separator: str = field(
-        default=SEPARATOR,
-        metadata={
-            "help": "name the mark at the end of each piece that is not the last of its word; "
-            "\u2581 means that the pieces are those of sentencepiece"
-        },
-    )
-    parser_lang: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "parse new text as this language with stanza; the default is the language that "
-            "the data were parsed as, or the source language"
-        },
-    )
-    parser_dir: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "read stanza's models from this folder; the default is the one of the data"
-        },
-    )
-    parser_tokenized: bool = field(
-        default=False,
-        metadata={
-            "help": "take the words of new text between spaces; do not let stanza tokenise it"
-        },
-    )
-    print_tree: bool = field(
-        default=False,
-        metadata={
-            "help": "print the tree of each translated sentence, a line for each word: "
-            "TREE-NUMBER, depth, word"
-        },
-    )
 
 
 @register_task("structured_translation", dataclass=StructuredTranslationConfig)
@@ -262,10 +183,13 @@ class StructuredTranslationTask(TranslationTask):
 
     def pipeline(self) -> TextPipeline | None:
         """Return how the data were prepared, unless --bpe says how to segment new text."""
+        return None if self.own_bpe else self.prepared
+
+    @cached_property
+    def prepared(self) -> TextPipeline | None:
+        """Return how the data were prepared, or None if nobody has written it down."""
         folder = self.folder()
-        if self.own_bpe or not folder or not text_pipeline.exists(folder):
-            return None
-        return TextPipeline.load(folder)
+        return TextPipeline.load(folder) if folder and text_pipeline.exists(folder) else None
 
     def build_bpe(self, args):
         """Return --bpe or, without it, what segmented the data; it also joins the translation."""

@@ -6,7 +6,6 @@ a line is added when something new is begun, and once a minute.
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 import time
@@ -17,11 +16,9 @@ from typing import TextIO
 
 from fairseq_posattn.io.quantities import duration
 from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.scoring.training_log import INSIDE, TRAIN, measured_in
 
 SECONDS_BETWEEN_LINES = 60.0
-UPDATES = re.compile(r"num_updates\"?(?:[=:]\s*| )\"?(\d+)")
-EPOCH = re.compile(r"(?:epoch |\"epoch\": )(\d+)")
-VALID_LOSS = re.compile(r"\| valid .*?\| loss ([0-9.]+)|\"valid_loss\": \"?([0-9.]+)")
 UP_AND_CLEAR = "\x1b[{}A\x1b[J"
 
 
@@ -122,13 +119,14 @@ class TrainingProgress:
     def read(self, lines: list[str]) -> None:
         """Take in lines of the log of fairseq-train."""
         for line in lines:
-            if found := UPDATES.search(line):
-                self.done = int(found[1])
-                self.first = self.first or (self.clock(), self.done)
-            if found := EPOCH.search(line):
-                self.epoch = int(found[1])
-            if found := VALID_LOSS.search(line):
-                self.valid = f"valid loss {found[1] or found[2]} after {self.done:,}"
+            found = measured_in(line)
+            if found is None:
+                continue
+            self.done = found.update
+            self.first = self.first or (self.clock(), self.done)
+            self.epoch = found.epoch or self.epoch
+            if found.subset not in (INSIDE, TRAIN) and found.loss is not None:
+                self.valid = f"valid loss {found.loss} after {self.done:,}"
 
     def __str__(self) -> str:
         if not self.updates:

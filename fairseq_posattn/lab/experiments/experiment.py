@@ -201,8 +201,8 @@ def first_of_sizes(rows: Sequence[Row]) -> list[str]:
 def show(path: Path) -> None:
     """Print the main figures of a result."""
     from fairseq_posattn.io.records import read_record
+    from fairseq_posattn.lab.scoring.on_screen import lines
     from fairseq_posattn.lab.scoring.score_record import ScoredSystem
-    from fairseq_posattn.lab.scoring.table import lines
 
     print("\n".join(lines(read_record(ScoredSystem, path, "evaluate again"))), flush=True)
     print(f"{path}: the scores are written here", file=sys.stderr)

@@ -18,7 +18,7 @@ def bleu_of(path: Path) -> float:
     scores = read_system(path).scores
     if "BLEU" not in scores:
         raise InputError(f"{path}: the file has no BLEU; delete it and start sweep.sh again")
-    return float(scores["BLEU"]["score"])
+    return float(scores["BLEU"].score)
 
 
 def write(points: Points, base: float, start: Path) -> str:

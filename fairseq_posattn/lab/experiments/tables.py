@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.io.records import known
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.experiments.recipe_content import Row
-from fairseq_posattn.lab.report.systems import System, read_system
+from fairseq_posattn.lab.report.systems import differences_of, read_system
 from fairseq_posattn.lab.scoring.cells import (
     NONE,
     code_in_markdown,
     escaped,
-    holm,
     in_csv,
     in_markdown,
     p_value,
 )
+from fairseq_posattn.lab.scoring.score_record import Score, ScoredSystem, Training
 
 MAIN_SCORES = ("NIST BLEU", "BLEU")
 SIGNIFICANT = 0.05
@@ -32,15 +33,15 @@ class Cell:
     p: of each baseline, by the test over the runs, corrected by Holm; None where there is none.
     """
 
-    system: System | None
+    system: ScoredSystem | None
     published: float | None
     p: dict[str, float | None] = field(default_factory=dict)
 
     @property
-    def main(self) -> dict:
-        """Return the main score, which may be empty."""
+    def main(self) -> Score | None:
+        """Return the main score, or None if there is none."""
         scores = self.system.scores if self.system else {}
-        return next((scores[name] for name in MAIN_SCORES if name in scores), {})
+        return next((scores[name] for name in MAIN_SCORES if name in scores), None)
 
     def is_significant(self, baseline: str) -> bool:
         """Return whether the difference to a baseline is significant."""
@@ -57,19 +58,19 @@ class Line:
     baselines: Sequence[str]
 
     @property
-    def systems(self) -> list[System]:
+    def systems(self) -> list[ScoredSystem]:
         """Return the model's results that are there."""
         return [cell.system for cell in self.cells.values() if cell.system]
 
     @property
     def runs(self) -> int:
         """Return how many runs were evaluated."""
-        return max((system.runs for system in self.systems), default=0)
+        return max((system.run_count for system in self.systems), default=0)
 
     @property
-    def training(self) -> dict:
-        """Return how the model was trained, which may be empty."""
-        return next((system.training for system in self.systems if system.training), {})
+    def training(self) -> Training | None:
+        """Return how the model was trained, or None if nobody knows."""
+        return next((system.training for system in self.systems if system.training), None)
 
 
 Results = dict[tuple[str, str, str | None], Path]  # system, test set, baseline -> file
@@ -109,17 +110,18 @@ def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
         if cell.p[baseline] is not None:
             pair = frozenset((row.title, baseline))
             one.setdefault((test, row.size, pair), []).append((cell, baseline))
+    from fairseq_posattn.lab.scoring.statistics import holm  # a dry run has no numpy
+
     values = [cells[0][0].p[cells[0][1]] or 0.0 for cells in one.values()]
     for cells, p in zip(one.values(), holm(values), strict=True):
         for cell, baseline in cells:
             cell.p[baseline] = p
 
 
-def welch_p(system: System) -> float | None:
+def welch_p(system: ScoredSystem) -> float | None:
     """Return p of the difference of the main score over the runs, or None for single runs."""
-    scores = (system.baseline or {}).get("scores", {})
-    compared: dict = next((scores[name] for name in MAIN_SCORES if name in scores), {})
-    return compared.get("welch_p")
+    scores = differences_of(system)
+    return next((known(scores[name].welch_p) for name in MAIN_SCORES if name in scores), None)
 
 
 def cells_of(lines: Sequence[Line], plain: bool) -> tuple[list[str], list[list[str]]]:
@@ -147,8 +149,9 @@ def cells_of(lines: Sequence[Line], plain: bool) -> tuple[list[str], list[list[s
 def score_cells(cell: Cell, baselines: Sequence[str], plain: bool) -> list[str]:
     """Return the cells of a model on one test set."""
     main = cell.main
-    mean = f"{main['score']:.2f}" if main else NONE
-    spread = f"{main['deviation']:.2f}" if "deviation" in main else ""
+    mean = f"{main.score:.2f}" if main else NONE
+    deviation = known(main.deviation) if main else None
+    spread = "" if deviation is None else f"{deviation:.2f}"
     published = f"{cell.published:.2f}" if cell.published is not None else NONE
     p = [p_value(cell.p.get(name), plain) for name in baselines]
     if plain:
@@ -158,7 +161,9 @@ def score_cells(cell: Cell, baselines: Sequence[str], plain: bool) -> list[str]:
 
 def training_cells(line: Line, plain: bool) -> list[str]:
     """Return the number of parameters and the speed of the training."""
-    parameters, speed = line.training.get("parameters"), line.training.get("words_per_second")
+    training = line.training
+    parameters = training.parameters if training else None
+    speed = training.words_per_second if training else None
     if plain:
         return [str(parameters or NONE), f"{speed:.0f}" if speed else NONE]
     return [
@@ -230,7 +235,7 @@ def all_notes(lines: Sequence[Line]) -> Iterator[str]:
         for system in line.systems:
             for name in MAIN_SCORES:
                 if name in system.scores:
-                    signatures[f"{name}: `{system.scores[name]['signature']}`"] = None
+                    signatures[f"{name}: `{system.scores[name].signature}`"] = None
                     break
     if signatures:
         yield "; ".join(signatures) + "."
@@ -238,7 +243,7 @@ def all_notes(lines: Sequence[Line]) -> Iterator[str]:
 
 def few_runs(runs: int) -> Iterator[str]:
     """Yield what so few runs cannot show."""
-    from fairseq_posattn.lab.scoring.metrics.runs import smallest_exact  # a dry run has no numpy
+    from fairseq_posattn.lab.scoring.statistics import smallest_exact  # a dry run has no numpy
 
     smallest = smallest_exact(runs, runs)
     if smallest > 0.01:

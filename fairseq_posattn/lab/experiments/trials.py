@@ -317,7 +317,7 @@ class Trial(TrialTools):
             try:
                 self.draw(rows, results, runs)
             except ImportError:
-                text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[plot]')"
+                text = "there is none: it needs matplotlib (pip install 'fairseq_posattn[lab]')"
                 self.place.board.finish("figure", text)
 
 

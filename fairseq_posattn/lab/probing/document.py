@@ -12,9 +12,8 @@ BEGIN = """\
 # The JSON of posattn-probe
 
 `posattn-probe ... --json FILE` writes it, and `posattn-probe --results` and `posattn-report \
---probes` read it. A file may have other keys, which are ignored.
-
-The dataclasses that check the files generate this page:
+--probes` read it. A key with a question mark may be missing; unknown keys are ignored. The \
+dataclasses that check the files generate this page: \
 `python -m fairseq_posattn.lab.probing.document > docs/probe_json.md`."""
 
 

@@ -12,8 +12,8 @@ from fairseq_posattn.lab.probing.results import TRAINED, UNTRAINED, HeadLooks, P
 from fairseq_posattn.lab.probing.tables import Results, Row, all_tables, bounds
 from fairseq_posattn.lab.probing.word_tables import grouped
 from fairseq_posattn.lab.report.drawing import COLOURS, INK, drawing, printable
-from fairseq_posattn.lab.report.extra import ExtraSection, MapGroup
-from fairseq_posattn.lab.report.heads import Map, cell
+from fairseq_posattn.lab.report.head_maps import HeadMap, MapGroup, shade
+from fairseq_posattn.lab.report.sections import ExtraSection
 
 TITLES = {
     "parent": "Largest weight on the parent, % of the words",
@@ -77,11 +77,11 @@ def maps(heads: Sequence[HeadLooks]) -> Iterator[MapGroup]:
         yield MapGroup(title, [map_of(found, place) for place in PLACES])
 
 
-def map_of(heads: Sequence[HeadLooks], place: str) -> Map:
+def map_of(heads: Sequence[HeadLooks], place: str) -> HeadMap:
     """Return the map of one place, from white for 0 % to dark for 100 %."""
     layers = grouped(heads, "layer")
     rows = [
-        [cell(getattr(one, place), 0, 100, "{:.0f}".format) for one in of_layer]
+        [shade(getattr(one, place), 0, 100, "{:.0f}".format) for one in of_layer]
         for _, of_layer in layers
     ]
-    return Map(TITLES[place], rows)
+    return HeadMap(TITLES[place], rows)

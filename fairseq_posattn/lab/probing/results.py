@@ -18,7 +18,7 @@ TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbedTask(Open):
-    """This says what a task has."""
+    """A task and its size."""
 
     train: Whole = field(metadata=about("how many sentences train the classifier"))
     dev: Whole = field(metadata=about("how many sentences tune it"))
@@ -36,7 +36,7 @@ class OfModel(Open):
     """Every figure says of which model it is, and what trees the model read."""
 
     system: Text = field(metadata=about("the name of the system"))
-    run: Whole = field(metadata=about("which of the system's trainings this is, counted from 0"))
+    run: Whole = field(metadata=about("which of the trainings this is, from 0"))
     model: Text = field(metadata=about("the checksum of the checkpoint; empty for vectors"))
     kind: Text = field(
         metadata=about(
@@ -54,7 +54,7 @@ class OfModel(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy(OfModel):
-    """This is the accuracy of one classifier on the vectors of one model."""
+    """The accuracy of one classifier on the vectors of one model."""
 
     task: Text = field(metadata=about("the task"))
     layer: Text = field(metadata=about("the layer: its number, top, or mix"))
@@ -62,9 +62,7 @@ class Accuracy(OfModel):
     setting: Text = field(metadata=about("the classifier that was best on dev"))
     dev: Number = field(metadata=about("the accuracy on dev, in %"))
     test: Number = field(metadata=about("the accuracy on test, in %"))
-    correct: Text = field(
-        metadata=about("a bit for each test sentence, 1 if its label was found; base64")
-    )
+    correct: Text = field(metadata=about("a bit for each test sentence, 1 if right; base64"))
 
     def hits(self, sentences: int) -> NDArray[np.float64]:
         """Return 1 for each test sentence whose label was found, and else 0."""
@@ -80,18 +78,16 @@ class Accuracy(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadLooks(OfModel):
-    """This says what the words of a treebank look at through one attention head."""
+    """What the words of a treebank look at through one attention head."""
 
     layer: Whole = field(metadata=about("the layer, counted from 0"))
     head: Whole = field(metadata=about("the head, counted from 0"))
     parent: Number = field(
-        metadata=about("the share of words with a parent whose largest weight lies on it, in %")
+        metadata=about("the share of words whose largest weight lies on the parent, in %")
     )
-    child: Number = field(
-        metadata=about("the share of words with a child whose largest weight lies on one, in %")
-    )
-    previous: Number = field(metadata=about("the same for the word before, in %"))
-    next: Number = field(metadata=about("the same for the word after, in %"))
+    child: Number = field(metadata=about("the same for a child"))
+    previous: Number = field(metadata=about("the same for the word before"))
+    next: Number = field(metadata=about("the same for the word after"))
     dev: dict[str, Number] = field(
         metadata=about("the same four shares on dev, by which tables choose a head")
     )
@@ -99,7 +95,7 @@ class HeadLooks(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceOffset(OfModel):
-    """This is the best fixed offset for parents or children, beside which heads are judged.
+    """The best fixed offset for parents or children, beside which heads are judged.
 
     It was chosen on dev; the share is that on test.
     """
@@ -111,7 +107,7 @@ class PlaceOffset(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class RelationHead(OfModel):
-    """This is the head that knows a relation best, beside the best fixed offset.
+    """The head that knows a relation best, beside the best fixed offset.
 
     Head and offset were chosen on dev; the shares are those on test.
     """
@@ -139,7 +135,7 @@ LABELS = ("accuracy", "selectivity")
 
 @dataclass(frozen=True, kw_only=True)
 class WordProbe(OfModel):
-    """This is the outcome of a probe of words."""
+    """The outcome of a probe of words."""
 
     layer: Text = field(metadata=about("the layer: its number, or top"))
     probe: Text = field(metadata=about("distance, depth, UPOS or relation"))
@@ -159,7 +155,7 @@ class WordProbe(OfModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Treebank(Open):
-    """This says with which sentences words and heads were probed."""
+    """With which sentences words and heads were probed."""
 
     sha256: list[Text] = field(metadata=about("the checksums of the files for train, dev and test"))
     first: Whole = field(metadata=about("so many sentences of each file were read; 0 is all"))
@@ -172,7 +168,7 @@ class Treebank(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Probes(Open):
-    """This holds what posattn-probe found."""
+    """What posattn-probe found."""
 
     version: Text = field(metadata=about("the version of fairseq_posattn"))
     classifier: Text = field(metadata=about("senteval, mlp or linear"))

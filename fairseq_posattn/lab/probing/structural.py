@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from fairseq_posattn.lab import lab_extra
 from fairseq_posattn.lab.probing.words import WordTree
 
 BATCH, EPOCHS, BAD_EPOCHS, RATE = 20, 30, 5, 1e-3
@@ -214,7 +215,8 @@ def spearman_of_depths(found: Sequence[tuple[WordTree, Floats]]) -> float:
 
 def correlations(first: NDArray, second: NDArray) -> Floats:
     """Return the rank correlation of each two rows; it is nan where a row is constant."""
-    from scipy.stats import rankdata
+    with lab_extra("structural probes need"):
+        from scipy.stats import rankdata
 
     a, b = (rankdata(rows, axis=1) for rows in (first, second))
     a, b = (rows - rows.mean(axis=1, keepdims=True) for rows in (a, b))

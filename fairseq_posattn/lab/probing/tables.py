@@ -23,8 +23,8 @@ from fairseq_posattn.lab.probing.results import (
 from fairseq_posattn.lab.probing.tasks import GROUPS, SYSTEMS, TASKS
 from fairseq_posattn.lab.probing.word_tables import word_tables
 from fairseq_posattn.lab.scoring.cells import NONE
-from fairseq_posattn.lab.scoring.metrics.resampling import Estimate, resampled_means
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
+from fairseq_posattn.lab.scoring.statistics import Estimate, resampled_means
 
 SAMPLES, SEED = 1000, 12345
 TOLD = " †"

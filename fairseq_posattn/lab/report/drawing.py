@@ -13,8 +13,8 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.report.systems import System
+from fairseq_posattn.lab import lab_extra
+from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,10 +77,10 @@ class Look:
         return {"-": "", "--": "4.5 2.5", ":": "1.5 2"}[self.line]
 
 
-def looks(systems: Sequence[System]) -> dict[str, Look]:
+def looks(systems: Sequence[ScoredSystem]) -> dict[str, Look]:
     """Return a colour and a marker for each name; the only baseline is grey."""
-    names = dict.fromkeys(system.name for system in systems)
-    baselines = {system.baseline["system"] for system in systems if system.baseline}
+    names = dict.fromkeys(system.system for system in systems)
+    baselines = {system.baseline.system for system in systems if system.baseline}
     markers, found = cycle(MARKERS), {}
     for name in names:
         if name in baselines and len(baselines) == 1:
@@ -114,16 +114,10 @@ def drawing(
 
 def import_matplotlib():
     """Import matplotlib, which is needed only where a figure is made."""
-    try:
-        logging.getLogger("matplotlib").setLevel(
-            logging.WARNING
-        )  # fairseq turns all of its messages on
+    # fairseq turns all of its messages on
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    with lab_extra("the figures need"):
         import matplotlib.figure
-    except ImportError:
-        raise InputError(
-            "the figures need the package matplotlib: pip install 'fairseq_posattn[plot]' "
-            "(in a checkout: pip install '.[plot]')"
-        ) from None
     return matplotlib
 
 

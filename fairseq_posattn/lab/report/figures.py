@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from fairseq_posattn.lab.report.drawing import INK, Look, drawing, printable
-from fairseq_posattn.lab.report.systems import System
-from fairseq_posattn.lab.scoring.score_record import range_name
+from fairseq_posattn.lab.report.systems import buckets_of, curve_of, gaps_of, speed_of, words_of
+from fairseq_posattn.lab.scoring.score_record import (
+    Bucket,
+    ScoredSystem,
+    WordGroup,
+    range_name,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +43,7 @@ class Plotter:
 
     looks: dict[str, Look]
 
-    def gaps(self, systems: Sequence[System], measure: str, name: str) -> str:
+    def gaps(self, systems: Sequence[ScoredSystem], measure: str, name: str) -> str:
         """Plot the gap to the baseline against n; `measure` is bleu or precision."""
         titles = {
             "bleu": "BLEU with n-grams up to n",
@@ -47,30 +52,24 @@ class Plotter:
         with drawing(name, HALF, titles[measure]) as (axes, done):
             axes.axhline(0, color=INK, linewidth=0.9)
             for system in systems:
-                gaps = (system.baseline or {}).get("ngrams", [])
-                points = [(gap["n"], gap[measure]) for gap in gaps]
-                self.line(axes, system, points)
+                self.line(axes, system, [(g.n, getattr(g, measure)) for g in gaps_of(system)])
             axes.set_xlabel("n")
             axes.set_ylabel("gap to the baseline")
-            locator = cast(
-                "MaxNLocator", axes.xaxis.get_major_locator()
-            )  # linear axes have this one
-            locator.set_params(integer=True)
+            # linear axes have this one
+            cast("MaxNLocator", axes.xaxis.get_major_locator()).set_params(integer=True)
             axes.yaxis.set_major_formatter(lambda y, _: signed(round(y, 6)))
         return done()
 
-    def buckets(self, systems: Sequence[System], kind: str, name: str, size=HALF) -> str:
+    def buckets(self, systems: Sequence[ScoredSystem], kind: str, name: str, size=HALF) -> str:
         """Plot BLEU of the sentences of each bucket, with their number below it."""
         title, label = KINDS[kind]
-        sizes = {(b["from"], b["to"]): b["sentences"] for s in systems for b in s.buckets(kind)}
+        found = [{(b.first, b.last): b for b in buckets_of(s, kind)} for s in systems]
+        sizes = {ends: b.sentences for groups in found for ends, b in groups.items()}
         order = sorted(sizes, key=lambda ends: ends[0])
         with drawing(name, size, title) as (axes, done):
-            for system, aside in zip(systems, asides(len(systems)), strict=True):
-                groups = {(b["from"], b["to"]): b for b in system.buckets(kind)}
-                there = [
-                    (k + aside, groups[ends]) for k, ends in enumerate(order) if ends in groups
-                ]
-                self.line(axes, system, [(x, bucket["bleu"]) for x, bucket in there])
+            for system, groups, aside in zip(systems, found, asides(len(systems)), strict=True):
+                there = [(k + aside, groups[e]) for k, e in enumerate(order) if e in groups]
+                self.line(axes, system, [(x, bucket.bleu) for x, bucket in there])
                 self.intervals(axes, system, there)
             labels = [f"{range_name(*ends)}\n{sizes[ends]:,}" for ends in order]
             axes.set_xticks(range(len(order)), labels)
@@ -79,21 +78,20 @@ class Plotter:
             axes.set_ylabel("BLEU")
         return done()
 
-    def words(self, systems: Sequence[System], kind: str, name: str) -> str:
+    def words(self, systems: Sequence[ScoredSystem], kind: str, name: str) -> str:
         """Plot F1 of each group of words, with the number of words in the reference below it."""
         title, label = WORD_KINDS[kind]
-        sizes = {group["name"]: group["words"] for s in systems for group in s.words(kind)}
+        found = [{group.name: group for group in words_of(s, kind)} for s in systems]
+        sizes = {one: group.words for groups in found for one, group in groups.items()}
         order = list(sizes)[:MOST_LABELS]
         ordered = kind == "frequency"  # a line would join what has no order
         with drawing(name, HALF, title) as (axes, done):
-            for system, aside in zip(systems, asides(len(systems)), strict=True):
-                groups = {group["name"]: group for group in system.words(kind)}
+            for system, groups, aside in zip(systems, found, asides(len(systems)), strict=True):
                 there = [(k + aside, groups[one]) for k, one in enumerate(order) if one in groups]
-                points = [(x, group["f1"]) for x, group in there]
-                self.line(axes, system, points, joined=ordered)
+                self.line(axes, system, [(x, group.f1) for x, group in there], joined=ordered)
                 self.intervals(axes, system, there)
-            labels = [f"{printable(group)}\n{sizes[group]:,}" for group in order]
             if ordered:
+                labels = [f"{printable(group)}\n{sizes[group]:,}" for group in order]
                 axes.set_xticks(range(len(order)), labels)
                 axes.set_xlabel(f"{label} / number of words")
             else:
@@ -102,14 +100,14 @@ class Plotter:
             axes.set_ylabel("F1, %")
         return done()
 
-    def speed(self, systems: Sequence[System], name: str) -> str:
+    def speed(self, systems: Sequence[ScoredSystem], name: str) -> str:
         """Plot a bar for each system, and a lighter one for translation with parsing."""
         size = (WHOLE[0], 0.9 + 0.42 * len(systems))
         with drawing(name, size, "Sentences translated per second") as (axes, done):
             axes.grid(False)
             for row, system in enumerate(systems):
                 self.bars(axes, row, system)
-            axes.set_yticks(range(len(systems)), [printable(s.name) for s in systems])
+            axes.set_yticks(range(len(systems)), [printable(s.system) for s in systems])
             axes.set_ylim(len(systems) - 0.4, -0.6)
             axes.set_xlim(left=0)
             axes.margins(x=0.1)
@@ -117,7 +115,7 @@ class Plotter:
             axes.set_xticks([])
         return done()
 
-    def bars(self, axes: Axes, row: int, system: System) -> None:
+    def bars(self, axes: Axes, row: int, system: ScoredSystem) -> None:
         """Draw the bars of one system."""
         found = [
             (speed, opacity, what)
@@ -125,32 +123,36 @@ class Plotter:
                 ("translation", 1.0, ""),
                 ("with_parsing", 0.45, "  with parsing"),
             )
-            if (speed := system.sentences_per_second(kind)) is not None
+            if (speed := speed_of(system, kind)) is not None
         ]
         height = 0.62 / len(found) if found else 0
         for k, (speed, opacity, what) in enumerate(found):
             y = row + (k - (len(found) - 1) / 2) * (height + 0.04)
-            axes.barh(y, speed, height, color=self.looks[system.name].colour, alpha=opacity)
+            axes.barh(y, speed, height, color=self.looks[system.system].colour, alpha=opacity)
             axes.annotate(
                 f"{speed:,.1f}{what}", (speed, y), (5, 0), textcoords="offset points", va="center"
             )
 
-    def curves(self, systems: Sequence[System], name: str) -> str:
+    def curves(self, systems: Sequence[ScoredSystem], name: str) -> str:
         """Plot the validation loss against updates, and the training loss in a lighter colour."""
         with drawing(name, WHOLE, "Learning curves") as (axes, done):
             for system in systems:
-                look, curve = self.looks[system.name], system.training["curve"]
-                for key, strength in (("train_loss", 0.35), ("valid_loss", 1.0)):
-                    points = [(at["update"], at[key]) for at in curve if at[key] is not None]
-                    style: dict[str, Any] = {
-                        "color": look.colour,
-                        "linestyle": look.line,
-                        "alpha": strength,
-                    }
-                    marker = look.marker if key == "valid_loss" else ""
-                    style["markevery"] = max(1, len(points) // 8)
-                    width = 1.7 if key == "valid_loss" else 1.2
-                    axes.plot(*columns(points), marker=marker, linewidth=width, **style)
+                look, curve = self.looks[system.system], curve_of(system)
+                train = [(at.update, at.train_loss) for at in curve if at.train_loss is not None]
+                valid = [(at.update, at.valid_loss) for at in curve if at.valid_loss is not None]
+                for points, strength, width, marker in (
+                    (train, 0.35, 1.2, ""),
+                    (valid, 1.0, 1.7, look.marker),
+                ):
+                    axes.plot(
+                        *columns(points),
+                        color=look.colour,
+                        linestyle=look.line,
+                        linewidth=width,
+                        alpha=strength,
+                        marker=marker,
+                        markevery=max(1, len(points) // 8),
+                    )
             axes.set_xlabel("updates")
             axes.set_ylabel("loss")
             axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
@@ -159,22 +161,26 @@ class Plotter:
     def line(
         self,
         axes: Axes,
-        system: System,
+        system: ScoredSystem,
         points: Sequence[tuple[float, float]],
         joined: bool = True,
     ) -> None:
         """Draw the line of one system, or its points alone."""
-        look = self.looks[system.name]
+        look = self.looks[system.system]
         style = look.line if joined else "none"
         axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=style)
 
-    def intervals(self, axes: Axes, system: System, groups: Sequence[tuple[float, dict]]) -> None:
+    def intervals(
+        self,
+        axes: Axes,
+        system: ScoredSystem,
+        groups: Sequence[tuple[float, Bucket | WordGroup]],
+    ) -> None:
         """Draw the interval of each group that has one, as a thin line at its place."""
+        colour = self.looks[system.system].colour
         for x, group in groups:
-            interval = group.get("interval", [])
-            if len(interval) == 2:
-                low, high = interval
-                colour = self.looks[system.name].colour
+            if group.interval and len(group.interval) == 2:
+                low, high = group.interval
                 axes.vlines(x, low, high, colors=colour, linewidth=0.9, alpha=0.55)
 
 

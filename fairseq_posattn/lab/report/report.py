@@ -7,81 +7,105 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairseq_posattn.lab.report import heads, side_by_side, tables
+from fairseq_posattn.io.records import as_document
+from fairseq_posattn.lab.report import head_maps, score_tables, side_by_side
 from fairseq_posattn.lab.report.arcs import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
-from fairseq_posattn.lab.report.extra import ExtraSection
 from fairseq_posattn.lab.report.figures import Plotter
-from fairseq_posattn.lab.report.sections import Section, buckets, gaps, speeds, words
-from fairseq_posattn.lab.report.systems import System, by_test
+from fairseq_posattn.lab.report.sections import (
+    ExtraSection,
+    Section,
+    buckets,
+    gaps,
+    speeds,
+    words,
+)
+from fairseq_posattn.lab.report.systems import TITLE, by_test
+from fairseq_posattn.lab.scoring.example_record import Example
+from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 from fairseq_posattn.trees.drawing import depths
 
 PAGE = Path(__file__).with_name("page")
-TITLE = "Translation quality"
 OF_SCRIPT = ["number", "words", "pieces", "attention"]
 OF_SCRIPT += ["target_pieces", "decoder_attention", "cross_attention"]
 
 
-def page(systems: Sequence[System], title: str = TITLE, extra: Sequence[ExtraSection] = ()) -> str:
+@dataclass(frozen=True)
+class ShownExample:
+    """This is what the page shows of an example; `group` is the number of its system."""
+
+    example: Example
+    system: str
+    group: int
+
+    @property
+    def tree(self) -> Markup | None:
+        """Return the picture of the tree, or None if there is no tree."""
+        found = self.example
+        if not found.parents:
+            return None
+        relations = found.relations or None
+        return Markup(tree_svg(found.words, found.parents, depths(found.parents), relations))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Return what the script of the page needs."""
+        found = as_document(self.example)
+        return {**{name: found[name] for name in OF_SCRIPT if name in found}, "system": self.group}
+
+
+def page(
+    systems: Sequence[ScoredSystem], title: str = TITLE, extra: Sequence[ExtraSection] = ()
+) -> str:
     """Return the whole report as HTML, with sections that other parts of the package add."""
+    systems = score_tables.with_marks(systems)
     plotter = Plotter(looks(systems))
     script = (PAGE / "page.js").read_text(encoding="utf-8")
-    columns = tables.score_columns(systems)
     compared = [system for system in systems if system.baseline]
-    tables.correct_marks(compared)
-    examples = list(all_examples(systems))
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            title=title,
-            css=Markup((PAGE / "page.css").read_text(encoding="utf-8")),
-            script=Markup(script),
-            script_digest=digest(script),
-            facts=facts(systems),
-            looks=plotter.looks,
-            tests=by_test(systems),
-            columns=columns,
-            compared=compared,
-            signatures=tables.signatures(systems),
-            differences=tables.differences(compared),
-            different=side_by_side.all_pairs(compared),
-            gaps=gaps(compared, plotter),
-            orders=tables.ORDERS,
-            plots=[s for s in sections(systems, plotter) if s.parts],
-            heads=heads.all_parts(systems),
-            extra=extra,
-            examples=examples,
-            example_systems=[name_of(s, systems) for s in systems if s.examples],
-            data=[script_data(example) for example in examples],
-        )
+    environment = Environment(
+        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
+    )
+    environment.globals |= {
+        "score_rows": score_tables.score_rows,
+        "unique_names": unique_names,
+        "about_test": about_test,
+    }
+    return environment.get_template("page.html").render(
+        title=title,
+        css=Markup((PAGE / "page.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        script_digest=digest(script),
+        facts=facts(systems),
+        looks=plotter.looks,
+        tests=by_test(systems),
+        columns=score_tables.score_columns(systems),
+        compared=compared,
+        signatures=score_tables.signatures(systems),
+        differences=score_tables.differences(compared),
+        different=side_by_side.all_pairs(compared),
+        gaps=gaps(compared, plotter),
+        orders=score_tables.ORDERS,
+        plots=[section for section in sections(systems, plotter) if section.tests],
+        heads=head_maps.all_heads(systems),
+        extra=extra,
+        examples=list(all_examples(systems)),
+        example_systems=[name_of(s, systems) for s in systems if s.examples],
     )
 
 
-def sections(systems: Sequence[System], plotter: Plotter) -> Iterable[Section]:
+def sections(systems: Sequence[ScoredSystem], plotter: Plotter) -> Iterator[Section]:
     """Yield all sections that consist of figures."""
     yield buckets(systems, plotter)
     yield words(systems, plotter)
     yield from speeds(systems, plotter)
-
-
-def environment() -> Environment:
-    """Return an environment for templates in which all text is escaped."""
-    found = Environment(loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined)
-    found.globals |= {
-        "score_rows": tables.score_rows,
-        "unique_names": unique_names,
-        "about_test": about_test,
-    }
-    found.filters["groupby_system"] = by_system
-    return found
 
 
 def digest(script: str) -> str:
@@ -89,29 +113,22 @@ def digest(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def facts(systems: Sequence[System]) -> list[str]:
-    """Return the facts at the top of the page: languages, number of systems, and the test set if
-    there is one only."""
+def facts(systems: Sequence[ScoredSystem]) -> list[str]:
+    """Return the facts at the top of the page: languages, number of systems, and the sizes of the
+    test set if there is one only; several have them in the table."""
     pairs = dict.fromkeys(
-        f"{system.about['source']} → {system.about['target']}"
+        f"{system.source} → {system.target}"
         for system in systems
-        if system.about.get("source") and system.about.get("target")
+        if system.source and system.target
     )
-    return [*pairs, counted(len(unique_names(systems)), "system"), *only_test(systems)]
+    sizes = about_test(systems) if len(by_test(systems)) == 1 else ""
+    return [*pairs, counted(len(unique_names(systems)), "system"), *filter(None, [sizes])]
 
 
-def only_test(systems: Sequence[System]) -> list[str]:
-    """Return the sizes of the only test set; several test sets have them in the table."""
-    if len(by_test(systems)) > 1:
-        return []
-    return [part for part in (about_test(systems),) if part]
-
-
-def about_test(systems: Sequence[System]) -> str:
+def about_test(systems: Sequence[ScoredSystem]) -> str:
     """Return how many sentences and references a test set has, in words."""
-    parts = (("sentences", "sentence"), ("references", "reference"))
-    about = systems[0].about
-    return ", ".join(counted(about[key], word) for key, word in parts if about.get(key))
+    sizes = ((systems[0].sentences, "sentence"), (systems[0].references, "reference"))
+    return ", ".join(counted(number, word) for number, word in sizes if number)
 
 
 def counted(number: int, word: str) -> str:
@@ -119,48 +136,20 @@ def counted(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def unique_names(systems: Iterable[System]) -> list[str]:
+def unique_names(systems: Iterable[ScoredSystem]) -> list[str]:
     """Return the names of the systems, each once."""
-    return list(dict.fromkeys(system.name for system in systems))
+    return list(dict.fromkeys(system.system for system in systems))
 
 
-def by_system(rows: Sequence[tables.Difference]) -> list[tuple[System, list[tables.Difference]]]:
-    """Return the rows of each system together."""
-    grouped = groupby(rows, key=lambda row: id(row.system))
-    return [(found[0].system, found) for found in (list(group) for _, group in grouped)]
-
-
-def all_examples(systems: Sequence[System]) -> Iterable[dict]:
-    """Yield what the page shows of each example; `group` is the number of its system."""
+def all_examples(systems: Sequence[ScoredSystem]) -> Iterator[ShownExample]:
+    """Yield the examples of all systems."""
     with_examples = [system for system in systems if system.examples]
     for group, system in enumerate(with_examples):
-        for example in system.examples:
-            name = name_of(system, systems) if len(with_examples) > 1 else system.name
-            yield {
-                "reference": None,
-                **example,
-                "system": name,
-                "group": group,
-                "tree": tree(example),
-            }
+        name = name_of(system, systems) if len(with_examples) > 1 else system.system
+        yield from (ShownExample(example, name, group) for example in system.examples)
 
 
-def tree(example: dict) -> Markup | None:
-    """Return the picture of an example's tree, or None if it has no tree."""
-    if not example["parents"]:
-        return None
-    parents = example["parents"]
-    shown = tree_svg(example["words"], parents, depths(parents), example.get("relations"))
-    return Markup(shown)
-
-
-def script_data(example: dict) -> dict:
-    """Return what the script of the page needs of an example."""
-    kept = {name: example[name] for name in OF_SCRIPT if name in example}
-    return {**kept, "system": example["group"]}
-
-
-def name_of(system: System, systems: Sequence[System]) -> str:
+def name_of(system: ScoredSystem, systems: Sequence[ScoredSystem]) -> str:
     """Return the name of a system, with the test set where there are several."""
     several = len(by_test(systems)) > 1 and system.test
-    return f"{system.name}, {system.test}" if several else system.name
+    return f"{system.system}, {system.test}" if several else system.system

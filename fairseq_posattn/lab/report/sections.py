@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
-from fairseq_posattn.lab.report import tables
+from fairseq_posattn.lab.report import score_tables
 from fairseq_posattn.lab.report.figures import HALF, KINDS, THIRD, WORD_KINDS, Plotter
-from fairseq_posattn.lab.report.systems import System, by_test
+from fairseq_posattn.lab.report.head_maps import MapGroup
+from fairseq_posattn.lab.report.systems import (
+    buckets_of,
+    by_test,
+    curve_of,
+    gaps_of,
+    speed_of,
+    words_of,
+)
+from fairseq_posattn.lab.scoring.plain_tables import Table
+from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
 MEASURES = {"bleu": "BLEU", "precision": "precision"}
 INTERVALS = "Thin lines are intervals of 95 %, for other sentences and, of several runs, trainings."
 
 
 @dataclass(frozen=True)
-class Part:
+class TestSet:
     """Holds what a section shows of one test set."""
 
-    systems: list[System]
+    systems: list[ScoredSystem]
     figures: list[Markup]
     rows: dict[str, list] = field(default_factory=dict)
 
@@ -30,69 +40,85 @@ class Section:
 
     id: str
     title: str
-    parts: dict[str, Part]
+    tests: dict[str, TestSet]
     with_legend: bool = True
     whole: bool = False
     note: str = ""
 
 
-def parts(
-    systems: Sequence[System],
-    has: Callable[[System], object],
-    drawn: Callable[[list[System], str], list[str]],
-) -> dict[str, Part]:
-    """Return a part for each test set, with the systems that have something to show."""
+@dataclass(frozen=True)
+class ExtraSection:
+    """A section that another part of the package adds has figures, tables with notes, and maps of
+    layers and heads."""
+
+    id: str
+    title: str
+    figures: Sequence[Markup] = ()
+    tables: Sequence[Table] = field(default_factory=tuple)
+    groups: Sequence[MapGroup] = ()
+
+
+def by_test_set(
+    systems: Sequence[ScoredSystem],
+    has: Callable[[ScoredSystem], object],
+    drawn: Callable[[list[ScoredSystem], str], list[str]],
+) -> dict[str, TestSet]:
+    """Return what is shown of each test set, with the systems that have something to show."""
     found = {}
     for k, (test, group) in enumerate(by_test([s for s in systems if has(s)]).items()):
-        found[test] = Part(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
+        found[test] = TestSet(group, [Markup(figure) for figure in drawn(group, f"test{k}")])
     return found
 
 
-def gaps(systems: Sequence[System], plotter: Plotter) -> dict[str, Part]:
+def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet]:
     """Return figures and table of the gap to the baseline."""
-    found = parts(
+    found = by_test_set(
         systems,
-        lambda system: (system.baseline or {}).get("ngrams"),
+        gaps_of,
         lambda group, name: [plotter.gaps(group, m, f"gap-{m}-{name}") for m in MEASURES],
     )
-    for part in found.values():
-        part.rows.update({t: tables.gap_rows(part.systems, m) for m, t in MEASURES.items()})
+    for one in found.values():
+        one.rows.update({t: score_tables.gap_rows(one.systems, m) for m, t in MEASURES.items()})
     return found
 
 
-def buckets(systems: Sequence[System], plotter: Plotter) -> Section:
+def buckets(systems: Sequence[ScoredSystem], plotter: Plotter) -> Section:
     """Return the section that shows BLEU by kind of sentence."""
 
-    def drawn(group: list[System], name: str) -> list[str]:
-        kinds = [kind for kind in KINDS if any(system.buckets(kind) for system in group)]
+    def drawn(group: list[ScoredSystem], name: str) -> list[str]:
+        kinds = [kind for kind in KINDS if any(buckets_of(system, kind) for system in group)]
         size = THIRD if len(kinds) == 3 else HALF
         return [plotter.buckets(group, kind, f"{kind}-{name}", size) for kind in kinds]
 
-    found = parts(systems, lambda system: any(map(system.buckets, KINDS)), drawn)
+    found = by_test_set(
+        systems, lambda system: any(buckets_of(system, kind) for kind in KINDS), drawn
+    )
     return Section("buckets", "BLEU by kind of sentence", found, note=INTERVALS)
 
 
-def words(systems: Sequence[System], plotter: Plotter) -> Section:
+def words(systems: Sequence[ScoredSystem], plotter: Plotter) -> Section:
     """Return the section that shows F1 by kind of word."""
 
-    def drawn(group: list[System], name: str) -> list[str]:
-        kinds = [kind for kind in WORD_KINDS if any(system.words(kind) for system in group)]
+    def drawn(group: list[ScoredSystem], name: str) -> list[str]:
+        kinds = [kind for kind in WORD_KINDS if any(words_of(system, kind) for system in group)]
         return [plotter.words(group, kind, f"words-{kind}-{name}") for kind in kinds]
 
-    found = parts(systems, lambda system: any(map(system.words, WORD_KINDS)), drawn)
+    found = by_test_set(
+        systems, lambda system: any(words_of(system, kind) for kind in WORD_KINDS), drawn
+    )
     return Section("words", "F1 by kind of word", found, note=INTERVALS)
 
 
-def speeds(systems: Sequence[System], plotter: Plotter) -> list[Section]:
+def speeds(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
     """Return the sections on the speed of translation and on the training."""
-    decoding = parts(
+    decoding = by_test_set(
         systems,
-        lambda system: any(map(system.sentences_per_second, ("translation", "with_parsing"))),
+        lambda system: speed_of(system, "translation") or speed_of(system, "with_parsing"),
         lambda group, name: [plotter.speed(group, f"speed-{name}")],
     )
-    trained = {system.name: system for system in systems if system.training.get("curve")}
-    curves = parts(
-        [System(s.path, s.name, {**s.about, "test": ""}) for s in trained.values()],
+    trained = {system.system: system for system in systems if curve_of(system)}
+    curves = by_test_set(
+        [replace(system, test="") for system in trained.values()],
         lambda system: True,
         lambda group, name: [plotter.curves(group, f"curves-{name}")],
     )

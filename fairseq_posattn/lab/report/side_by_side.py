@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
 
-from fairseq_posattn.lab.report.systems import System
+from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
 Parts = list[tuple[str, bool]]  # pieces of a text in their order, and whether they differ
 
@@ -26,25 +26,23 @@ class Pair:
     difference: str
 
 
-def all_pairs(systems: Sequence[System]) -> list[tuple[System, list[Pair]]]:
+def all_pairs(systems: Sequence[ScoredSystem]) -> list[tuple[ScoredSystem, list[Pair]]]:
     """Return the sentences of each system, where it was compared with a baseline."""
     found = [(system, list(pairs(system))) for system in systems]
     return [(system, of_system) for system, of_system in found if of_system]
 
 
-def pairs(system: System) -> Iterator[Pair]:
+def pairs(system: ScoredSystem) -> Iterator[Pair]:
     """Yield the sentences on which a system differs most from its baseline."""
-    for found in (system.baseline or {}).get("sentences", []):
-        before, after = marked(found["baseline"], found["translation"])
+    for found in (system.baseline and system.baseline.sentences) or []:
         yield Pair(
-            found["number"],
-            found.get("source", ""),
-            found["reference"],
-            before,
-            after,
-            f"{found['baseline_score']:.1f}",
-            f"{found['score']:.1f}",
-            f"{found['score'] - found['baseline_score']:+.1f}",
+            found.number,
+            found.source or "",
+            found.reference,
+            *marked(found.baseline, found.translation),
+            f"{found.baseline_score:.1f}",
+            f"{found.score:.1f}",
+            f"{found.score - found.baseline_score:+.1f}",
         )
 
 
@@ -57,10 +55,10 @@ def marked(before: str, after: str) -> tuple[Parts, Parts]:
     for block in matcher.get_matching_blocks():
         same[0].update(range(block.a, block.a + block.size))
         same[1].update(range(block.b, block.b + block.size))
-    return parts(theirs, same[0], space), parts(ours, same[1], space)
+    return joined(theirs, same[0], space), joined(ours, same[1], space)
 
 
-def parts(units: Sequence[str], same: set[int], space: str) -> Parts:
+def joined(units: Sequence[str], same: set[int], space: str) -> Parts:
     """Join neighbouring units that are all the same, or all differ."""
     numbered = [(unit, k not in same) for k, unit in enumerate(units)]
     return [

@@ -1,111 +1,97 @@
-"""Read and check the scored systems of a report, and group them by test set."""
+"""Read and check the scored systems of a report, group them by test set, and find their figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json_value
-from fairseq_posattn.io.progress import say
-from fairseq_posattn.io.records import as_document, as_record
+from fairseq_posattn.io.records import as_record
 from fairseq_posattn.io.visible import visible, visible_strings
-from fairseq_posattn.lab.report.several_runs import one_system
-from fairseq_posattn.lab.scoring.score_record import VERSION, ScoredSystem
+from fairseq_posattn.lab.scoring.score_record import (
+    VERSION,
+    Bucket,
+    Difference,
+    Losses,
+    Ngrams,
+    ScoredSystem,
+    WordGroup,
+)
 
+TITLE = "Translation quality"
 AGAIN = "write it again with posattn-score"
 
 
-@dataclass(frozen=True)
-class System:
-    """Holds one system on one test set, from a file or from one for each of its runs."""
-
-    path: str
-    name: str
-    about: dict[str, Any]
-
-    @property
-    def test(self) -> str:
-        """Return the name of the test set."""
-        return self.about["test"]
-
-    @property
-    def runs(self) -> int:
-        """Return how many runs of the system were scored."""
-        return self.about.get("runs", 1)
-
-    @property
-    def scores(self) -> dict[str, dict]:
-        """Return the scores by their names."""
-        return self.about["scores"]
-
-    @property
-    def baseline(self) -> dict[str, Any] | None:
-        """Return the comparison with a baseline, or None."""
-        return self.about.get("baseline")
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """Return how the system was trained, which may be empty."""
-        return self.about.get("training", {})
-
-    @property
-    def examples(self) -> list[dict]:
-        """Return the examples of the system, which may be none."""
-        return self.about.get("examples", [])
-
-    def buckets(self, kind: str) -> list[dict]:
-        """Return the buckets of one kind."""
-        return self.about.get("buckets", {}).get(kind, [])
-
-    def words(self, kind: str) -> list[dict]:
-        """Return the groups of words of one kind."""
-        return self.about.get("words", {}).get(kind, [])
-
-    def sentences_per_second(self, kind: str) -> float | None:
-        """Return the speed of one kind, or None."""
-        return self.about.get("speed", {}).get(kind, {}).get("sentences_per_second")
+def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
+    """Return all systems in the order of the files, each of which has its own name or test set."""
+    found: dict[tuple[str, str], tuple[str, ScoredSystem]] = {}
+    for path in map(str, paths):
+        system = read_system(path)
+        key = system.system, system.test
+        if key in found:
+            other = found[key][0]
+            if other == path:
+                raise InputError(f"{path}: this file is named twice; name it once")
+            test = f" on {system.test}" if system.test else ""
+            raise InputError(
+                f"{path}: {system.system}{test} is in {other}, too; score all runs of a system "
+                "together (posattn-score RUN1 RUN2 ... --json FILE), or give each file its --name"
+            )
+        found[key] = path, system
+    return [system for _, system in found.values()]
 
 
-def read_systems(paths: Sequence[str | Path]) -> list[System]:
-    """Return all systems in the order of the files.
+def read_system(path: str | Path) -> ScoredSystem:
+    """Return the system in a file, after a check that this release can read it.
 
-    Several files of one name and test set are the runs of one system, with several seeds.
+    Nothing in its texts hides; without a name it has that of the file.
     """
-    groups: dict[tuple[str, str], list[System]] = {}
-    for system in map(read_system, paths):
-        groups.setdefault((system.name, system.test), []).append(system)
-    return [runs[0] if len(runs) == 1 else joined(runs) for runs in groups.values()]
-
-
-def joined(runs: Sequence[System]) -> System:
-    """Return one system for several runs, and tell the user that it was made of them."""
-    paths, about = [run.path for run in runs], [run.about for run in runs]
-    if again := next((path for path in paths if paths.count(path) > 1), None):
-        raise InputError(f"{again}: this file is named twice; name it once")
-    first = runs[0]
-    test = f" on {first.test}" if first.test else ""
-    say(f"{first.name}{test}: {len(runs)} files are taken for runs of one system")
-    return System(first.path, first.name, one_system(about, paths))
-
-
-def read_system(path: str | Path) -> System:
-    """Return the system in a file, after a check that this release can read it."""
     about = read_json_value(path, AGAIN)
     version = about.get("version", VERSION) if isinstance(about, dict) else VERSION
     if version != VERSION:
         raise InputError(
             f"{path}: the file has version {version!r}, not {VERSION}; {AGAIN} of this release"
         )
-    shown = visible_strings(as_document(as_record(ScoredSystem, about, str(path), AGAIN)))
-    return System(str(path), shown["system"] or visible(Path(path).stem), shown)
+    found: ScoredSystem = visible_strings(as_record(ScoredSystem, about, str(path), AGAIN))
+    return replace(found, system=found.system or visible(Path(path).stem))
 
 
-def by_test(systems: Sequence[System]) -> dict[str, list[System]]:
+def by_test(systems: Iterable[ScoredSystem]) -> dict[str, list[ScoredSystem]]:
     """Return the systems of each test set, in the order in which the test sets come first."""
-    groups: dict[str, list[System]] = {}
+    groups: dict[str, list[ScoredSystem]] = {}
     for system in systems:
         groups.setdefault(system.test, []).append(system)
     return groups
+
+
+def differences_of(system: ScoredSystem) -> dict[str, Difference]:
+    """Return the differences to the baseline by the names of the scores, which may be none."""
+    return (system.baseline and system.baseline.scores) or {}
+
+
+def gaps_of(system: ScoredSystem) -> list[Ngrams]:
+    """Return the gaps to the baseline, which may be none."""
+    return (system.baseline and system.baseline.ngrams) or []
+
+
+def buckets_of(system: ScoredSystem, kind: str) -> list[Bucket]:
+    """Return the buckets of one kind."""
+    return (system.buckets or {}).get(kind, [])
+
+
+def words_of(system: ScoredSystem, kind: str) -> list[WordGroup]:
+    """Return the groups of words of one kind."""
+    return (system.words or {}).get(kind, [])
+
+
+def curve_of(system: ScoredSystem) -> list[Losses]:
+    """Return the learning curve, which may be empty."""
+    return (system.training and system.training.curve) or []
+
+
+def speed_of(system: ScoredSystem, kind: str) -> float | None:
+    """Return how many sentences are translated per second, or None."""
+    decoding = system.speed and getattr(system.speed, kind)
+    return decoding.sentences_per_second if decoding else None

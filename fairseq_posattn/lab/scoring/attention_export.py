@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,24 +16,13 @@ from fairseq_posattn.lab.scoring.attention_maps import (
     packed,
     shows_attention,
 )
-from fairseq_posattn.lab.scoring.fairseq_logs.generate_log import join_pieces, to_text
-from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
+from fairseq_posattn.lab.scoring.generate_log import join_pieces, to_text
+from fairseq_posattn.lab.scoring.loaded_model import Loaded
 from fairseq_posattn.lab.scoring.metrics.buckets import pieces_of_words
 from fairseq_posattn.trees.alignment import dense
 from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks
 from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
 from fairseq_posattn.trees.sentence import Sentence
-
-
-def fields(sentence: Sentence) -> dict[str, Any]:
-    """Return what an example says of its words; a sentence without a tree has nothing but words."""
-    parents = sentence.parents
-    return {
-        "words": sentence.words,
-        "parents": parents,
-        "depths": None if parents is None else depths(parents),
-        "relations": sentence.relations,
-    }
 
 
 class Translator:
@@ -59,15 +47,22 @@ class Translator:
         own = self.words(sample, pieces)
         if given is not None:
             self.check(given, own, pieces, number)
-        tokens = self.best(sample)
+        shown = given or own
+        # the tokens of the translation with the highest score, and the end of the sentence
+        best = self.task.inference_step(self.generator, self.models, sample)[0][0]["tokens"]
+        if reference is None and sample.get("target") is not None:
+            reference = self.target_text(sample["target"][0])
         return {
             "number": number,
-            **fields(given or own),
+            "words": shown.words,
+            "parents": shown.parents,
+            "depths": None if shown.parents is None else depths(shown.parents),
+            "relations": shown.relations,
             "pieces": pieces,
-            "translation": self.target_text(tokens),
-            "reference": self.reference(sample) if reference is None else reference,
+            "translation": self.target_text(best),
+            "reference": reference,
             "attention": packed(attention(self.models[0], sample)),
-            **self.decoder_maps(sample, tokens),
+            **self.decoder_maps(sample, best),
         }
 
     def sample(self, number: int) -> dict:
@@ -115,13 +110,6 @@ class Translator:
                 "data; give the CoNLL-U file that the data were made from"
             )
 
-    def best(self, sample: dict) -> torch.Tensor:
-        """Return the tokens of the translation with the highest score, and the end of sentence."""
-        tokens: torch.Tensor = self.task.inference_step(self.generator, self.models, sample)[0][0][
-            "tokens"
-        ]
-        return tokens
-
     def decoder_maps(self, sample: dict, tokens: torch.Tensor) -> dict[str, Any]:
         """Return the pieces of the translation, and the decoder's attention while it is written.
 
@@ -137,28 +125,34 @@ class Translator:
             "cross_attention": packed(crossing),
         }
 
-    def reference(self, sample: dict) -> str | None:
-        """Return the target of the sentence in the data, or None if there is none."""
-        return None if sample.get("target") is None else self.target_text(sample["target"][0])
-
     def target_text(self, tokens: torch.Tensor) -> str:
         """Return the text that the tokens of a target or translation spell."""
         return self.text(self.task.target_dictionary.string(tokens.int().cpu()))
 
 
-def examples(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the chosen sentences as examples, in the order of the command line."""
-    loaded = load(options.path, options.data, options.user_dir, options.task, options.cpu)
-    text = to_text(options.data, loaded.separator, None)
-    translator = Translator(loaded, options.gen_subset, text, options.beam, options.lenpen)
-    numbers = options.sentences
-    name = f"{options.data}: {options.gen_subset}"
-    check_numbers(numbers, len(translator.dataset), name)
-    trees = read_trees(options.trees, numbers) if options.trees else {}
-    references = read_references(options.references, numbers) if options.references else {}
+def examples(
+    loaded: Loaded,
+    data: str,
+    sentences: Sequence[int],
+    *,
+    subset: str = "test",
+    beam: int = 5,
+    lenpen: float = 1.0,
+    trees: str | None = None,
+    references: str | None = None,
+) -> list[dict[str, Any]]:
+    """Return the chosen sentences of a subset of the data as examples, in the given order.
+
+    trees, references: files with words and relations, and with other references than the data.
+    """
+    text = to_text(data, loaded.separator, None)
+    translator = Translator(loaded, subset, text, beam, lenpen)
+    check_numbers(sentences, len(translator.dataset), f"{data}: {subset}")
+    given = read_trees(trees, sentences) if trees else {}
+    targets = read_references(references, sentences) if references else {}
     return [
-        translator.example(number, trees.get(number), references.get(number))
-        for number in progress(numbers)
+        translator.example(number, given.get(number), targets.get(number))
+        for number in progress(sentences)
     ]
 
 

@@ -28,11 +28,7 @@ def weights_of(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
     """Return the weights of each layer, B H Q K."""
     if hasattr(encoder, "needs_tree"):  # it is an encoder of this package
         return encoder(**fields, need_weights=True)["attention_weights"]
-    return weights_of_stock(encoder, fields)
-
-
-def weights_of_stock(encoder: FairseqEncoder, fields: dict) -> list[torch.Tensor]:
-    """Return the weights of fairseq's encoder, which has no option for them."""
+    # fairseq's encoder has no option for them
     with recorded(modules_of(encoder, "self_attn")) as found:
         encoder(**{k: v for k, v in fields.items() if k != "source_tree"})
     return complete(found, encoder)

@@ -8,7 +8,6 @@ character.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from fairseq_posattn.io.visible import visible
 
@@ -20,21 +19,7 @@ FORMULA = tuple("=+-@＝＋－＠")  # a spreadsheet takes what begins so for a 
 FIGURES = re.compile(r"\(?[-+]?[0-9.,]+(e[-+]?[0-9]+)?\)?|to|±")
 
 
-def holm(values: Sequence[float]) -> list[float]:
-    """Return p values that are corrected for the number of tests (Holm 1979).
-
-    The smallest p is multiplied by the number of tests, the next one by one less, and so on; a
-    larger p never becomes smaller than the one before it.
-    """
-    order = sorted(range(len(values)), key=values.__getitem__)
-    corrected, largest = [0.0] * len(values), 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(values) - rank) * values[place]))
-        corrected[place] = largest
-    return corrected
-
-
-def p_value(p: float | None, plain: bool) -> str:
+def p_value(p: float | None, plain: bool = False) -> str:
     """Return a p value as text."""
     if p is None:
         return NONE

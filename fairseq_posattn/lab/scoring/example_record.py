@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json_value
-from fairseq_posattn.io.records import ABSENT, Open, about, as_record
-from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole
+from fairseq_posattn.io.records import ABSENT, Open, as_record
+from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 from fairseq_posattn.trees.checks import tree_fault
 from fairseq_posattn.trees.drawing import depths
 
@@ -19,18 +19,16 @@ AGAIN = "make it again with posattn-examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """These are the attention weights of one kind for one sentence."""
+    """The attention weights of one kind for one sentence."""
 
-    layers: Whole = field(metadata=about("how many layers there are"))
-    heads: Whole = field(metadata=about("how many attention heads a layer has"))
-    queries: Whole = field(metadata=about("how many pieces attend"))
-    keys: Whole = field(metadata=about("how many pieces they attend to"))
-    weights: Text = field(
-        metadata=about(
-            "bytes in base64, layers × heads × queries × keys; 255 means 1, or `largest`"
-        )
+    layers: Whole = has("how many layers there are")
+    heads: Whole = has("how many attention heads a layer has")
+    queries: Whole = has("how many pieces attend")
+    keys: Whole = has("how many pieces they attend to")
+    weights: Text = has(
+        "bytes in base64, layers × heads × queries × keys; 255 means 1, or `largest`"
     )
-    largest: Number = field(default=ABSENT, metadata=about("the largest weight, if it is above 1"))
+    largest: Number = may_have("the largest weight, if it is above 1")
 
     @property
     def sizes(self) -> list[int]:
@@ -40,46 +38,26 @@ class Attention(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Example(Open):
-    """This is a translated sentence with its tree and its attention."""
+    """A translated sentence with its tree and its attention."""
 
-    number: Whole = field(
-        metadata=about(
-            "the number of the sentence, counted from 0, as fairseq-generate prints S-NUMBER"
-        )
+    number: Whole = has("counted from 0, as in S-NUMBER of fairseq-generate")
+    words: list[Text] = has("the words of the source")
+    parents: list[Whole] | None = has(
+        "the parent of each word, from 1, 0 is the root; null means no tree"
     )
-    words: list[Text] = field(metadata=about("the words of the source"))
-    parents: list[Whole] | None = field(
-        metadata=about(
-            "the parent of each word, counted from 1 with 0 for the root; null means no tree"
-        )
+    depths: list[Whole] | None = may_have("how many edges lie between each word and the root")
+    relations: list[Text] | None = may_have("the dependency relation of each word to its parent")
+    pieces: list[Text] = has("the pieces of the source and the end of the sentence")
+    translation: Text = has("the translation by the model")
+    reference: Text | None = may_have("the reference for the translation")
+    attention: Attention = has("the attention of the encoder")
+    target_pieces: list[Text] = may_have(
+        "the pieces of the translation and the end of the sentence"
     )
-    depths: list[Whole] | None = field(
-        default=ABSENT, metadata=about("how many edges lie between each word and the root")
+    decoder_attention: Attention = may_have(
+        "the attention of the decoder to itself, while it predicts each of them"
     )
-    relations: list[Text] | None = field(
-        default=ABSENT, metadata=about("the dependency relation of each word to its parent")
-    )
-    pieces: list[Text] = field(
-        metadata=about("the pieces of the source and the end of the sentence")
-    )
-    translation: Text = field(metadata=about("the translation by the model"))
-    reference: Text | None = field(
-        default=ABSENT, metadata=about("the reference for the translation")
-    )
-    attention: Attention = field(metadata=about("the attention of the encoder"))
-    target_pieces: list[Text] = field(
-        default=ABSENT,
-        metadata=about("the pieces of the translation and the end of the sentence"),
-    )
-    decoder_attention: Attention = field(
-        default=ABSENT,
-        metadata=about(
-            "the attention of the decoder to what it has read, while it predicts each of them"
-        ),
-    )
-    cross_attention: Attention = field(
-        default=ABSENT, metadata=about("the attention of the decoder to the source")
-    )
+    cross_attention: Attention = may_have("the attention of the decoder to the source")
 
     def __post_init__(self) -> None:
         if fault := self.fault_of_tree() or self.fault_of_attention():
@@ -131,7 +109,7 @@ def fault_of(attention: Attention, queries: int, keys: int) -> str | None:
 class Examples(Open):
     """Holds examples under a name, as the JSON of a scored system does."""
 
-    examples: list[Example] = field(metadata=about("the translated sentences"))
+    examples: list[Example] = has("the translated sentences")
 
 
 def read_examples(path: str) -> list[Example]:

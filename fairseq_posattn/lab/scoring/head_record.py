@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import ABSENT, Open, about, read_record
-from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole
+from fairseq_posattn.io.records import Open, read_record
+from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
 AGAIN = "make it again with posattn-heads"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head(Open):
-    """This is what a head of the encoder does, the mean over all queries of the test set."""
+    """What a head of the encoder does, the mean over all queries of the test set."""
 
-    layer: Whole = field(metadata=about("the layer, counted from 0"))
-    head: Whole = field(metadata=about("the head, counted from 0"))
-    entropy: Number = field(metadata=about("the entropy of its weights, in nats"))
-    distance: Number = field(
-        metadata=about("how many pieces lie between a query and what it attends to, by weight")
-    )
-    tree_edges: Number | None = field(
-        default=ABSENT,
-        metadata=about(
-            "the share of words that attend, among the other words, most to their parent or to a "
-            "child; null without trees"
-        ),
+    layer: Whole = has("the layer, counted from 0")
+    head: Whole = has("the head, counted from 0")
+    entropy: Number = has("the entropy of its weights, in nats")
+    distance: Number = has("how many pieces lie between a query and what it attends to, by weight")
+    tree_edges: Number | None = may_have(
+        "the share of words that attend most to their parent or to a child, among the "
+        "other words; null without trees"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearntNumber(Open):
-    """These are the numbers of one name that a mechanism has learnt, or predicts on average."""
+    """The numbers of one name that a mechanism has learnt, or predicts on average."""
 
-    place: Text = field(metadata=about("the module, such as encoder.layers.0.self_attn"))
-    mechanism: Text = field(metadata=about("the name of the mechanism"))
-    name: Text = field(metadata=about("what the numbers are"))
-    heads: list[Whole] = field(
-        metadata=about("the heads that they belong to; empty if the layer has a single one")
-    )
-    values: list[Number] = field(metadata=about("the numbers, one for each of these heads"))
+    place: Text = has("the module, such as encoder.layers.0.self_attn")
+    mechanism: Text = has("the name of the mechanism")
+    name: Text = has("what the numbers are")
+    heads: list[Whole] = has("the heads that they belong to; empty if the layer has a single one")
+    values: list[Number] = has("the numbers, one for each of these heads")
 
     def __post_init__(self) -> None:
         if len(self.values) != max(1, len(self.heads)):
@@ -49,21 +42,16 @@ class LearntNumber(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Heads(Open):
-    """This describes all heads of a model on a test set."""
+    """All heads of a model on a test set."""
 
-    sentences: Whole = field(metadata=about("how many sentences were read"))
-    words: Whole = field(default=ABSENT, metadata=about("how many words of them have trees"))
-    neighbours: Number | None = field(
-        default=ABSENT,
-        metadata=about(
-            "the share of words whose parent or child is the word before, which a head that "
-            "always attends to the word before reaches; null without trees"
-        ),
+    sentences: Whole = has("how many sentences were read")
+    words: Whole = may_have("how many words of them have trees")
+    neighbours: Number | None = may_have(
+        "the share of words whose parent or child is the word before, which a head that "
+        "always attends to the word before reaches; null without trees"
     )
-    heads: list[Head] = field(metadata=about("each head of each layer of the encoder"))
-    numbers: list[LearntNumber] = field(
-        default=ABSENT, metadata=about("what the mechanisms have learnt")
-    )
+    heads: list[Head] = has("each head of each layer of the encoder")
+    numbers: list[LearntNumber] = may_have("what the mechanisms have learnt")
 
     def __post_init__(self) -> None:
         found = {(head.layer, head.head) for head in self.heads}

@@ -43,6 +43,8 @@ def load(
 
     user_dir, task and cpu are fairseq's options; without `task` it is that of the training.
     """
+    from fairseq import checkpoint_utils
+
     from fairseq_posattn import plugin  # noqa: F401
     from fairseq_posattn.glue.user_dir import import_user_dir
 
@@ -51,8 +53,12 @@ def load(
     if not checkpoint.is_file():
         raise InputError(f"{checkpoint}: there is no such checkpoint; name the file (.pt)")
     import_user_dir(user_dir)
+    overrides = {"data": str(Path(data).resolve())}
     try:
-        model, chosen, cfg = load_from(checkpoint, str(Path(data).resolve()), task)
+        other = task and task_called(task, checkpoint, overrides)
+        (model,), cfg, chosen = checkpoint_utils.load_model_ensemble_and_task(
+            [str(checkpoint)], overrides, other
+        )
     except (RuntimeError, AssertionError) as error:
         what = " ".join(str(error).split())
         raise InputError(
@@ -64,17 +70,6 @@ def load(
     model.eval()
     model.prepare_for_inference_(cfg)
     return Loaded(model, chosen, cfg)
-
-
-def load_from(checkpoint: Path, data: str, task: str | None) -> tuple[Any, Any, Any]:
-    """Return model, task and configuration, with the data in the place of the training's."""
-    from fairseq import checkpoint_utils
-
-    overrides = {"data": data}
-    (model,), cfg, chosen = checkpoint_utils.load_model_ensemble_and_task(
-        [str(checkpoint)], overrides, task and task_called(task, checkpoint, overrides)
-    )
-    return model, chosen, cfg
 
 
 def task_called(name: str, checkpoint: Path, overrides: dict[str, str]) -> Any:

@@ -10,7 +10,7 @@ from statistics import mean, stdev
 
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.scoring.cells import NONE, escaped, holm, in_csv, in_markdown, p_value
+from fairseq_posattn.lab.scoring.cells import NONE, escaped, in_csv, in_markdown, p_value
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,8 @@ def p_values(
 
     figures: those of all runs, by corpus and by model.
     """
-    from fairseq_posattn.lab.scoring.metrics.runs import welch  # numpy: a dry run goes without
+    # a dry run goes without numpy
+    from fairseq_posattn.lab.scoring.statistics import holm, welch
 
     raw = {}
     for corpus, models in figures.items():
@@ -145,4 +146,4 @@ def p_values(
             if p is not None and model != baseline:
                 raw[corpus, model] = p
     corrected = holm(list(raw.values()))
-    return {pair: p_value(p, plain=False) for pair, p in zip(raw, corrected, strict=True)}
+    return {pair: p_value(p) for pair, p in zip(raw, corrected, strict=True)}

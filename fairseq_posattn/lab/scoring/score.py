@@ -1,23 +1,30 @@
-"""Score a translation of a test set, and compare it with a baseline.
+"""Score the translations of a test set, by one run of a system or by several, as one record.
 
-posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --json OUT
+    from fairseq_posattn.lab.scoring.score import ScoreRequest, score
+
+    score(ScoreRequest(hypotheses=["test.hyp"], references=["test.de"])).scores["BLEU"].score
+
+The record is the JSON of posattn-score (`io.records.as_document`), which posattn-report reads.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.records import ABSENT
+from fairseq_posattn.lab.scoring import training_log
 from fairseq_posattn.lab.scoring.example_record import read_examples
-from fairseq_posattn.lab.scoring.fairseq_logs import logs, training_log
+from fairseq_posattn.lab.scoring.generate_log import speed
 from fairseq_posattn.lab.scoring.head_record import read_heads
 from fairseq_posattn.lab.scoring.metrics import buckets, ngrams, words
-from fairseq_posattn.lab.scoring.metrics.score_texts import (
+from fairseq_posattn.lab.scoring.metrics.comparison import compared, marked, most_different
+from fairseq_posattn.lab.scoring.metrics.runs import Samples
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations
+from fairseq_posattn.lab.scoring.metrics.segment_scores import SegmentScores
+from fairseq_posattn.lab.scoring.metrics.texts import (
     Texts,
     check_count,
     read_references,
@@ -25,16 +32,9 @@ from fairseq_posattn.lab.scoring.metrics.score_texts import (
     warn_of_script,
     warn_of_spacing,
 )
-from fairseq_posattn.lab.scoring.metrics.scores import (
-    LOWER_IS_BETTER,
-    Scoring,
-    Settings,
-    Translations,
-)
-from fairseq_posattn.lab.scoring.metrics.segment_scores import SegmentScores
-from fairseq_posattn.lab.scoring.metrics.sentences import most_different
-from fairseq_posattn.lab.scoring.metrics.significance import Samples, after_holm, compared
+from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import (
+    LOWER_IS_BETTER,
     VERSION,
     Baseline,
     Ngrams,
@@ -42,55 +42,57 @@ from fairseq_posattn.lab.scoring.score_record import (
     Speed,
 )
 
+__all__ = ["ScoreRequest", "ScoredSystem", "score"]
 
-def scored_system(args: argparse.Namespace) -> ScoredSystem:
-    """Return everything that the command line asks for, as it stands in the JSON."""
-    refuse_scores_of_no_baseline(args)
-    extras = read_extras(args)
-    texts = read_texts(args)
-    given = read_references(args, texts)
+
+def score(request: ScoreRequest) -> ScoredSystem:
+    """Return everything that a request asks for."""
+    check(request)
+    extras = read_extras(request)
+    texts = read_texts(request)
+    given = read_references(request, texts)
     warn_of_spacing(texts, given)
-    references = [text.lines for text in given]
-    samples = Samples(args.samples, args.samples) if args.samples else Samples()
-    drawing = samples.bootstrap, samples.seed
-    settings = Settings(args.target_lang, args.tokenize, args.lowercase, args.nist)
-    measures = read_measures(args, texts)
-    scoring = Scoring(references, settings)
+    samples = Samples(request.samples, request.samples) if request.samples else Samples()
+    measures = read_measures(request, texts)
+    settings = Settings(request.target_lang, request.tokenize, request.lowercase, request.nist)
+    scoring = Scoring([text.lines for text in given], settings)
     warn_of_script(given, scoring)
     system = Translations(scoring, [text.lines for text in texts.system])
-    orders = orders_of(system)
-    segments = SegmentScores.read(args, texts)
+    orders = ngrams.of_runs(system)
+    segments = SegmentScores.read(request, texts)
     return ScoredSystem(
         version=VERSION,
         code=code_version(),
-        system=writable(args.name or Path(args.hypotheses[0]).name),
-        test=writable(args.test),
-        source=writable(args.source_lang),
-        target=writable(args.target_lang),
-        sentences=len(references[0]),
-        references=len(references),
+        system=writable(request.name or Path(request.hypotheses[0]).name),
+        test=writable(request.test),
+        source=writable(request.source_lang),
+        target=writable(request.target_lang),
+        sentences=len(given[0].lines),
+        references=len(given),
         runs=several(system),
-        scores={**system.scores(*drawing), **segments.scores(samples)},
+        scores={**system.scores(samples), **segments.scores(samples)},
         ngrams=orders,
         buckets={
             name: buckets.bleu_by(
-                values, ranges, scoring.metrics["BLEU"], system.tables["BLEU"], *drawing
+                values, ranges, scoring.metrics["BLEU"], system.tables["BLEU"], samples
             )
             for name, (values, ranges) in measures.items()
         },
-        words=words.read_words(args, texts, scoring, *drawing) or ABSENT,
+        words=words.read_words(request, texts, scoring, samples) or ABSENT,
         baseline=(
-            against_baseline(args, system, texts, orders, segments, samples)
-            if args.baseline
+            against_baseline(request, system, texts, orders, segments, samples)
+            if request.baseline
             else ABSENT
         ),
         **extras,
     )
 
 
-def refuse_scores_of_no_baseline(args: argparse.Namespace) -> None:
-    """Refuse scores of a baseline that is not there."""
-    if args.baseline_segment_scores and not args.baseline:
+def check(request: ScoreRequest) -> None:
+    """Refuse references that are missing or given twice, and scores of no baseline."""
+    if bool(request.references) == bool(request.sgm):
+        raise InputError("name the references, either with --references or with --sgm")
+    if request.baseline_segment_scores and not request.baseline:
         raise InputError("--baseline-segment-scores belongs to --baseline; name its translations")
 
 
@@ -99,74 +101,61 @@ def several(system: Translations) -> int:
     return len(system.runs) if len(system.runs) > 1 else ABSENT
 
 
-def orders_of(system: Translations) -> list[Ngrams]:
-    """Return BLEU and precision for each order of n-grams, the means over the runs."""
-    scoring = system.scoring
-    return ngrams.means(
-        [ngrams.by_order(run, scoring.references, scoring.settings) for run in system.runs]
-    )
-
-
 def writable(name: str) -> str:
     """Return a name from the command line, whose bytes need not be UTF-8, as a file can hold it."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def read_measures(args: argparse.Namespace, texts: Texts) -> dict[str, tuple]:
+def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Measure]:
     """Return for each name of buckets the measure of each source sentence and the ranges."""
-    found: dict[str, tuple] = {}
+    found: dict[str, buckets.Measure] = {}
     if texts.source:
-        found["length"] = buckets.lengths(texts.source.lines), buckets.LENGTHS
-    if args.trees:
-        found["depth"] = buckets.tree_depths(args.trees), buckets.DEPTHS
-        count = len(found["depth"][0])
-        check_count(texts.system[0], args.trees, count, "sentences")
+        found["length"] = [len(line.split()) for line in texts.source.lines], buckets.LENGTHS
+    if request.trees:
+        depths = buckets.tree_depths(request.trees)
+        check_count(texts.system[0], request.trees, len(depths), "sentences")
+        found["depth"] = depths, buckets.DEPTHS
     if texts.pieces:
-        split = buckets.split_words(texts.pieces, args.separator)
+        split = buckets.split_words(texts.pieces, request.separator)
         found["split_words"] = split, buckets.SPLIT_WORDS
     return found
 
 
 def against_baseline(
-    args: argparse.Namespace,
+    request: ScoreRequest,
     system: Translations,
     texts: Texts,
-    ours: Sequence[Ngrams],
+    ours: list[Ngrams],
     segments: SegmentScores,
     samples: Samples,
 ) -> Baseline:
     """Return how the system differs from the baseline."""
     baseline = Translations(system.scoring, [text.lines for text in texts.baseline])
+    found = {**compared(baseline, system, samples), **segments.compared(samples)}
+    lower = {*LOWER_IS_BETTER, *segments.lower_is_better}
+    marks = marked((one, name in lower) for name, one in found.items())
     return Baseline(
-        system=writable(args.baseline_name or Path(args.baseline[0]).name),
+        system=writable(request.baseline_name or Path(request.baseline[0]).name),
         runs=several(baseline),
         significance=str(samples),
-        scores=after_holm(
-            {**compared(baseline, system, samples), **segments.compared(samples)},
-            {*LOWER_IS_BETTER, *segments.lower_is_better},
-        ),
-        ngrams=ngrams.gaps(ours, orders_of(baseline)),
+        scores=dict(zip(found, marks, strict=True)),
+        ngrams=ngrams.gaps(ours, ngrams.of_runs(baseline)),
         sentences=most_different(
-            baseline, system, texts.source and texts.source.lines, args.sentences
+            baseline, system, texts.source and texts.source.lines, request.sentences
         ),
     )
 
 
-def read_extras(args: argparse.Namespace) -> dict[str, Any]:
-    """Return what other files, if they are named, add to the JSON."""
+def read_extras(request: ScoreRequest) -> dict[str, Any]:
+    """Return what other files, if they are named, add to the record."""
     found: dict[str, Any] = {}
-    if args.generate_log or args.parsing_log:
-        found["speed"] = speed(args)
-    if args.train_log:
-        found["training"] = training_log.training(args.train_log)
-    if args.examples:
-        found["examples"] = read_examples(args.examples)
-    if args.heads:
-        found["heads"] = read_heads(args.heads)
+    logs = {"translation": request.generate_log, "with_parsing": request.parsing_log}
+    if any(logs.values()):
+        found["speed"] = Speed(**{name: speed(paths) for name, paths in logs.items() if paths})
+    if request.train_log:
+        found["training"] = training_log.training(request.train_log)
+    if request.examples:
+        found["examples"] = read_examples(request.examples)
+    if request.heads:
+        found["heads"] = read_heads(request.heads)
     return found
-
-
-def speed(args: argparse.Namespace) -> Speed:
-    """Return the speeds that the logs of fairseq-generate tell."""
-    named = {"translation": args.generate_log, "with_parsing": args.parsing_log}
-    return Speed(**{name: logs.speed(paths) for name, paths in named.items() if paths})

@@ -12,10 +12,10 @@ INTRODUCTION = """\
 # The JSON of a scored system
 
 `posattn-score ... --json FILE` writes it, and `posattn-report` and the tables of the recipes read \
-it. A file may have other keys, which are ignored. `posattn-examples` writes a list of \
-[Example](#example), and `posattn-heads` writes [Heads](#heads).
-
-The dataclasses that check the files generate this page:
+it. `posattn-examples` writes a list of \
+[Example](#example), and `posattn-heads` writes [Heads](#heads). \
+A key with a question mark may be missing; unknown keys are ignored. The dataclasses that check \
+the files generate this page: \
 `python -m fairseq_posattn.lab.scoring.score_document > docs/score_json.md`."""
 
 

@@ -5,68 +5,16 @@ These classes check the files, and generate docs/score_json.md: see score_docume
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from fairseq_posattn.io.records import ABSENT, Open, about
+from fairseq_posattn.io.records import Open
 from fairseq_posattn.lab.scoring.example_record import Example
 from fairseq_posattn.lab.scoring.head_record import Heads
-from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole
+from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
 SEGMENTS = "segments:mean"  # the signature of numbers that another program gave the sentences
 VERSION = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Score(Open):
-    """This is a score of the whole test set."""
-
-    score: Number = field(
-        metadata=about("the score of the whole test set; of several runs the mean")
-    )
-    deviation: Number = field(
-        default=ABSENT, metadata=about("the standard deviation of the runs, if there are several")
-    )
-    runs: list[Number] = field(
-        default=ABSENT, metadata=about("the score of each run, if there are several")
-    )
-    signature: Text = field(metadata=about("how it was computed, as sacrebleu describes it"))
-    lower_is_better: bool = field(
-        default=ABSENT, metadata=about("true if a smaller score is a better one")
-    )
-    interval: list[Number] = field(
-        default=ABSENT,
-        metadata=about(
-            "the interval of 95 % for other sentences and, with several runs, other trainings"
-        ),
-    )
-    brevity_penalty: Number = field(default=ABSENT, metadata=about("the brevity penalty in BLEU"))
-    precisions: list[Number] = field(
-        default=ABSENT, metadata=about("the precisions in BLEU for n = 1 … 4")
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ngrams(Open):
-    """These are the figures for one order of n-grams, or the gaps between those of two systems."""
-
-    n: Whole = field(metadata=about("the order n, from 1 to 8"))
-    bleu: Number = field(metadata=about("BLEU with n-grams up to this order"))
-    precision: Number = field(metadata=about("the precision of n-grams of this order alone"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bucket(Open):
-    """This is BLEU of the sentences that are alike in their length, depth or split words."""
-
-    first: Whole = field(metadata=about("the smallest value in the bucket", key="from"))
-    last: Whole | None = field(
-        metadata=about("the largest value in it; null means no end", key="to")
-    )
-    sentences: Whole = field(metadata=about("how many sentences lie in it"))
-    bleu: Number = field(metadata=about("BLEU of these sentences"))
-    interval: list[Number] = field(
-        default=ABSENT, metadata=about("the interval of 95 % in the same way")
-    )
+LOWER_IS_BETTER = ("TER",)  # of the scores that are computed here
 
 
 def range_name(first: int, last: int | None) -> str:
@@ -77,193 +25,160 @@ def range_name(first: int, last: int | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordGroup(Open):
-    """This says how well the words of one group are translated, the mean over the runs."""
+class Score(Open):
+    """A score of the whole test set."""
 
-    name: Text = field(metadata=about("the name of the group, such as 2–4 or NOUN"))
-    words: Whole = field(metadata=about("how many words of the reference are in the group"))
-    precision: Number = field(metadata=about("the share of translated words that are right, in %"))
-    recall: Number = field(metadata=about("the share of reference words that were written, in %"))
-    f1: Number = field(metadata=about("the harmonic mean of both"))
-    interval: list[Number] = field(
-        default=ABSENT, metadata=about("the interval of 95 % of F1 in the same way")
+    score: Number = has("the score of the whole test set; of several runs the mean")
+    deviation: Number = may_have("the standard deviation of several runs")
+    runs: list[Number] = may_have("the score of each of several runs")
+    signature: Text = has("sacrebleu's signature")
+    lower_is_better: bool = may_have("whether a smaller score is better")
+    interval: list[Number] = may_have(
+        "95 % for other sentences and, with several runs, other trainings"
     )
+    brevity_penalty: Number = may_have("the brevity penalty in BLEU")
+    precisions: list[Number] = may_have("the precisions in BLEU for n = 1 … 4")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ngrams(Open):
+    """The figures for one order of n-grams, or the gaps between those of two systems."""
+
+    n: Whole = has("the order n, from 1 to 8")
+    bleu: Number = has("BLEU with n-grams up to this order")
+    precision: Number = has("the precision of this order alone")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucket(Open):
+    """BLEU of sentences that are alike in their length, depth or split words."""
+
+    first: Whole = has("the smallest value", key="from")
+    last: Whole | None = has("the largest value; null means no end", key="to")
+    sentences: Whole = has("how many there are")
+    bleu: Number = has("BLEU of these sentences")
+    interval: list[Number] = may_have("as that of a score")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordGroup(Open):
+    """How well the words of one group are translated, the mean over the runs."""
+
+    name: Text = has("such as 2–4 or NOUN")
+    words: Whole = has("how many words of the reference")
+    precision: Number = has("the share of translated words that are right, in %")
+    recall: Number = has("the share of reference words that were written, in %")
+    f1: Number = has("the harmonic mean of both")
+    interval: list[Number] = may_have("that of F1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Open):
-    """This says what a score gains over that of the baseline, and whether that could be chance."""
+    """What a score gains over that of the baseline, and whether that could be chance."""
 
-    difference: Number = field(metadata=about("the score minus that of the baseline"))
-    bootstrap_p: Number | None = field(
-        default=ABSENT,
-        metadata=about("the p value of the bootstrap, for other sentences and trainings"),
-    )
-    randomisation_p: Number | None = field(
-        default=ABSENT,
-        metadata=about("the p value of approximate randomisation of the outputs of these runs"),
-    )
-    welch_p: Number | None = field(
-        default=ABSENT,
-        metadata=about("the p value of Welch's t test over the runs, if both have several"),
-    )
-    interval: list[Number] = field(
-        default=ABSENT,
-        metadata=about("the interval of 95 % of the difference in the same way"),
-    )
-    mark: Text = field(
-        metadata=about(
-            "⇑ means better and ⇓ worse with p < 0.01 over the runs, ↑ ↓ p < 0.05, after Holm over "
-            "the scores of the system"
-        )
+    difference: Number = has("the score minus that of the baseline")
+    bootstrap_p: Number | None = may_have("for other sentences and trainings")
+    randomisation_p: Number | None = may_have("for the outputs of these runs")
+    welch_p: Number | None = may_have("over the runs, if both have several")
+    interval: list[Number] = may_have("that of the difference")
+    mark: Text = has(
+        "⇑ means better and ⇓ worse with p < 0.01 by Welch's test and the bootstrap over several "
+        "runs, ↑ ↓ p < 0.05, after Holm over the scores of the system"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedSentence(Open):
-    """This is a sentence on which the system differs much from the baseline."""
+    """A sentence on which the system differs much from the baseline."""
 
-    number: Whole = field(metadata=about("the number of the sentence, counted from 0"))
-    source: Text = field(default=ABSENT, metadata=about("the sentence in the source language"))
-    reference: Text = field(metadata=about("its first reference"))
-    translation: Text = field(
-        metadata=about("the translation by the system, of several runs by the first")
-    )
-    baseline: Text = field(
-        metadata=about("the translation by the baseline, of several runs by the first")
-    )
-    score: Number = field(metadata=about("chrF2 of the sentence, of several runs the mean"))
-    baseline_score: Number = field(metadata=about("the same of the baseline"))
+    number: Whole = has("counted from 0")
+    source: Text = may_have("the sentence in the source language")
+    reference: Text = has("its first reference")
+    translation: Text = has("by the system, of several runs by the first")
+    baseline: Text = has("by the baseline, of several runs by the first")
+    score: Number = has("chrF2 of the sentence, of several runs the mean")
+    baseline_score: Number = has("the same of the baseline")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(Open):
-    """This says how the system compares with another one."""
+    """How the system compares with another one."""
 
-    system: Text = field(metadata=about("the name of the baseline"))
-    runs: Whole = field(
-        default=ABSENT, metadata=about("how many runs of it were compared, if several")
-    )
-    significance: Text = field(
-        default=ABSENT, metadata=about("how many samples were drawn, and the seed")
-    )
-    scores: dict[str, Difference] = field(
-        default=ABSENT, metadata=about("the differences, each under the name of its score")
-    )
-    ngrams: list[Ngrams] = field(
-        default=ABSENT, metadata=about("the gaps to the baseline, one for each order of n-grams")
-    )
-    sentences: list[ComparedSentence] = field(
-        default=ABSENT,
-        metadata=about(
-            "the sentences with the largest differences, those where the system is better first"
-        ),
+    system: Text = has("the name of the baseline")
+    runs: Whole = may_have("how many runs, if several")
+    significance: Text = may_have("how many samples were drawn, and the seed")
+    scores: dict[str, Difference] = may_have("the differences by the names of the scores")
+    ngrams: list[Ngrams] = may_have("the gaps to the baseline")
+    sentences: list[ComparedSentence] = may_have(
+        "those with the largest differences, the gains first"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding(Open):
-    """This is the speed of one run of fairseq-generate."""
+    """The speed of one run of fairseq-generate."""
 
-    sentences: Whole = field(default=ABSENT, metadata=about("how many sentences were translated"))
-    seconds: Number = field(
-        default=ABSENT, metadata=about("how long that took; of several shards the slowest counts")
-    )
-    sentences_per_second: Number = field(
-        metadata=about("how many sentences were translated each second")
-    )
-    pieces_per_second: Number = field(
-        default=ABSENT, metadata=about("how many pieces were generated each second")
-    )
+    sentences: Whole = may_have("how many sentences were translated")
+    seconds: Number = may_have("how long that took; of several shards the slowest")
+    sentences_per_second: Number = has("sentences translated each second")
+    pieces_per_second: Number = may_have("pieces generated each second")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed(Open):
-    """This says how fast the system translates."""
+    """How fast the system translates."""
 
-    translation: Decoding = field(
-        default=ABSENT, metadata=about("how fast the system translates when it does nothing else")
-    )
-    with_parsing: Decoding = field(
-        default=ABSENT, metadata=about("how fast it translates when it also parses the sources")
-    )
+    translation: Decoding = may_have("without parsing")
+    with_parsing: Decoding = may_have("with parsing of the sources")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Losses(Open):
-    """This is a point of the learning curve."""
+    """A point of the learning curve."""
 
-    update: Whole = field(metadata=about("after how many updates it was measured"))
-    train_loss: Number | None = field(metadata=about("the loss on the training data"))
-    valid_loss: Number | None = field(metadata=about("the loss on the validation data"))
+    update: Whole = has("after how many updates")
+    train_loss: Number | None = has("the loss on the training data")
+    valid_loss: Number | None = has("the loss on the validation data")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Open):
-    """This says how the system was trained."""
+    """How the system was trained."""
 
-    parameters: Whole | None = field(
-        default=ABSENT, metadata=about("how many parameters the model has")
-    )
-    architecture: Text = field(default=ABSENT, metadata=about("the name of the model in fairseq"))
-    words_per_second: Number | None = field(
-        default=ABSENT, metadata=about("the median of the speeds in the log")
-    )
-    curve: list[Losses] = field(
-        default=ABSENT, metadata=about("the learning curve, with a point for each validation")
-    )
+    parameters: Whole | None = may_have("how many parameters the model has")
+    architecture: Text = may_have("the name of the model in fairseq")
+    words_per_second: Number | None = may_have("the median of the speeds in the log")
+    curve: list[Losses] = may_have("a point for each validation")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSystem(Open):
-    """This is the whole file, which describes a system on a test set."""
+    """The whole file: a system on a test set."""
 
-    version: Whole = field(metadata=about("the version of this format"))
-    code: Text = field(
-        default=ABSENT,
-        metadata=about("the version of the package that wrote it, with the commit in a checkout"),
+    version: Whole = has("the version of this format")
+    code: Text = may_have("the version of the package, with the commit in a checkout")
+    system: Text = has("the name of the system")
+    test: Text = has("the name of the test set")
+    source: Text = may_have("the language of the source")
+    target: Text = may_have("the language of the target")
+    sentences: Whole | None = may_have("how many sentences were scored")
+    references: Whole | None = may_have("references of each of them")
+    runs: Whole = may_have("how many runs, if several")
+    scores: dict[str, Score] = has("by name, such as BLEU, chrF2, TER")
+    ngrams: list[Ngrams] = may_have("one for each order of n-grams")
+    buckets: dict[str, list[Bucket]] = may_have(
+        "BLEU grouped by `length`, `depth` and `split_words`"
     )
-    system: Text = field(metadata=about("the name of the system"))
-    test: Text = field(metadata=about("the name of the test set"))
-    source: Text = field(default=ABSENT, metadata=about("the language of the source"))
-    target: Text = field(default=ABSENT, metadata=about("the language of the target"))
-    sentences: Whole | None = field(
-        default=ABSENT, metadata=about("how many sentences were scored")
+    words: dict[str, list[WordGroup]] = may_have(
+        "F1 of the words by `frequency` in training, part of speech (`pos`) and `relation`"
     )
-    references: Whole | None = field(
-        default=ABSENT, metadata=about("how many references each of them has")
-    )
-    runs: Whole = field(
-        default=ABSENT, metadata=about("how many runs of the system were scored, if several")
-    )
-    scores: dict[str, Score] = field(
-        metadata=about("the scores under their names, such as BLEU, chrF2, TER")
-    )
-    ngrams: list[Ngrams] = field(
-        default=ABSENT, metadata=about("the scores, one for each order of n-grams")
-    )
-    buckets: dict[str, list[Bucket]] = field(
-        default=ABSENT, metadata=about("BLEU grouped by `length`, `depth` and `split_words`")
-    )
-    words: dict[str, list[WordGroup]] = field(
-        default=ABSENT,
-        metadata=about(
-            "F1 of the words by `frequency` in training, part of speech (`pos`) and `relation`"
-        ),
-    )
-    baseline: Baseline = field(
-        default=ABSENT, metadata=about("how the system compares with a baseline")
-    )
-    speed: Speed = field(
-        default=ABSENT,
-        metadata=about("how fast the system translates, from the logs of fairseq-generate"),
-    )
-    training: Training = field(
-        default=ABSENT, metadata=about("how the training went, from the logs of fairseq-train")
-    )
-    examples: list[Example] = field(
-        default=ABSENT, metadata=about("some translated sentences with their attention")
-    )
-    heads: Heads = field(
-        default=ABSENT, metadata=about("what each attention head does over the test set")
-    )
+    baseline: Baseline = may_have("how the system compares with a baseline")
+    speed: Speed = may_have("from the logs of fairseq-generate")
+    training: Training = may_have("how the training went, from the logs of fairseq-train")
+    examples: list[Example] = may_have("some translated sentences with their attention")
+    heads: Heads = may_have("what each attention head does over the test set")
+
+    @property
+    def run_count(self) -> int:
+        """Return how many runs were scored."""
+        return self.runs or 1

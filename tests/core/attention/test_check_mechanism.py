@@ -386,6 +386,7 @@ def test_a_folder_for_user_dir(tmp_path, monkeypatch):
     assert (ended.code, ended.output.splitlines()[0]) == (0, "in_a_folder")
 
 
+@pytest.mark.long(ci=True)
 def test_a_folder_gets_the_real_plugin_where_fairseq_is_installed(tmp_path):
     """A process of its own, in which nothing has imported the plug-in before."""
     pytest.importorskip("fairseq")

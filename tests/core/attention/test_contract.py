@@ -45,6 +45,8 @@ if torch.cuda.is_available():
     HALF += [("cuda", torch.float16), ("cuda", torch.bfloat16)]
 REPLACED = {"rope", "deps_san", "disentangled"}  # they change scores whatever they have learnt
 SINGLE = [spec for name in sorted(MECHANISMS) for spec in examples_of(MECHANISMS[name])]
+FIRST = [examples_of(mechanism)[0] for mechanism in MECHANISMS.values()]
+EACH = [spec if spec in FIRST else pytest.param(spec, marks=pytest.mark.long) for spec in SINGLE]
 # Beside others a parameter may have no effect: before a ReLU, for instance.
 OF_ONE = {"every_parameter_matters", "it_works_beside_others", "a_checkpoint_keeps_it"}
 # The others move a key at the edge of local_hard's window to its other side in half precision.
@@ -79,7 +81,7 @@ class Doubled(KeyExpansion):
         return torch.cat([k, k], dim=2), torch.cat([v, v], dim=2), exists
 
 
-@pytest.mark.parametrize("specification", SINGLE)
+@pytest.mark.parametrize("specification", EACH)
 @pytest.mark.parametrize("check", CONTRACT, ids=lambda check: check.__name__)
 def test_contract(check, specification):
     try:
@@ -169,7 +171,7 @@ def skip_float16_on_an_old_torch(dtype, device="cpu"):
         pytest.skip("this torch multiplies no float16 on the CPU")
 
 
-@pytest.mark.parametrize("specification", [*SINGLE, *TOGETHER])
+@pytest.mark.parametrize("specification", [*EACH, *TOGETHER])
 @pytest.mark.parametrize(("device", "dtype"), HALF)
 def test_half_precision_is_close_to_float32(specification, device, dtype):
     skip_float16_on_an_old_torch(dtype, device)

@@ -80,6 +80,7 @@ def loops(module, batch, tree):
     return slow.cross_attention(*given)
 
 
+@pytest.mark.long(but=[f"{spec}-{pair}" for spec in SPECIFICATIONS for pair in LENGTHS[1:3]])
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("specification", SPECIFICATIONS)
 def test_cross_attention_equals_the_loops(specification, lengths):

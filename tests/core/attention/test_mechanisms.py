@@ -280,6 +280,7 @@ TOGETHER = [
 ]
 
 
+@pytest.mark.long(but=[f"{spec}-6" for spec in SPECIFICATIONS])
 @pytest.mark.parametrize("pieces", [0, 1, 6])  # and end of sentence
 @pytest.mark.parametrize("specification", SPECIFICATIONS)
 def test_equals_the_loops(specification, pieces):

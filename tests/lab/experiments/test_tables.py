@@ -13,8 +13,9 @@ from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.experiments.recipe_content import Row
 from fairseq_posattn.lab.experiments.tables import lines_of, write_tables
 from fairseq_posattn.lab.scoring import plain_tables
-from fairseq_posattn.lab.scoring.cells import escaped, holm, in_csv
+from fairseq_posattn.lab.scoring.cells import escaped, in_csv
 from fairseq_posattn.lab.scoring.plain_tables import Table
+from fairseq_posattn.lab.scoring.statistics import holm
 
 ROWS = [
     Row("sequence", "base", published={"a": 27.31}, paper="P & Q 2019"),

@@ -257,7 +257,7 @@ def test_the_ending_names_the_kind(show):
 def test_a_missing_matplotlib_is_named_with_its_remedy(show):
     with mock.patch.dict(sys.modules, {"matplotlib.figure": None}):
         line = show("window", "--out", "x.png")
-    assert "pip install '.[plot]'" in line and "matplotlib" in line
+    assert "pip install '.[lab]'" in line and "matplotlib" in line
 
 
 def test_a_mechanism_of_ones_own(show, tmp_path):

@@ -80,6 +80,7 @@ def shown(browser, page, tmp_path):
         one.page.close()
 
 
+@pytest.mark.long(ci=["screen"])
 @pytest.mark.parametrize("medium", ["screen", "print"])
 def test_every_figure_is_seen(shown, medium):
     """No figure is wider than the page."""

@@ -9,10 +9,9 @@ import pytest
 from fairseq_posattn.cli import translations
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.lab.scoring.fairseq_logs import generate_log as texts
-from fairseq_posattn.lab.scoring.fairseq_logs.logs import speed
-from fairseq_posattn.lab.scoring.fairseq_logs.training_log import statistics_of, training
+from fairseq_posattn.lab.scoring.generate_log import join_pieces, outputs, read_logs, speed
 from fairseq_posattn.lab.scoring.score_record import Decoding, Losses
+from fairseq_posattn.lab.scoring.training_log import measured_in, training
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from support import in_process
 from support.commands import run
@@ -151,13 +150,13 @@ def test_words_per_second_is_the_median(write):
     ],
 )
 def test_lines_of_json(line, subset, update):
-    found = statistics_of(line)
+    found = measured_in(line)
     assert (found.subset, found.update, found.loss) == (subset, update, 2.0)
 
 
 @pytest.mark.parametrize("line", ["", "text", '{"a": 1}', '{"a": broken}', "epoch 001 | loss 2"])
 def test_other_lines(line):
-    assert statistics_of(line) is None
+    assert measured_in(line) is None
 
 
 @pytest.mark.parametrize(
@@ -273,11 +272,11 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
     checkpoint = trained / "simple" / "checkpoint_last.pt"
     whole = write("whole", [in_process.generate(toy_data, checkpoint).output])
     shards = [write(name, [shard(toy_data, checkpoint, k)]) for k, name in enumerate("ab")]
-    assert texts.outputs(shards) == texts.outputs([whole])
-    assert texts.outputs(shards, "S") == list(read_lines(toy_data.parent / "test.src"))
+    assert outputs(read_logs(shards)) == outputs(read_logs([whole]))
+    assert outputs(read_logs(shards), "S") == list(read_lines(toy_data.parent / "test.src"))
     assert speed([whole]).sentences == speed(shards).sentences == 60
     with pytest.raises(InputError, match=r"H-\d+ is missing; give all shards"):
-        texts.outputs(shards[:1])
+        outputs(read_logs(shards[:1]))
 
 
 @pytest.mark.parametrize(
@@ -310,12 +309,12 @@ def test_shards_give_the_whole_run(toy_data, trained, write, tmp_path):
 )
 def test_faults_of_outputs(write, lines, message):
     with pytest.raises(InputError, match=message):
-        texts.outputs([write("log", [*lines])])
+        outputs(read_logs([write("log", [*lines])]))
 
 
 def test_outputs_as_they_stand(write):
     log = write("log", ["H-1\t-1\ta\u2028b c", "D-1\t-1\tx\ty", "H-0\t-1\t", "D-0\t-1\t"])
-    assert texts.outputs([log]) == ["", "a\u2028b c"]
+    assert outputs(read_logs([log])) == ["", "a\u2028b c"]
 
 
 @pytest.mark.parametrize(
@@ -328,7 +327,7 @@ def test_outputs_as_they_stand(write):
     ],
 )
 def test_joined(pieces, separator, line):
-    assert texts.join_pieces(pieces, separator) == line
+    assert join_pieces(pieces, separator) == line
 
 
 def command(monkeypatch, *arguments) -> None:

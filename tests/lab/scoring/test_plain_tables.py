@@ -6,8 +6,8 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.trials import trial_class
-from fairseq_posattn.lab.scoring.metrics.runs import welch
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table, p_values, write
+from fairseq_posattn.lab.scoring.statistics import welch
 
 TABLES = [
     Table("Right", ["model", "all", "range", "size"], [

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.command_line import describe
-from fairseq_posattn.io.records import as_record
-from fairseq_posattn.lab.scoring import table
+from fairseq_posattn.io.records import as_document, as_record
+from fairseq_posattn.lab.scoring import on_screen
+from fairseq_posattn.lab.scoring import score as api
+from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 from support.commands import run as run_program
 
@@ -77,19 +80,8 @@ def scored(monkeypatch, tmp_path):
 def test_the_numbers_of_sacrebleus_own_command(files, scored, references, ours, theirs):
     names = [files[name] for name in references]
     found = scored(files["hyp"], "--references", *names, *ours)["scores"]
-    command = [
-        sys.executable,
-        "-m",
-        "sacrebleu",
-        *names,
-        "-i",
-        files["hyp"],
-        "-w",
-        10,
-        "-f",
-        "json",
-    ]
-    printed = run_program(*command, "-m", "bleu", "chrf", "ter", *theirs).stdout
+    command = [sys.executable, "-m", "sacrebleu", *names, "-i", files["hyp"], "-w", 10]
+    printed = run_program(*command, "-f", "json", "-m", "bleu", "chrf", "ter", *theirs).stdout
     expected = json.loads(printed[printed.index("[") :])
     assert [one["name"] for one in expected] == ["BLEU", "chrF2", "TER"]
     for one in expected:
@@ -152,20 +144,14 @@ def test_everything_in_one_file(files, write, scored, capsys):
     ]
     result.pop("code")
     assert list(result.values())[:7] == [1, "csan", "toy", "en", "de", count, 1]
-    assert list(result["scores"]) == [
-        "BLEU",
-        "chrF2",
-        "chrF2++",
-        "TER",
-        "tokenised BLEU",
-        "NIST BLEU",
-    ]
+    metrics = ["BLEU", "chrF2", "chrF2++", "TER"]
+    assert list(result["scores"]) == [*metrics, "tokenised BLEU", "NIST BLEU"]
     assert [order["n"] for order in result["ngrams"]] == list(range(1, 9))
     assert spans(result, "length") == [(1, 10, 10), (51, None, 8)]
     assert spans(result, "depth") == [(0, 2, 6), (3, 3, 6), (7, None, 6)]
     assert spans(result, "split_words") == [(0, 0, 9), (2, 2, 9)]
     assert result["baseline"]["system"] == "sequence"
-    assert list(result["baseline"]["scores"]) == ["BLEU", "chrF2", "chrF2++", "TER", "NIST BLEU"]
+    assert list(result["baseline"]["scores"]) == [*metrics, "NIST BLEU"]
     gap = result["baseline"]["ngrams"][3]["bleu"]
     assert gap == pytest.approx(result["baseline"]["scores"]["BLEU"]["difference"])
     assert result["speed"]["translation"] == result["speed"]["with_parsing"]
@@ -173,6 +159,16 @@ def test_everything_in_one_file(files, write, scored, capsys):
     assert result["training"]["curve"] == [{"update": 7, "train_loss": None, "valid_loss": 2.0}]
     assert result["examples"] == [EXAMPLE]
     assert_table(capsys.readouterr().out, result)
+
+
+def test_the_same_from_python(files, scored):
+    compare = "--baseline", files["base"], "--samples", 20
+    found = scored(files["hyp"], "--references", files["ref"], *compare)
+    request = ScoreRequest(hypotheses=[files["hyp"]], references=[files["ref"]], samples=20)
+    assert as_document(api.score(replace(request, baseline=[files["base"]]))) == found
+    for wrong in (replace(request, references=None), replace(request, sgm=["x"])):
+        with pytest.raises(InputError, match="name the references, either with --references or"):
+            api.score(wrong)
 
 
 def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored):
@@ -226,12 +222,6 @@ def test_examples_are_checked_before_they_are_taken_over(files, write, scored, e
         scored(files["hyp"], "--references", files["ref"], "--examples", other)
 
 
-def test_of_examples_only_known_keys_are_taken_over(files, write, scored):
-    other = write("other", [json.dumps([{**EXAMPLE, "more": float("nan")}])])
-    taken = scored(files["hyp"], "--references", files["ref"], "--examples", other)["examples"]
-    assert taken == [EXAMPLE]
-
-
 def test_odd_names(files, scored, capsys):
     """Bytes that are not UTF-8 are written as escapes; what hides is seen on the screen."""
     names = "--name", "a\udcff\u202eb", "--test", "t\udcfe", "--baseline-name", "b\udcff"
@@ -245,7 +235,7 @@ def test_odd_names(files, scored, capsys):
 def test_names_of_scores_cannot_steer_the_terminal(files, scored):
     found = scored(files["hyp"], "--references", files["ref"])
     found["scores"] = {"B\x1b[2J\u202e": {**found["scores"]["BLEU"], "signature": "a\rb"}}
-    shown = "\n".join(table.lines(as_record(ScoredSystem, found, "x.json", "")))
+    shown = "\n".join(on_screen.lines(as_record(ScoredSystem, found, "x.json", "")))
     assert r"B\x1b[2J\u202e" in shown and r"a\rb" in shown
 
 
@@ -303,13 +293,6 @@ def test_a_seed_that_is_no_number(files, scored, monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "lucky")
     with pytest.raises(InputError, match="SACREBLEU_SEED is 'lucky', expected a whole number"):
         scored(files["hyp"], "--references", files["ref"])
-
-
-def test_itself_as_baseline(files, scored):
-    compare = "--baseline", files["hyp"], "--samples", 20
-    baseline = scored(files["hyp"], "--references", files["ref"], *compare)["baseline"]
-    assert {figures["mark"] for figures in baseline["scores"].values()} == {""}
-    assert all(gap["bleu"] == gap["precision"] == 0 for gap in baseline["ngrams"])
 
 
 # references in NIST's form

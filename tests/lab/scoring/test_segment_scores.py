@@ -8,11 +8,11 @@ import pytest
 
 from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.report.score_tables import score_columns
 from fairseq_posattn.lab.report.systems import read_system
-from fairseq_posattn.lab.report.tables import score_columns
-from fairseq_posattn.lab.scoring.metrics.runs import welch
+from fairseq_posattn.lab.scoring.on_screen import digits_of
 from fairseq_posattn.lab.scoring.score_record import SEGMENTS
-from fairseq_posattn.lab.scoring.table import digits_of
+from fairseq_posattn.lab.scoring.statistics import welch
 
 SENTENCES = [f"sentence number {k}" for k in range(12)]
 

@@ -11,6 +11,7 @@ import pytest
 from fairseq_posattn.cli import score as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.scoring.metrics import words
+from fairseq_posattn.lab.scoring.metrics.runs import Samples
 from fairseq_posattn.work.made import Made
 
 REFERENCE = ["the dog sees the cat", "a bird sings", "cats sleep"]
@@ -43,7 +44,7 @@ def test_groups_of_random_words_equal_plain_counting():
         [random.choices(vocabulary, k=random.randint(0, 9)) for _ in range(40)] for _ in range(2)
     )
     group = {word: str(k % 4) for k, word in enumerate(vocabulary)}
-    found = words.groups(reference, [translation], group.get, samples=20, seed=1)
+    found = words.groups(reference, [translation], group.get, samples=Samples(20))
     assert sorted(one.name for one in found) == ["0", "1", "2", "3"]
     for one in found:
         members = {word for word in vocabulary if group[word] == one.name}
@@ -55,7 +56,7 @@ def test_groups_of_random_words_equal_plain_counting():
 
 def test_several_runs_have_their_mean():
     reference, runs = [["a", "b"]], [[["a", "b"]], [["a", "c"]]]
-    (one,) = words.groups(reference, runs, lambda word: "all", samples=5, seed=1)
+    (one,) = words.groups(reference, runs, lambda word: "all", samples=Samples(5))
     assert (one.precision, one.recall, one.f1) == (75, 75, 75)
 
 

@@ -97,7 +97,7 @@ def send(pids: list[int], number: int) -> None:
 # Kills of running processes.
 
 
-@pytest.mark.long
+@pytest.mark.long(ci=True)
 def test_killed_again_and_again(corpus, tmp_path):
     out, rng, before = tmp_path / "out.conllu", random.Random("kills"), {}
     options = corpus.options(out, "--keep-parts")

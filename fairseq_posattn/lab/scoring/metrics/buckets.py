@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import mean
 
 from sacrebleu.metrics.base import Metric
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.scoring.metrics.runs import Statistics, interval, scores
-from fairseq_posattn.lab.scoring.metrics.spacing import Text
+from fairseq_posattn.lab.scoring.metrics.runs import Counted, Samples, interval, run_scores
+from fairseq_posattn.lab.scoring.metrics.texts import Text
 from fairseq_posattn.lab.scoring.score_record import Bucket
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees.checks import TreeError
@@ -18,6 +18,7 @@ from fairseq_posattn.trees.drawing import depths
 from fairseq_posattn.trees.projection import words_of_pieces
 
 Range = tuple[int, "int | None"]  # both ends belong to it; None means no end
+Measure = tuple[Sequence["int | None"], Sequence[Range]]  # of each sentence, and where it may lie
 
 LENGTHS: tuple[Range, ...] = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, None))
 DEPTHS: tuple[Range, ...] = ((0, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, None))
@@ -28,9 +29,8 @@ def bleu_by(
     measures: Sequence[int | None],
     ranges: Sequence[Range],
     bleu: Metric,
-    counted: Statistics,
-    samples: int,
-    seed: int | None,
+    counted: Counted,
+    samples: Samples,
 ) -> list[Bucket]:
     """Return BLEU of the sentences whose measure lies in each range, the mean over the runs.
 
@@ -47,8 +47,8 @@ def bleu_by(
                 first=first,
                 last=last,
                 sentences=len(chosen),
-                bleu=mean(scores(bleu, table)),
-                interval=list(interval(bleu, table, samples, seed)),
+                bleu=mean(run_scores(bleu, table)),
+                interval=interval(bleu, table, samples),
             )
         )
     return found
@@ -57,11 +57,6 @@ def bleu_by(
 def within(measure: int | None, first: int, last: int | None) -> bool:
     """Return whether a measure lies in a range."""
     return measure is not None and measure >= first and (last is None or measure <= last)
-
-
-def lengths(lines: Iterable[str]) -> list[int]:
-    """Return how many words each line has between its spaces."""
-    return [len(line.split()) for line in lines]
 
 
 def tree_depths(path: str) -> list[int | None]:

@@ -10,10 +10,24 @@ from statistics import mean
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn.lab.scoring.metrics.scores import Settings
+from fairseq_posattn.lab.scoring.metrics.scores import Settings, Translations
 from fairseq_posattn.lab.scoring.score_record import Ngrams
 
 HIGHEST = 8
+
+
+def of_runs(system: Translations) -> list[Ngrams]:
+    """Return BLEU and precision for each order of n-grams, the means over the runs."""
+    scoring = system.scoring
+    runs = [by_order(run, scoring.references, scoring.settings) for run in system.runs]
+    return [
+        Ngrams(
+            n=orders[0].n,
+            bleu=mean(order.bleu for order in orders),
+            precision=mean(order.precision for order in orders),
+        )
+        for orders in zip(*runs, strict=True)
+    ]
 
 
 def by_order(
@@ -34,25 +48,9 @@ def by_order(
     return found
 
 
-def means(runs: Sequence[Sequence[Ngrams]]) -> list[Ngrams]:
-    """Return the means over several runs, for each order."""
-    return [
-        Ngrams(
-            n=orders[0].n,
-            bleu=mean(order.bleu for order in orders),
-            precision=mean(order.precision for order in orders),
-        )
-        for orders in zip(*runs, strict=True)
-    ]
-
-
 def gaps(system: Sequence[Ngrams], baseline: Sequence[Ngrams]) -> list[Ngrams]:
     """Return the figures of the system minus those of the baseline."""
     return [
-        Ngrams(
-            n=ours.n,
-            bleu=ours.bleu - theirs.bleu,
-            precision=ours.precision - theirs.precision,
-        )
-        for ours, theirs in zip(system, baseline, strict=True)
+        Ngrams(n=a.n, bleu=a.bleu - b.bleu, precision=a.precision - b.precision)
+        for a, b in zip(system, baseline, strict=True)
     ]

@@ -15,10 +15,11 @@ from sacrebleu.metrics.bleu import BLEUScore
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.scoring.metrics.runs import (
-    Statistics,
+    Counted,
+    Samples,
     computed_score,
+    counted_by,
     interval,
-    statistics_of,
 )
 from fairseq_posattn.lab.scoring.score_record import Score
 from fairseq_posattn.text.languages import Language, known, language
@@ -26,14 +27,12 @@ from fairseq_posattn.text.pipeline import tokenized
 
 NIST = "NIST BLEU"
 TOKENISED = "tokenised BLEU"
-LOWER_IS_BETTER = ("TER",)
 BY_CHARACTERS = ("zh", "ja-mecab")  # where sacrebleu has these tokenisers, TER knows characters
 BY_SPACES = ("13a", "intl", "none")  # these tokenisers take what stands between spaces for words
 # A tokeniser raises these if a package, a model or the right dictionary is missing.
 TOKENIZER_ERRORS = (ImportError, RuntimeError, AssertionError, OSError)
-COMPOUND = re.compile(
-    r"(\S)-(\S)"
-)  # matches do not overlap, as in the Perl line behind published scores
+# matches do not overlap, as in the Perl line behind published scores
+COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 @dataclass(frozen=True)
@@ -158,12 +157,12 @@ class Scoring:
         found += ["TER"] * (not self.settings.ter_of_characters)
         return found + [TOKENISED] * self.settings.moses
 
-    def table(self, name: str, runs: Sequence[Sequence[str]]) -> Statistics:
+    def table(self, name: str, runs: Sequence[Sequence[str]]) -> Counted:
         """Return what a metric counts in each sentence of each run."""
         if name == TOKENISED:
             prepare = tokenised_text(self.settings)
             runs = [[prepare(line) for line in run] for run in runs]
-        return statistics_of(self.metric(name), runs)
+        return counted_by(self.metric(name), runs)
 
     @cached_property
     def tokenised(self) -> BLEU:
@@ -177,10 +176,6 @@ class Scoring:
             references=[[prepare(line) for line in reference] for reference in self.references],
         )
 
-    def scores(self, hypotheses: Sequence[str]) -> dict[str, Score]:
-        """Return all scores of a translation with their signatures."""
-        return Translations(self, [hypotheses]).plain_scores()
-
 
 @dataclass(frozen=True)
 class Translations:
@@ -190,7 +185,7 @@ class Translations:
     runs: Sequence[Sequence[str]]
 
     @cached_property
-    def tables(self) -> dict[str, Statistics]:
+    def tables(self) -> dict[str, Counted]:
         """Return what each metric counts in each sentence of each run, which takes longest."""
         return {name: self.scoring.table(name, self.runs) for name in self.scoring.names}
 
@@ -203,13 +198,14 @@ class Translations:
             found[name] = over_runs([described(one, signature) for one in computed])
         return found
 
-    def scores(self, samples: int, seed: int | None) -> dict[str, Score]:
-        """Return all scores with their intervals, for which so many samples are drawn."""
-        found = self.plain_scores()
-        for name, table in self.tables.items():
-            ends = interval(self.scoring.metric(name), table, samples, seed)
-            found[name] = replace(found[name], interval=list(ends))
-        return found
+    def scores(self, samples: Samples) -> dict[str, Score]:
+        """Return all scores with their intervals."""
+        return {
+            name: replace(found, interval=interval(self.scoring.metric(name), table, samples))
+            for (name, found), table in zip(
+                self.plain_scores().items(), self.tables.values(), strict=True
+            )
+        }
 
 
 def over_runs(scores: Sequence[Score]) -> Score:

@@ -6,44 +6,34 @@ it like the metrics of sacrebleu.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
+from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.records import ABSENT
-from fairseq_posattn.lab.scoring.metrics.runs import Statistics, interval
-from fairseq_posattn.lab.scoring.metrics.runs import scores as run_scores
-from fairseq_posattn.lab.scoring.metrics.score_texts import Texts
+from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs
+from fairseq_posattn.lab.scoring.metrics.runs import Counted, Samples, interval, run_scores
 from fairseq_posattn.lab.scoring.metrics.scores import NIST, TOKENISED, over_runs
-from fairseq_posattn.lab.scoring.metrics.significance import Samples, compared_tables
+from fairseq_posattn.lab.scoring.metrics.texts import Texts
+from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import SEGMENTS, Difference, Score
 
 MEANING = "--segment-scores and --baseline-segment-scores take NAME=FILE, as in COMET=comet.txt"
 
 
-class Mean(NamedTuple):
-    """This is the score of a text, in the form of sacrebleu's scores."""
-
-    score: float
-
-
-@dataclass(frozen=True)
 class MeanOfSegments:
-    """This metric stands beside those of sacrebleu: its score is the mean of all numbers."""
+    """This is the mean, from the sum of the numbers and how many there are."""
 
-    def _compute_score_from_stats(self, sums: Sequence[float]) -> Mean:
-        """Return the mean, from the sum of the numbers and how many there are."""
-        total, count = sums
-        return Mean(total / count)
+    def _compute_score_from_stats(self, stats: list[float]) -> Computed:
+        return Computed("mean", stats[0] / stats[1])
 
 
-METRIC: Any = MeanOfSegments()
+METRIC = MeanOfSegments()
 RESERVED = ("BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST)
 
 
@@ -55,44 +45,42 @@ class SegmentScores:
     lower_is_better: the names of which a smaller score is better.
     """
 
-    system: dict[str, Statistics]
-    baseline: dict[str, Statistics]
+    system: dict[str, Counted]
+    baseline: dict[str, Counted]
     lower_is_better: Sequence[str]
 
     @classmethod
-    def read(cls, args: argparse.Namespace, texts: Texts) -> SegmentScores:
-        """Read the files that the options name, and check that they fit the translations."""
+    def read(cls, request: ScoreRequest, texts: Texts) -> SegmentScores:
+        """Read the files that the request names, and check that they fit the translations."""
         sentences = len(texts.system[0].lines)
-        system = read_segment_scores(args.segment_scores, len(texts.system), sentences)
-        baseline = read_segment_scores(args.baseline_segment_scores, len(texts.baseline), sentences)
-        for name in (*baseline, *args.lower_is_better):
+        system = read_segment_scores(request.segment_scores, len(texts.system), sentences)
+        baseline = read_segment_scores(
+            request.baseline_segment_scores, len(texts.baseline), sentences
+        )
+        for name in (*baseline, *request.lower_is_better):
             if name not in system:
                 raise InputError(f"{name}: there are no --segment-scores {name}=FILE of the system")
-        return cls(system, baseline, args.lower_is_better)
+        return cls(system, baseline, request.lower_is_better)
 
     def scores(self, samples: Samples) -> dict[str, Score]:
         """Return the mean of each name, with deviation and interval."""
         found = {}
         for name, table in self.system.items():
-            of_runs = [
-                Score(score=score, signature=SEGMENTS) for score in run_scores(METRIC, table)
-            ]
-            ends = interval(METRIC, table, samples.bootstrap, samples.seed)
+            of_runs = [Score(score=one, signature=SEGMENTS) for one in run_scores(METRIC, table)]
+            ends = interval(METRIC, table, samples)
             lower = True if name in self.lower_is_better else ABSENT
-            found[name] = replace(over_runs(of_runs), interval=list(ends), lower_is_better=lower)
+            found[name] = replace(over_runs(of_runs), interval=ends, lower_is_better=lower)
         return found
 
     def compared(self, samples: Samples) -> dict[str, Difference]:
         """Return how the means differ from those of the baseline, where it has such numbers."""
         return {
-            name: compared_tables(
-                METRIC, table, self.system[name], samples, name in self.lower_is_better
-            )
+            name: compared_runs(METRIC, table, self.system[name], samples)
             for name, table in self.baseline.items()
         }
 
 
-def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict[str, Statistics]:
+def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict[str, Counted]:
     """Return what is summed up for each name: runs x sentences x 2, the numbers and ones.
 
     given: NAME=FILE for each run, in the order of the runs.
@@ -108,7 +96,7 @@ def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict
     return {name: table(name, paths, runs, sentences) for name, paths in files.items()}
 
 
-def table(name: str, paths: Sequence[str], runs: int, sentences: int) -> Statistics:
+def table(name: str, paths: Sequence[str], runs: int, sentences: int) -> Counted:
     """Return the table of one name, after a check that it belongs to the translations."""
     if len(paths) != runs:
         raise InputError(
@@ -121,21 +109,17 @@ def table(name: str, paths: Sequence[str], runs: int, sentences: int) -> Statist
 
 def read_numbers(path: str, sentences: int) -> list[float]:
     """Return the numbers of a file, one for each sentence."""
-    found = [number(line, f"{path}:{k}") for k, line in enumerate(read_lines(path), start=1)]
+    found = []
+    for k, line in enumerate(read_lines(path), start=1):
+        try:
+            found.append(float(line))
+        except ValueError:
+            found.append(math.nan)
+        if not math.isfinite(found[-1]):
+            raise InputError(f"{path}:{k}: the line is '{line[:40]}', but a number is expected")
     if len(found) != sentences:
         raise InputError(
             f"{path} has {len(found)} lines, but there are {sentences} sentences; score the same "
             "translation again"
         )
-    return found
-
-
-def number(line: str, where: str) -> float:
-    """Return the number in a line."""
-    try:
-        found = float(line)
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        raise InputError(f"{where}: the line is '{line[:40]}', but a number is expected")
     return found

@@ -6,7 +6,6 @@ several references the first one counts.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from statistics import mean
@@ -18,9 +17,10 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.scoring.metrics.buckets import Range, within
-from fairseq_posattn.lab.scoring.metrics.runs import interval
-from fairseq_posattn.lab.scoring.metrics.score_texts import Texts, check_count
+from fairseq_posattn.lab.scoring.metrics.runs import Samples, interval
 from fairseq_posattn.lab.scoring.metrics.scores import Scoring
+from fairseq_posattn.lab.scoring.metrics.texts import Texts, check_count
+from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import WordGroup, range_name
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
 from fairseq_posattn.trees.sentence import Sentence
@@ -49,13 +49,13 @@ def shares(sums: Sequence[float]) -> tuple[float, float, float]:
 
 
 def read_words(
-    args: argparse.Namespace, texts: Texts, scoring: Scoring, samples: int, seed: int | None
+    request: ScoreRequest, texts: Texts, scoring: Scoring, samples: Samples
 ) -> dict[str, list[WordGroup]]:
-    """Return the groups of words that the options ask for."""
+    """Return the groups of words that the request asks for."""
     found = {}
-    if args.train_target:
+    if request.train_target:
         prepare = scoring.metrics["BLEU"]._preprocess_segment  # it splits words as BLEU does
-        frequency = frequencies(args.train_target, prepare, scoring, args.train_counts)
+        frequency = frequencies(request.train_target, prepare, scoring, request.train_counts)
         reference = [prepare(line).split() for line in scoring.references[0]]
         runs = [[prepare(line).split() for line in run.lines] for run in texts.system]
         by_name = {range_name(*ends): ends for ends in FREQUENCIES}
@@ -64,13 +64,15 @@ def read_words(
             count = frequency[word]
             return next(name for name, ends in by_name.items() if within(count, *ends))
 
-        groups_of = {g.name: g for g in groups(reference, runs, of_frequency, samples, seed)}
+        groups_of = {g.name: g for g in groups(reference, runs, of_frequency, samples)}
         found["frequency"] = [groups_of[name] for name in by_name if name in groups_of]
-    if args.reference_trees or args.hypothesis_trees:
-        trees = read_trees(args, texts)
+    if request.reference_trees or request.hypothesis_trees:
+        trees = read_trees(request, texts)
         for name, labels in (("pos", upos), ("relation", relations)):
-            pairs = [[labelled(tree, labels(tree)) for tree in one] for one in trees]
-            by_label = groups(pairs[0], pairs[1:], lambda pair: pair[1], samples, seed)
+            pairs = [
+                [list(zip(tree.words, labels(tree), strict=True)) for tree in t] for t in trees
+            ]
+            by_label = groups(pairs[0], pairs[1:], lambda pair: pair[1], samples)
             found[name] = sorted(by_label, key=lambda group: -group.words)
     return found
 
@@ -95,8 +97,7 @@ def groups(
     reference: Lines,
     runs: Sequence[Lines],
     group_of: Callable[..., str | None],
-    samples: int,
-    seed: int | None,
+    samples: Samples,
 ) -> list[WordGroup]:
     """Return F1 of the words of each group, the mean over the runs."""
     names: dict[str, int] = {}
@@ -119,7 +120,7 @@ def groups(
                 precision=precision,
                 recall=recall,
                 f1=f1,
-                interval=list(interval(WordF1(), table[group], samples, seed)),
+                interval=interval(WordF1(), table[group], samples),
             )
         )
     return found
@@ -133,10 +134,10 @@ def count(table, wanted: Counter, written: Counter, of_word: dict[Hashable, int]
                 table[of_word[word], column] += times
 
 
-def read_trees(args: argparse.Namespace, texts: Texts) -> list[list[Sentence]]:
+def read_trees(request: ScoreRequest, texts: Texts) -> list[list[Sentence]]:
     """Return the trees of the references, and those of each run."""
-    paths = args.hypothesis_trees
-    if not (args.reference_trees and paths):
+    paths = request.hypothesis_trees
+    if not (request.reference_trees and paths):
         raise InputError(
             "--reference-trees needs --hypothesis-trees, and the other way round: words are "
             "compared with their labels"
@@ -148,7 +149,7 @@ def read_trees(args: argparse.Namespace, texts: Texts) -> list[list[Sentence]]:
             "for each, in their order"
         )
     found = []
-    for path in [args.reference_trees, *paths]:
+    for path in [request.reference_trees, *paths]:
         trees = [parse_all_columns(block) for block in read_blocks(path)]
         check_count(texts.system[0], path, len(trees), "trees")
         found.append(trees)
@@ -163,8 +164,3 @@ def upos(tree: Sentence) -> Iterable[str]:
 def relations(tree: Sentence) -> Iterable[str]:
     """Return the relation of each word, without its subtype."""
     return [relation.partition(":")[0] for relation in tree.relations or ()]
-
-
-def labelled(tree: Sentence, labels: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the words of a tree with their labels."""
-    return list(zip(tree.words, labels, strict=True))

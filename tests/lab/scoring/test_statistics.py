@@ -4,48 +4,39 @@ import itertools
 import math
 import random
 import statistics
+import sys
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from scipy import stats
 
-from fairseq_posattn.lab.scoring.metrics.resampling import (
-    Estimate,
-    median_interval,
-    resampled_means,
-    two_sided,
-)
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs, marked
 from fairseq_posattn.lab.scoring.metrics.runs import (
+    Samples,
     bootstrap,
-    compared_runs,
+    counted_by,
     dealt,
     interval,
     randomisation,
-    scores,
+    run_scores,
+)
+from fairseq_posattn.lab.scoring.metrics.segment_scores import METRIC as MEAN
+from fairseq_posattn.lab.scoring.score_record import Difference
+from fairseq_posattn.lab.scoring.statistics import (
+    Estimate,
+    median_interval,
+    resampled_means,
     smallest_exact,
-    statistics_of,
+    two_sided,
     welch,
 )
-from fairseq_posattn.lab.scoring.metrics.significance import after_holm
-from fairseq_posattn.lab.scoring.score_record import Difference
 
-WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "on",
-    "a",
-    "mat",
-    "and",
-    "saw",
-    "one",
-    "small",
-    "dog",
-    "near",
-    "its",
-    "door",
-]
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "one"]
+WORDS += ["small", "dog", "near", "its", "door"]
 METRICS = {"BLEU": BLEU, "chrF": CHRF, "TER": TER}
 
 
@@ -75,7 +66,7 @@ def metric(request):
 
 def test_scores_are_those_of_sacrebleu(metric):
     expected = [metric.corpus_score(run, None).score for run in GOOD]
-    assert scores(metric, statistics_of(metric, GOOD)) == pytest.approx(expected)
+    assert run_scores(metric, counted_by(metric, GOOD)) == pytest.approx(expected)
 
 
 def mean_score(metric, runs) -> float:
@@ -101,8 +92,8 @@ def slow_randomisation(metric, baseline, system, samples: int) -> float:
 )
 def test_randomisation(metric, first, rest):
     slow = slow_randomisation(metric, first, rest, 200)
-    tables = [statistics_of(metric, runs) for runs in (first, rest)]
-    found = randomisation(metric, *tables, samples=1000, seed=1)
+    tables = [counted_by(metric, runs) for runs in (first, rest)]
+    found = randomisation(metric, *tables, Samples(1, 1000, seed=1))
     assert found == pytest.approx(slow, abs=4 * math.sqrt(0.25 / 200))
     assert 0.001 < found < 0.9  # or the comparison would say little
 
@@ -111,11 +102,11 @@ def test_randomisation_of_two_sentences_is_a_count():
     """With one run each there are four ways, and the score is linear in the errors of TER."""
     metric = TER(references=[["a b c d", "a b c d"]])
     before, after = [["x b c d", "a b c d"]], [["a b c d", "a b c d"]]
-    tables = [statistics_of(metric, runs) for runs in (before, after)]
-    assert randomisation(metric, *tables, samples=500, seed=1) == 1.0  # any way differs as much
+    tables = [counted_by(metric, runs) for runs in (before, after)]
+    assert randomisation(metric, *tables, Samples(1, 500, seed=1)) == 1.0  # any way differs as much
     before = [["x b c d", "x b c d"]]
-    tables[0] = statistics_of(metric, before)
-    assert randomisation(metric, *tables, samples=4000, seed=1) == pytest.approx(0.5, abs=0.03)
+    tables[0] = counted_by(metric, before)
+    assert randomisation(metric, *tables, Samples(1, 4000, seed=1)) == pytest.approx(0.5, abs=0.03)
 
 
 def test_each_output_is_dealt_to_one_run():
@@ -173,8 +164,8 @@ def test_bootstrap_over_runs_and_sentences(apart):
     of_sentences, of_runs, freedom, middle = slow_difference(systems, 400)
     assert (of_runs > 20) == apart
     metric = BLEU(references=[REFERENCE])
-    tables = [statistics_of(metric, runs) for runs in systems]
-    found = bootstrap(metric, *tables, samples=3000, seed=1)
+    tables = [counted_by(metric, runs) for runs in systems]
+    found = bootstrap(metric, *tables, Samples(3000, seed=1))
     assert found.of_sentences.var() == pytest.approx(of_sentences, rel=0.25)
     assert found.of_runs == pytest.approx(of_runs, rel=0.15)
     assert found.freedom == pytest.approx(freedom, rel=0.3)
@@ -203,25 +194,63 @@ def test_runs_that_are_one_another_add_nothing():
     assert thrice.interval() == pytest.approx(alone.interval())
 
 
-def false_alarms(runs: int, spread: float, preference: float, trials: int = 300) -> float:
-    """How often equal systems are called different, whose runs and sentences differ by so much."""
-    dice, hits = np.random.default_rng(3), 0
-    for seed in range(trials):
-        pair = [
-            dice.normal(0, preference, 80)
-            + dice.normal(0, spread, (runs, 1))
-            + dice.normal(0, 5, (runs, 80))
-            for _ in range(2)
-        ]
-        hits += Estimate.of(*(resampled_means(one, 200, seed) for one in pair)).p() < 0.05
-    return hits / trials
+def drawn(dice, runs: int, spread: float, preference: float, gain: float = 0.0) -> list:
+    """Draw what the runs of two systems get for 80 sentences, equal ones unless there is a gain.
+
+    A sentence has a difficulty for all, a system a preference for some, and a run an effect.
+    """
+    difficulty = dice.normal(30, 5, 80)
+    return [
+        difficulty
+        + dice.normal(better, preference, 80)
+        + dice.normal(0, spread, (runs, 1))
+        + dice.normal(0, 5, (runs, 80))
+        for better in (0.0, gain)
+    ]
+
+
+def alarms(*kind, trials: int = 60) -> dict[str, float]:
+    """How often each test calls two systems different."""
+    dice, hits, samples = np.random.default_rng(3), Counter(), Samples(200, 60)
+    for _ in range(trials):
+        before, after = (np.stack([n, np.ones_like(n)], axis=-1) for n in drawn(dice, *kind))
+        found = {
+            "first runs": bootstrap(MEAN, before[:1], after[:1], samples).p(),
+            "randomisation": randomisation(MEAN, before, after, samples),
+            "bootstrap": bootstrap(MEAN, before, after, samples).p(),
+            "Welch": welch(run_scores(MEAN, before), run_scores(MEAN, after)),
+        }
+        hits.update(name for name, p in found.items() if p < 0.05)
+    return {name: hits[name] / trials for name in found}
 
 
 @pytest.mark.parametrize("runs", [2, 3, 5])
 @pytest.mark.parametrize("spread, preference", [(0, 0), (4, 0), (0, 3), (1, 2)])
 def test_equal_systems_are_rarely_called_different(runs, spread, preference):
     """Drawn with replacement, two runs that differ much raise an alarm in 15 % of the trials."""
-    assert false_alarms(runs, spread, preference) < 0.085  # 0.05 and three deviations of a count
+    dice, hits, trials = np.random.default_rng(3), 0, 300
+    for seed in range(trials):
+        pair = (resampled_means(one, 200, seed) for one in drawn(dice, runs, spread, preference))
+        hits += Estimate.of(*pair).p() < 0.05
+    assert hits / trials < 0.085  # 0.05 and three deviations of a count
+
+
+def test_sentences_that_systems_prefer_deceive_the_test_over_runs():
+    found = alarms(5, 0, 6)
+    assert found["Welch"] > 0.25 > 0.2 > found["bootstrap"]
+
+
+@pytest.mark.long
+def test_runs_that_differ_deceive_tests_over_sentences():
+    without, large = (alarms(4, spread, 0, trials=120) for spread in (0, 4))
+    assert max(without.values()) < 0.15  # 0.05, or less, with a deviation of 0.02
+    assert min(large["first runs"], large["randomisation"]) > 0.4
+    assert max(large["bootstrap"], large["Welch"]) < 0.15
+
+
+@pytest.mark.long
+def test_a_gain_is_found():
+    assert min(alarms(3, 0, 0, 8).values()) > 0.9
 
 
 def test_the_interval_of_a_median_covers_it_and_narrows():
@@ -234,16 +263,16 @@ def test_the_interval_of_a_median_covers_it_and_narrows():
 def test_the_interval_of_a_score():
     """With one run only the sentences are drawn; the ends are those of a slow bootstrap."""
     metric = TER(references=[REFERENCE])
-    errors = statistics_of(metric, GOOD[:1])[0]
+    errors = counted_by(metric, GOOD[:1])[0]
     dice = random.Random(9)
     slow = []
     for _ in range(2000):
         drawn = dice.choices(errors.tolist(), k=len(errors))
         slow.append(100 * sum(a for a, _ in drawn) / sum(b for _, b in drawn))
-    found = interval(metric, errors[None], 2000, seed=1)
+    found = interval(metric, errors[None], Samples(2000, seed=1))
     assert found == pytest.approx(tuple(np.quantile(slow, [0.025, 0.975])), abs=1.5)
-    several = interval(metric, statistics_of(metric, GOOD), 500, seed=1)
-    assert several[0] < np.mean(scores(metric, statistics_of(metric, GOOD))) < several[1]
+    several = interval(metric, counted_by(metric, GOOD), Samples(500, seed=1))
+    assert several[0] < np.mean(run_scores(metric, counted_by(metric, GOOD))) < several[1]
 
 
 def test_two_sided():
@@ -279,6 +308,14 @@ def test_welch():
     assert welch([30.0, 30.0], [31.0, 31.0]) is None  # such runs are one run twice
 
 
+def test_without_scipy(monkeypatch):
+    """It comes with the extra lab; a comparison of single runs goes without."""
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    assert welch([30.0], [31.0, 32.0]) is None
+    with pytest.raises(InputError, match=r"need the package scipy: pip install '.*\[lab\]'"):
+        welch([30.0, 31.0], [31.0, 32.0])
+
+
 @pytest.mark.parametrize(("before", "after"), [(3, 3), (2, 2), (2, 3), (5, 3), (1, 1)])
 def test_the_smallest_exact_p(before, after):
     """All ways to deal out the runs are tried, with numbers that differ as much as can be."""
@@ -294,27 +331,22 @@ def test_the_smallest_exact_p(before, after):
 
 def test_everything_together():
     metric = BLEU(references=[REFERENCE])
-    tables = [statistics_of(metric, runs) for runs in (WORSE, GOOD)]
-    found = compared_runs(metric, *tables, 500, 500, seed=1)
+    tables = [counted_by(metric, runs) for runs in (WORSE, GOOD)]
+    found = compared_runs(metric, *tables, Samples(500, 500, seed=1))
     assert found.difference == pytest.approx(mean_score(metric, GOOD) - mean_score(metric, WORSE))
     assert found.interval[0] < found.difference < found.interval[1]
-    assert found == compared_runs(metric, *tables, 500, 500, seed=1)
-    same = compared_runs(metric, tables[1], tables[1], 200, 200, seed=1)
-    assert (same.difference, same.these_runs, same.new_runs) == (0.0, 1.0, 1.0)
+    assert found == compared_runs(metric, *tables, Samples(500, 500, seed=1))
+    same = compared_runs(metric, tables[1], tables[1], Samples(200, 200, seed=1))
+    assert (same.difference, same.randomisation_p, same.welch_p) == (0.0, 1.0, 1.0)
 
 
 def test_marks_of_several_scores_are_those_after_holm():
-    """The smallest of three p values is tripled, the next one doubled."""
-    raw = {"BLEU": 0.012, "chrF2": 0.03, "TER": 0.04}
-    found = {
-        name: Difference(
-            difference=-1.0 if name == "TER" else 1.0,
-            bootstrap_p=0.5,
-            randomisation_p=0.5,
-            welch_p=p,
-            mark="↑",
-        )
-        for name, p in raw.items()
-    }
-    marks = {name: one.mark for name, one in after_holm(found, {"TER"}).items()}
-    assert marks == {"BLEU": "↑", "chrF2": "", "TER": ""}
+    """The larger of two p values counts; the smallest of three scores is tripled, the next one
+    doubled; what was not tested over runs stays."""
+    untested = Difference(difference=1.0, bootstrap_p=0.001, mark="")
+    tests = [(1.0, 0.012, 0.001, False), (1.0, 0.001, 0.03, False), (-1.0, 0.04, 0.04, True)]
+    found = [
+        (replace(untested, difference=difference, welch_p=welch_p, bootstrap_p=p), lower)
+        for difference, welch_p, p, lower in tests
+    ]
+    assert [one.mark for one in marked([*found, (untested, False)])] == ["↑", "", "", ""]

@@ -6,34 +6,35 @@ from collections.abc import Iterator
 
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.scoring.metrics.runs import smallest_exact
-from fairseq_posattn.lab.scoring.score_record import SEGMENTS, Bucket, Difference, ScoredSystem
+from fairseq_posattn.lab.scoring.score_record import (
+    SEGMENTS,
+    Bucket,
+    Difference,
+    ScoredSystem,
+    range_name,
+)
+from fairseq_posattn.lab.scoring.statistics import smallest_exact
 
 SMALL = 1.5  # such scores below it are shown with four digits
 
 
 def lines(result: ScoredSystem) -> Iterator[str]:
     """Yield lines with scores, n-grams and buckets, and with the differences to a baseline if there
-    is one."""
+    is one; nothing in them hides."""
     yield from map(visible, raw_lines(result))
 
 
 def raw_lines(result: ScoredSystem) -> Iterator[str]:
     """Yield the same lines, with names as they are."""
-    yield heading(result)
+    test = f" on {result.test}" if result.test else ""
+    runs = f", runs: {result.runs}" if result.runs else ""
+    counts = f"{result.sentences:,} sentences, references: {result.references}{runs}"
+    yield f"{result.system}{test}: {counts}"
     yield from score_lines(result)
     yield from ngram_lines(result)
     for name, buckets in result.buckets.items():
         yield ""
         yield from bucket_lines(name.replace("_", " "), buckets)
-
-
-def heading(result: ScoredSystem) -> str:
-    """Return the line that names system and test set."""
-    test = f" on {result.test}" if result.test else ""
-    counts = f"{result.sentences:,} sentences, references: {result.references}"
-    counts += f", runs: {result.runs}" if result.runs else ""
-    return f"{result.system}{test}: {counts}"
 
 
 def score_lines(result: ScoredSystem) -> Iterator[str]:
@@ -49,7 +50,7 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
         yield f"{name:15} {score.score:6.{digits}f}{spread}{differs}  {score.signature}".rstrip()
     if baseline:
         yield f"differences to {baseline.system}: {baseline.significance}"
-        yield from what_they_say(result.runs or 1, baseline.runs or 1)
+        yield from what_they_say(result.run_count, baseline.runs or 1)
 
 
 def what_they_say(runs: int, others: int) -> Iterator[str]:
@@ -58,7 +59,7 @@ def what_they_say(runs: int, others: int) -> Iterator[str]:
         yield "p: for these outputs; nothing is known of new trainings without several runs of both"
         return
     yield "p for new trainings: Welch; on new sentences: bootstrap; for these runs: randomisation"
-    yield "⇑ ⇓ Welch's p < 0.01, ↑ ↓ p < 0.05, after Holm over the scores of this system"
+    yield "⇑ ⇓ p < 0.01 in both Welch and bootstrap, ↑ ↓ p < 0.05, after Holm over all scores"
     smallest = smallest_exact(others, runs)
     if smallest > 0.01:
         yield (
@@ -98,12 +99,5 @@ def bucket_lines(name: str, buckets: list[Bucket]) -> Iterator[str]:
     yield f"{name:12} sentences    BLEU"
     for bucket in buckets:
         ends = f" [{bucket.interval[0]:.2f}, {bucket.interval[1]:.2f}]" if bucket.interval else ""
-        yield f"{span(bucket):12} {bucket.sentences:9,}  {bucket.bleu:6.2f}{ends}"
-
-
-def span(bucket: Bucket) -> str:
-    """Return the range of a bucket as text."""
-    first, last = bucket.first, bucket.last
-    if last is None:
-        return f"{first}+"
-    return str(first) if first == last else f"{first}-{last}"
+        name = range_name(bucket.first, bucket.last)
+        yield f"{name:12} {bucket.sentences:9,}  {bucket.bleu:6.2f}{ends}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,7 +17,7 @@ from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.attention_export import Translator, read_trees
 from fairseq_posattn.lab.scoring.attention_maps import attention
 from fairseq_posattn.lab.scoring.head_record import Head, Heads, LearntNumber
-from fairseq_posattn.lab.scoring.loaded_model import load
+from fairseq_posattn.lab.scoring.loaded_model import Loaded
 from fairseq_posattn.trees.sentence import Sentence
 
 Weights = NDArray[np.float64]  # layers x heads x queries x keys, and other shapes
@@ -148,13 +147,17 @@ def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.
     )[..., 0]
 
 
-def heads(options: argparse.Namespace) -> Heads:
-    """Return what the heads of a model do over the sentences of a subset."""
-    loaded = load(options.path, options.data, options.user_dir, options.task, options.cpu)
+def heads(
+    loaded: Loaded, subset: str = "test", first: int | None = None, trees: str | None = None
+) -> Heads:
+    """Return what the heads of a model do over the sentences of a subset, or the first of them.
+
+    trees: a file of trees to compare with, instead of those beside the data.
+    """
     loaded.task.needs_trees = None  # the trees beside the data say which pieces a word has
-    translator = Translator(loaded, options.gen_subset, str, beam=1, lenpen=1.0)
-    numbers = range(min(options.first or len(translator.dataset), len(translator.dataset)))
-    trees = read_trees(options.trees, numbers) if options.trees else {}
+    translator = Translator(loaded, subset, str, beam=1, lenpen=1.0)
+    numbers = range(min(first or len(translator.dataset), len(translator.dataset)))
+    given = read_trees(trees, numbers) if trees else {}
     watch(loaded.model)
     in_decoder = has_mechanisms(loaded.model.decoder)
     sums = Sums()
@@ -166,7 +169,7 @@ def heads(options: argparse.Namespace) -> Heads:
         if in_decoder:
             read_reference(loaded.model, sample)
         counts = translator.counts(sample, pieces)
-        parents = parents_of(translator, sample, pieces, trees.get(number), number)
+        parents = parents_of(translator, sample, pieces, given.get(number), number)
         if parents and len(parents) == len(counts):
             sums.add_tree(weights, counts, parents)
         for found in diagnostics_of(loaded.model):

@@ -1,7 +1,8 @@
-"""Say within what bounds a mean over runs and sentences lies, by the one rule of all tables.
+"""Say within what bounds a mean lies and whether two differ, by the one rule of all tables.
 
-The sentences are drawn with replacement, the same ones for all runs, and each run is scored on each
-sample. The variance of a mean, or of the difference of two means, has two parts:
+The sentences are drawn with replacement, the same ones for all runs, and each run is scored on
+each sample. The variance of a
+mean, or of the difference of two means, has two parts:
 
     of the sentences: the variance of the mean over all runs from sample to sample
     of new runs: s²/R for the scores of the R runs, less the part of it that their sentences explain
@@ -11,7 +12,7 @@ freedom of Satterthwaite (1946). To draw runs with replacement as well would cou
 sentences about three times (Owen 2007, "The pigeonhole bootstrap") and s² too small by (R - 1)/R.
 One run tells nothing of new runs: what is left is the plain bootstrap over sentences.
 
-recipes/benchmark/false_alarms.py measures how often this rule calls equal systems different.
+tests/lab/scoring/test_statistics.py counts how often each test calls equal systems different.
 """
 
 from __future__ import annotations
@@ -24,10 +25,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_posattn.lab import lab_extra
+
 Floats = NDArray[np.float64]
 BATCH = 1 << 22  # this many numbers are drawn at once
 ENDS = (0.025, 0.975)  # the quantiles at the ends of an interval
 NORMAL = 1.959963984540054  # where these lie in a normal distribution
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Return p values that are corrected for the number of tests (Holm 1979).
+
+    The smallest p is multiplied by the number of tests, the next one by one less, and so on; a
+    larger p never becomes smaller than the one before it.
+    """
+    order = sorted(range(len(values)), key=values.__getitem__)
+    corrected, largest = [0.0] * len(values), 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[place]))
+        corrected[place] = largest
+    return corrected
+
+
+def scipy_stats() -> Any:
+    """Return scipy's tests and distributions, which only several runs need."""
+    with lab_extra("tests over several runs need"):
+        from scipy import stats
+    return stats
+
+
+def welch(before: Sequence[float], after: Sequence[float]) -> float | None:
+    """Return p of Welch's t test, or None if a system has one run and so no deviation."""
+    if min(len(before), len(after)) < 2:
+        return None
+    if np.ptp(before) == 0 == np.ptp(after):  # the test would divide by zero
+        return 1.0 if before[0] == after[0] else None  # runs without any spread are no runs
+    return float(scipy_stats().ttest_ind(after, before, equal_var=False).pvalue)
+
+
+def smallest_exact(before: int, after: int) -> float:
+    """Return the smallest p that an exact permutation of the runs could give, on two sides.
+
+    There are (before + after over before) ways to deal the runs out, and the difference and its
+    negative count.
+    """
+    ways = math.comb(before + after, before)
+    return min(1.0, (2 if before == after else 1) / ways)
 
 
 @dataclass(frozen=True)
@@ -93,7 +136,7 @@ class Estimate:
         if math.isinf(self.freedom):
             return low, high
         middle, below, above = self.errors(low, high)
-        width = float(student(self.freedom).ppf(ENDS[1]))
+        width = float(scipy_stats().t(self.freedom).ppf(ENDS[1]))
         return middle - width * below, middle + width * above
 
     def p(self) -> float:
@@ -106,20 +149,13 @@ class Estimate:
         error = below if middle > 0 else above
         if not error:
             return two_sided(self.of_sentences)
-        return float(2 * student(self.freedom).sf(abs(middle) / error))
+        return float(2 * scipy_stats().t(self.freedom).sf(abs(middle) / error))
 
     def errors(self, low: float, high: float) -> tuple[float, float, float]:
         """Return the middle, and its standard errors downwards and upwards: scores are skewed."""
         middle, runs = float(self.of_sentences.mean()), math.sqrt(self.of_runs)
         below, above = (max(0.0, arm) / NORMAL for arm in (middle - low, high - middle))
         return middle, math.hypot(below, runs), math.hypot(above, runs)
-
-
-def student(freedom: float) -> Any:
-    """Return Student's t distribution of so many degrees of freedom."""
-    from scipy import stats
-
-    return stats.t(freedom)
 
 
 def drawn_counts(sentences: int, samples: int, dice: np.random.Generator) -> Iterator[Floats]:

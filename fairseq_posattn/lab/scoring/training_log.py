@@ -25,18 +25,19 @@ ARCHITECTURES = (
 RESUMED = re.compile(rf"Loaded checkpoint .* @ ({UPDATE}) updates\)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 STARTED = "No existing checkpoint found"
-INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.+)$")
-PRINTED = re.compile(r"epoch \d+ \| (?:valid on '([^']+)' subset \| )?(.+)$")
+INNER = re.compile(rf"epoch ({UPDATE}): +\d+ / \d+ (.+)$")
+PRINTED = re.compile(rf"epoch ({UPDATE}) \| (?:valid on '([^']+)' subset \| )?(.+)$")
 JSON = re.compile(r"(?:^|\| )(\{\".+\})$")
 INSIDE = ""  # the subset of lines that fairseq prints within an epoch
 TRAIN = "train"
 
 
-class Statistics(NamedTuple):
+class Measured(NamedTuple):
     """Holds one line of figures of a subset, of "train", or of "" within an epoch."""
 
     subset: str
     update: int
+    epoch: int | None
     loss: float | None
     words_per_second: float | None
 
@@ -51,7 +52,7 @@ class Course:
     losses: dict[str, dict[int, float | None]] = field(default_factory=dict)
     update: int = 0
 
-    def add(self, figures: Statistics) -> None:
+    def add(self, figures: Measured) -> None:
         """Add a line of figures; if its update comes again, what came after it is dropped."""
         if figures.update < self.update:
             self.go_back(figures.update - 1)
@@ -75,14 +76,18 @@ class Course:
         speeds = self.speeds.get(INSIDE) or self.speeds.get(TRAIN)
         return median(speeds.values()) if speeds else None
 
+    @property
+    def validated(self) -> dict[int, float | None]:
+        """Return the losses by update of each validation, of the first subset if there are
+        several."""
+        return next((of for s, of in self.losses.items() if s not in (INSIDE, TRAIN)), {})
+
     def curve(self) -> list[Losses]:
-        """Return a point for each validation, of the first subset if there are several."""
-        validated = next((s for s in self.losses if s not in (INSIDE, TRAIN)), None)
+        """Return a point for each validation."""
         train = self.losses.get(INSIDE) or self.losses.get(TRAIN) or {}
         updates = sorted(train)
         points = []
-        losses = {} if validated is None else self.losses[validated]
-        for update, loss in sorted(losses.items()):
+        for update, loss in sorted(self.validated.items()):
             before = bisect_right(updates, update)
             nearest = train[updates[before - 1]] if before else None
             points.append(Losses(update=update, train_loss=nearest, valid_loss=loss))
@@ -108,9 +113,11 @@ def training(paths: Sequence[str]) -> Training:
 def read_training(paths: Sequence[str]) -> Course:
     """Return the course of a training that may have been resumed, on one or several machines."""
     found = Course()
-    telling = {path for path in paths if len(paths) == 1 or has_figures(path)}
+    # On several machines one log has figures. The others say when they started, by clocks that may
+    # be ahead of the first updates.
+    telling = {p for p in paths if len(paths) == 1 or any(map(measured_in, read_lines(p)))}
     for path, line in lines_in_order(paths):
-        if figures := statistics_of(line):
+        if figures := measured_in(line):
             found.add(figures)
         elif path in telling and (match := RESUMED.search(line)):
             found.go_back(int(match[1]))
@@ -119,17 +126,9 @@ def read_training(paths: Sequence[str]) -> Course:
         elif match := PARAMETERS.search(line):
             found.parameters = int(match[1].replace(",", ""))
         else:
-            found.architecture = architecture(line) or found.architecture
+            matches = (pattern.search(line) for pattern in ARCHITECTURES)
+            found.architecture = next((m[1] for m in matches if m), found.architecture)
     return found
-
-
-def has_figures(path: str) -> bool:
-    """Return whether a log has figures of the training.
-
-    On several machines one log has them. The others say when they started, by clocks that may be
-    ahead of the first updates.
-    """
-    return any(map(statistics_of, read_lines(path)))
 
 
 def lines_in_order(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -149,20 +148,14 @@ def timed(path: str) -> Iterator[tuple[str, str, str]]:
         yield time, path, line
 
 
-def architecture(line: str) -> str | None:
-    """Return the model's name in fairseq if the line has it, else None."""
-    matches = (pattern.search(line) for pattern in ARCHITECTURES)
-    return next((match[1] for match in matches if match), None)
-
-
-def statistics_of(line: str) -> Statistics | None:
+def measured_in(line: str) -> Measured | None:
     """Return the figures of a line in fairseq's format simple or json, or None."""
     if match := JSON.search(line):
-        return statistics_of_json(match[1])
+        return measured_in_json(match[1])
     if match := INNER.search(line):
-        return statistics(INSIDE, dict(pairs(match[1], ", ", "=")))
+        return measured(INSIDE, {"epoch": match[1], **dict(pairs(match[2], ", ", "="))})
     if match := PRINTED.search(line):
-        return statistics(match[1] or TRAIN, dict(pairs(match[2], " | ", " ")))
+        return measured(match[2] or TRAIN, {"epoch": match[1], **dict(pairs(match[3], " | ", " "))})
     return None
 
 
@@ -173,33 +166,32 @@ def pairs(text: str, between: str, within: str) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def statistics_of_json(text: str) -> Statistics | None:
+def measured_in_json(text: str) -> Measured | None:
     """Return the figures of a line in fairseq's format json, or None."""
     try:
         figures = json.loads(text)
     except (ValueError, RecursionError):
         return None
     if "num_updates" in figures:
-        return statistics(INSIDE, figures)
-    subset = next((key for key in figures if key.endswith("_num_updates")), "")
-    subset = subset.removesuffix("_num_updates")
-    ours = {
-        key.removeprefix(f"{subset}_"): value
-        for key, value in figures.items()
-        if key.startswith(f"{subset}_")
-    }
-    return statistics(subset, ours) if subset else None
+        return measured(INSIDE, figures)
+    end = "_num_updates"
+    subset = next((key.removesuffix(end) for key in figures if key.endswith(end)), "")
+    start = f"{subset}_"
+    ours = {k.removeprefix(start): value for k, value in figures.items() if k.startswith(start)}
+    return measured(subset, {"epoch": figures.get("epoch"), **ours}) if subset else None
 
 
-def statistics(subset: str, figures: dict) -> Statistics | None:
-    """Return the figures that the report needs, or None if they name no update."""
-    if not re.fullmatch(UPDATE, str(figures.get("num_updates", ""))):
+def measured(subset: str, figures: dict[str, Any]) -> Measured | None:
+    """Return what is read of a line, or None if its figures name no update."""
+    updates, epoch = str(figures.get("num_updates", "")), str(figures.get("epoch", ""))
+    if not re.fullmatch(UPDATE, updates):
         return None
-    loss, words = (number(figures.get(name)) for name in ("loss", "wps"))
-    return Statistics(subset, int(figures["num_updates"]), loss, words)
+    loss, words = (finite(figures.get(name)) for name in ("loss", "wps"))
+    number = int(epoch) if re.fullmatch(UPDATE, epoch) else None
+    return Measured(subset, int(updates), number, loss, words)
 
 
-def number(value) -> float | None:
+def finite(value: Any) -> float | None:
     """Return a number, or None for what is missing or not finite, which JSON cannot write."""
     try:
         found = float(value)

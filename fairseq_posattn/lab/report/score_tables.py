@@ -1,0 +1,203 @@
+"""Build the tables of the report as rows of cells, in which the best of each column is marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from fairseq_posattn.io.records import known
+from fairseq_posattn.lab.report.figures import signed
+from fairseq_posattn.lab.report.systems import by_test, differences_of, gaps_of, speed_of
+from fairseq_posattn.lab.scoring.cells import p_value
+from fairseq_posattn.lab.scoring.metrics.comparison import marked
+from fairseq_posattn.lab.scoring.on_screen import digits_of
+from fairseq_posattn.lab.scoring.score_record import LOWER_IS_BETTER, Difference, ScoredSystem
+
+SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "tokenised BLEU", "NIST BLEU")
+ORDERS = range(1, 9)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Describes a figure of a system: where it comes from, how it is written, and whether more is
+    better."""
+
+    title: str
+    group: str
+    value: Callable[[ScoredSystem], float | None]
+    digits: int = 2
+    better: int = 1  # 1 if more is better, -1 if less is better, 0 if neither is
+
+    def written(self, value: float | None) -> str:
+        """Return a figure as the table shows it."""
+        return "" if value is None else f"{value:,.{self.digits}f}"
+
+
+def score_called(name: str) -> Callable[[ScoredSystem], float | None]:
+    """Return the function that finds the score of a name."""
+    return lambda system: system.scores[name].score if name in system.scores else None
+
+
+# U+2060 forbids a line break after the slash. No speed is the best one: the logs do not tell on
+# which machine it was measured, and what else worked there.
+FIGURES = (
+    Column("parameters", "parameters", lambda s: known(s.training and s.training.parameters), 0, 0),
+    Column(
+        "training words/\u2060s",
+        "training",
+        lambda s: known(s.training and s.training.words_per_second),
+        0,
+        0,
+    ),
+    Column("sentences/\u2060s", "decoding", lambda s: speed_of(s, "translation"), 1, 0),
+    Column(
+        "sentences/\u2060s, with parsing", "parsing", lambda s: speed_of(s, "with_parsing"), 1, 0
+    ),
+)
+
+
+class TableCell(NamedTuple):
+    """Holds the text of a cell, whether it is the best one, its mark and its deviation."""
+
+    text: str
+    best: bool
+    mark: str
+    spread: str
+
+
+def score_columns(systems: Sequence[ScoredSystem]) -> list[Column]:
+    """Return the columns that some system has, first those of usual scores, then others."""
+    names = dict.fromkeys([*SCORES, *(name for system in systems for name in system.scores)])
+    scores = [
+        Column(
+            title=name,
+            group="score",
+            value=score_called(name),
+            digits=digits(name, systems),
+            better=-1 if lower_is_better(name, systems) else 1,
+        )
+        for name in names
+    ]
+    return [c for c in (*scores, *FIGURES) if any(c.value(s) is not None for s in systems)]
+
+
+def digits(name: str, systems: Sequence[ScoredSystem]) -> int:
+    """Return how many digits a score needs in the tables: those of COMET lie between 0 and 1."""
+    found = [system.scores[name] for system in systems if name in system.scores]
+    return min((digits_of(one.score, one.signature) for one in found), default=2)
+
+
+def lower_is_better(name: str, systems: Sequence[ScoredSystem]) -> bool:
+    """Return whether a smaller score of this name is a better one."""
+    found = [system.scores[name] for system in systems if name in system.scores]
+    return name in LOWER_IS_BETTER or any(one.lower_is_better for one in found)
+
+
+def score_rows(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> list[list[TableCell]]:
+    """Return a row of cells for each system of one test set."""
+    best = [best_text(column, systems) for column in columns]
+    return [[cell(system, *pair) for pair in zip(columns, best, strict=True)] for system in systems]
+
+
+def cell(system: ScoredSystem, column: Column, best: str | None) -> TableCell:
+    """Return the cell of a system, with mark and deviation if it is a score that has them."""
+    text, mark, spread = column.written(column.value(system)), "", ""
+    if column.group == "score" and column.title in system.scores:
+        deviation = known(system.scores[column.title].deviation)
+        compared = differences_of(system)
+        mark = compared[column.title].mark if column.title in compared else ""
+        spread = "" if deviation is None else f"± {deviation:.{column.digits}f}"
+    return TableCell(text, text == best, mark, spread)
+
+
+def best_text(column: Column, systems: Sequence[ScoredSystem]) -> str | None:
+    """Return the text of the best figure, or None where all are equal.
+
+    Figures that look equal are equally good.
+    """
+    values = [v for system in systems if (v := column.value(system)) is not None]
+    if not column.better or len({column.written(v) for v in values}) < 2:
+        return None
+    return column.written(max(values, key=lambda value: column.better * value))
+
+
+def with_marks(systems: Sequence[ScoredSystem]) -> list[ScoredSystem]:
+    """Return the systems with the marks that their differences have after Holm over all tests of a
+    page."""
+    marks = iter(
+        marked(
+            (one, lower_is_better(name, [system]))
+            for system in systems
+            for name, one in differences_of(system).items()
+        )
+    )
+    found = []
+    for system in systems:
+        if scores := {name: next(marks) for name in differences_of(system)}:
+            system = replace(system, baseline=replace(system.baseline, scores=scores))
+        found.append(system)
+    return found
+
+
+def signatures(systems: Sequence[ScoredSystem]) -> list[tuple[str, str, str]]:
+    """Return scores and signatures, with the systems that have them where they differ."""
+    found: dict[tuple[str, str], list[ScoredSystem]] = {}
+    for system in systems:
+        for name, score in system.scores.items():
+            found.setdefault((name, score.signature), []).append(system)
+    several = [name for name, _ in found]
+    order = list(dict.fromkeys([*SCORES, *several]))
+    return [
+        (name, signature, named(users) if several.count(name) > 1 else "")
+        for (name, signature), users in sorted(found.items(), key=lambda i: order.index(i[0][0]))
+    ]
+
+
+def named(systems: Sequence[ScoredSystem]) -> str:
+    """Return the names of systems, with their test sets, in one text."""
+    shown = []
+    for test, group in by_test(systems).items():
+        names = ", ".join(system.system for system in group)
+        shown.append(f"{names} ({test})" if test else names)
+    return "; ".join(shown)
+
+
+class DifferenceRow(NamedTuple):
+    """Holds how a score differs from that of the baseline, as text.
+
+    p: of Welch's test, of the bootstrap and of randomisation.
+    """
+
+    score: str
+    difference: str
+    interval: str
+    p: list[str]
+    mark: str
+
+
+def differences(systems: Sequence[ScoredSystem]) -> list[tuple[ScoredSystem, list[DifferenceRow]]]:
+    """Return the systems that were compared with a baseline, with a row for each score."""
+    rows = [
+        [difference_row(system, name, one) for name, one in differences_of(system).items()]
+        for system in systems
+    ]
+    return [pair for pair in zip(systems, rows, strict=True) if pair[1]]
+
+
+def difference_row(system: ScoredSystem, name: str, found: Difference) -> DifferenceRow:
+    """Return the row of one score."""
+    ends = [found.difference, *(found.interval or ())]
+    difference, *bounds = [signed(end, digits(name, [system])) for end in ends]
+    p = map(known, (found.welch_p, found.bootstrap_p, found.randomisation_p))
+    shown = ["" if one is None else p_value(one) for one in p]
+    return DifferenceRow(name, difference, " to ".join(bounds), shown, found.mark)
+
+
+def gap_rows(systems: Sequence[ScoredSystem], measure: str) -> list[tuple[ScoredSystem, list[str]]]:
+    """Return a row for each system with a cell for each n, which is empty where there is no gap."""
+    rows = []
+    for system in systems:
+        gaps = {gap.n: getattr(gap, measure) for gap in gaps_of(system)}
+        rows.append((system, [signed(gaps[n], digits=2) if n in gaps else "" for n in ORDERS]))
+    return rows

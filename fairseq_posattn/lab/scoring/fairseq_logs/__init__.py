@@ -1,1 +1,0 @@
-"""This package reads the logs that fairseq's programs write."""

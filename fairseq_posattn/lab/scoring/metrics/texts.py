@@ -1,0 +1,165 @@
+"""Read the texts that posattn-score compares, and check that they fit together.
+
+They must have the same number of sentences, and be spaced in the same way: a tokenised text beside
+a plain one gives wrong scores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product, starmap
+from typing import NamedTuple
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import read_lines, refuse_different_lengths
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.lab.scoring.metrics import sgm
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring
+from fairseq_posattn.lab.scoring.request import ScoreRequest
+from fairseq_posattn.text.languages import lacks_spaces
+
+PUNCTUATION = re.compile(r"(\s?)[.,、。，](?!\d)")  # the point in 3.5 is left out
+
+
+class Text(NamedTuple):
+    """Holds the lines of a file and the name that messages give it."""
+
+    name: str
+    lines: Sequence[str]
+
+
+class Texts(NamedTuple):
+    """These are the plain texts that belong together.
+
+    system, baseline: the translations by each run of the system and of the baseline.
+    source, pieces: the words and the pieces of the source, or None.
+    """
+
+    system: list[Text]
+    baseline: list[Text]
+    source: Text | None
+    pieces: Text | None
+
+
+def read_texts(request: ScoreRequest) -> Texts:
+    """Return the plain texts that the options name.
+
+    Each file is read once, so that it may be a pipe.
+    """
+    found = Texts(
+        [read_text(path) for path in request.hypotheses],
+        [read_text(path) for path in request.baseline],
+        read_text(request.source) if request.source else None,
+        read_text(request.pieces) if request.pieces else None,
+    )
+    check_lengths([*found.system, *found.baseline, *filter(None, [found.source, found.pieces])])
+    if not found.system[0].lines:
+        raise InputError(f"{request.hypotheses[0]}: the file is empty; name a translation to score")
+    return found
+
+
+def read_text(path: str) -> Text:
+    """Return the lines of a file as a text."""
+    return Text(path, list(read_lines(path)))
+
+
+def check_lengths(texts: Iterable[Text]) -> None:
+    """Refuse texts that have different numbers of lines."""
+    refuse_different_lengths({text.name: len(text.lines) for text in texts})
+
+
+def read_references(request: ScoreRequest, texts: Texts) -> list[Text]:
+    """Return all references, in the order of the hypotheses."""
+    hypotheses = texts.system[0]
+    if request.references:
+        if request.sgm_source:
+            raise InputError(
+                "--sgm-source orders the segments of --sgm; leave it out with plain text"
+            )
+        found = [read_text(path) for path in request.references]
+        check_lengths([hypotheses, *found])
+        return found
+    sets = [one for path in request.sgm or () for one in sgm.read_sets(path)]
+    order = sgm.read_set(request.sgm_source) if request.sgm_source else sets[0]
+    check_count(hypotheses, order.path, len(order.texts), "segments")
+    return [Text(str(one), one.in_order_of(order)) for one in sets]
+
+
+def warn_of_spacing(texts: Texts, references: Sequence[Text]) -> None:
+    """Print a warning if a tokenised text is compared with a plain one."""
+    pairs = product([*texts.system, *texts.baseline], references)
+    if found := next(filter(None, starmap(spaced_differently, pairs)), None):
+        say(f"warning: {found}")
+
+
+def warn_of_script(references: Sequence[Text], scoring: Scoring) -> None:
+    """Print a warning if scores look for spaces between words where there are none."""
+    names = scoring.by_spaces
+    if names and lacks_spaces(references[0].lines):
+        remedy = "name the language with --target-lang, or choose --tokenize char or flores200"
+        say(
+            f"warning: {references[0].name}: the text has no spaces between words, but these "
+            f"scores compare what stands between spaces, so they are wrong: {', '.join(names)}; "
+            + ("look at the other scores" if not names[0].startswith("BLEU") else remedy)
+        )
+
+
+def check_count(text: Text, other: str, count: int, what: str) -> None:
+    """Refuse a text that has another number of lines than something else has sentences."""
+    if len(text.lines) != count:
+        raise InputError(
+            f"{text.name} has {len(text.lines)} lines, but {other} has {count} {what}; "
+            "make them from the same sentences"
+        )
+
+
+class Sign(NamedTuple):
+    """Describes a kind of place that may have a space, and how much the shares of spaces differ in
+    texts that are spaced differently.
+
+    counted: returns how many places of a text have a space, and how many there are.
+    fewest: a text with fewer places proves nothing.
+    """
+
+    counted: Callable[[Sequence[str]], tuple[int, int]]
+    difference: float
+    fewest: int
+    name: str
+
+
+def between_characters(lines: Sequence[str]) -> tuple[int, int]:
+    """Count the spaces between characters."""
+    words = [line.split() for line in lines]
+    spaces = sum(max(len(found) - 1, 0) for found in words)
+    return spaces, sum(max(sum(map(len, found)) - 1, 0) for found in words)
+
+
+def before_punctuation(lines: Sequence[str]) -> tuple[int, int]:
+    """Count the spaces before full stops and commas."""
+    found = [match[1] for line in lines for match in PUNCTUATION.finditer(line)]
+    return len(found) - found.count(""), len(found)
+
+
+# Tokenised and plain, the texts of PUD have shares of 0.59 and 0.00 (Chinese), 0.22 and 0.19
+# (English) between characters, and of 0.99 and 0.00, 0.98 and 0.00 before punctuation.
+SIGNS = (
+    Sign(between_characters, 0.15, 1, "between {} and {} of the characters"),
+    Sign(before_punctuation, 0.5, 3, "before {} and {} of the full stops and commas"),
+)
+
+
+def spaced_differently(one: Text, other: Text) -> str | None:
+    """Return what differs between two texts of which one seems to be tokenised, or None."""
+    for sign in SIGNS:
+        counts = sign.counted(one.lines), sign.counted(other.lines)
+        if min(places for _, places in counts) < sign.fewest:
+            continue
+        shares = [spaces / places for spaces, places in counts]
+        if abs(shares[0] - shares[1]) > sign.difference:
+            where = sign.name.format(*(f"{share:.0%}" for share in shares))
+            return (
+                f"{one.name} and {other.name} are spaced differently (spaces {where}); "
+                "if one of them is tokenised, the scores are wrong: detokenise it"
+            )
+    return None
