@@ -128,3 +128,9 @@ def plain_namespace(cfg: Any) -> Namespace:
     """Return a dataclass, DictConfig or Namespace as a Namespace that may change."""
     items = cfg.items() if hasattr(cfg, "items") else vars(cfg).items()
     return Namespace(**dict(items))
+
+
+def layer_numbers(side) -> list[int]:
+    """Return the numbers of the layers of a side (encoder or decoder), also when it is pruned."""
+    keep = side.layers_to_keep
+    return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))

@@ -25,6 +25,7 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.positions import PositionShape
 from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.glue.models.config import layer_numbers
 from fairseq_posattn.glue.models.cross_attention import (
     CrossAttention,
     check_cross,
@@ -32,7 +33,6 @@ from fairseq_posattn.glue.models.cross_attention import (
     cross_specification,
     with_context,
 )
-from fairseq_posattn.glue.models.encoder import layer_numbers
 from fairseq_posattn.glue.models.positions import (
     TargetPositions,
     positions_in_use,

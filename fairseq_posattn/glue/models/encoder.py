@@ -27,6 +27,7 @@ from fairseq_posattn.core.attention import (
 from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
 from fairseq_posattn.core.positions.fusers import FUSERS
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.config import layer_numbers
 from fairseq_posattn.glue.models.cross_attention import (
     EMPTY,
     TREE,
@@ -137,6 +138,11 @@ class PosattnEncoder(TransformerEncoderBase):
         return any(specification.needs_tree for specification in specifications)
 
     @property
+    def crossing(self) -> str:
+        """Return what messages about trees say of the decoder."""
+        return f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
+
+    @property
     def needs_labels(self) -> set[str]:
         """Return the kinds of labels of words that positions or attention read."""
         return self.attention.needs_labels | self.positions.needs_labels
@@ -211,10 +217,9 @@ class PosattnEncoder(TransformerEncoderBase):
                 "tree_supervised_cross_entropy, on data with trees"
             )
         if source_tree is None:
-            crossing = f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
             raise InputError(
                 f"this model reads trees (positions '{self.positions}', attention "
-                f"'{self.attention}'{crossing}) but the batch has none: "
+                f"'{self.attention}'{self.crossing}) but the batch has none: "
                 "use --task structured_translation"
             )
         if self.needs_labels and len(source_tree) < 4:
@@ -292,9 +297,3 @@ def attention_shape(cfg) -> AttentionShape:
 def number_of_labels(cfg) -> dict[str, int]:
     """Return how many labels of words the data have; 0 where the model reads none."""
     return {kind: getattr(cfg, f"source_{kind}", 0) for kind in KINDS}
-
-
-def layer_numbers(side) -> list[int]:
-    """Return the numbers of the layers of a side (encoder or decoder), also when it is pruned."""
-    keep = side.layers_to_keep
-    return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))

@@ -23,11 +23,20 @@ class Patch(NamedTuple):
 
     def install(self) -> None:
         """Put the wrapper in place, unless it is there already."""
-        there = vars(self.place).get(INSTALLED, ())
-        if (self.name, self.wrapper) in there:
+        if self.is_installed:
             return
         wrapped = self.wrapper(getattr(self.place, self.name))
         if isinstance(inspect.getattr_static(self.place, self.name), staticmethod):
             wrapped = staticmethod(wrapped)
         setattr(self.place, self.name, wrapped)
-        setattr(self.place, INSTALLED, (*there, (self.name, self.wrapper)))
+        setattr(self.place, INSTALLED, (*self.there, (self.name, self.wrapper)))
+
+    @property
+    def is_installed(self) -> bool:
+        """Return whether the wrapper is in place."""
+        return (self.name, self.wrapper) in self.there
+
+    @property
+    def there(self) -> tuple:
+        """Return the names and wrappers that are in place."""
+        return vars(self.place).get(INSTALLED, ())

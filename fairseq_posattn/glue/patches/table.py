@@ -221,7 +221,6 @@ INPUT = [
         "load_model_ensemble_and_task",
         input_errors.user_dir_named,
         "A checkpoint with a class of one's own does not say that it needs --user-dir.",
-        "nobody has classes of their own",
     ),
     Patch(
         checkpoint_utils,
@@ -293,8 +292,9 @@ PATCHES = [*CHECKPOINTS, *checked_data.PATCHES, *INPUT, *NUMPY]
 
 
 def install() -> None:
-    """Install all patches: a later one wraps an earlier one."""
-    safe.register_classes()
-    one_line.let_hydra_raise()
-    for patch in PATCHES:
-        patch.install()
+    """Install all patches, unless they are there: a later one wraps an earlier one."""
+    if not PATCHES[0].is_installed:
+        safe.register_classes()
+        one_line.let_hydra_raise()
+        for patch in PATCHES:
+            patch.install()
