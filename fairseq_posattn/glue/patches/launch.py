@@ -121,7 +121,7 @@ def refused_early(call_main):
         program = sys.modules[main.__module__]
         if hasattr(program, "buffered_read"):  # this is fairseq-interactive
             why = "A line of --input that is not UTF-8 ends in a traceback without its place."
-            Patch(program, "buffered_read", utf8_lines, why, "all", "fairseq does so").install()
+            Patch(program, "buffered_read", utf8_lines, why).install()
         if hasattr(program, "should_stop_early"):  # this is fairseq-train
             refuse_untried(cfg.distributed_training.ddp_backend)
             refuse_without_size(cfg.dataset)
