@@ -19,7 +19,7 @@ from fairseq.file_io import PathManager
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import atomic, safe
-from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.glue.patches.table import install
 from support.commands import FULL_TREE, losses
 from support.commands import generate as generate_process
