@@ -105,6 +105,7 @@ class PosattnEncoder(TransformerEncoderBase):
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
         self.attention = AttentionSpecification(cfg.encoder_attention)
         self.cross = cross_specification(cfg)  # the decoder's, which may read the trees, too
+        self.crossing = f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
         self.positions = positions_in_use(cfg, "encoder")
         labels = number_of_labels(cfg)
         shape = PositionShape(embed_tokens.embedding_dim, cfg.max_source_positions, **labels)
@@ -211,10 +212,9 @@ class PosattnEncoder(TransformerEncoderBase):
                 "tree_supervised_cross_entropy, on data with trees"
             )
         if source_tree is None:
-            crossing = f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
             raise InputError(
                 f"this model reads trees (positions '{self.positions}', attention "
-                f"'{self.attention}'{crossing}) but the batch has none: "
+                f"'{self.attention}'{self.crossing}) but the batch has none: "
                 "use --task structured_translation"
             )
         if self.needs_labels and len(source_tree) < 4:

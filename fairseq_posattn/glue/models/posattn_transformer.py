@@ -189,7 +189,7 @@ def check_task(encoder: PosattnEncoder, task) -> None:
     if encoder.needs_tree and not getattr(task, "provides_trees", False):
         raise InputError(
             f"--encoder-positions '{encoder.positions}' --encoder-attention '{encoder.attention}'"
-            f"{encoder.crossing()} reads trees, which {type(task).__name__} does not load: "
+            f"{encoder.crossing} reads trees, which {type(task).__name__} does not load: "
             "use --task structured_translation"
         )
 
