@@ -148,7 +148,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.embed_tokens = nn.Embedding(len(dictionary), cfg.width, dictionary.pad())
         self.lstm = build_lstm(cfg)
         self.attention = build_attention(cfg)
-        self.combine = build_combination(cfg)
+        # it takes the place of the attention in a model without it
+        without = cfg.attention == NONE
+        self.combine = nn.Linear(cfg.width, cfg.width) if without else nn.Identity()
         self.output_projection = nn.Linear(cfg.width, len(dictionary))
 
     def forward(
@@ -256,11 +258,6 @@ def build_attention(cfg: AttentionS2SConfig) -> Optional[nn.Module]:
     return PositionalSourceAttention(
         cfg.width, cfg.position_width, cfg.clamp, cfg.sigma_floor, cfg.epsilon
     )
-
-
-def build_combination(cfg: AttentionS2SConfig) -> nn.Module:
-    """Return the layer that takes the place of the attention in a model without it."""
-    return nn.Linear(cfg.width, cfg.width) if cfg.attention == NONE else nn.Identity()
 
 
 def along(x: Tensor, order: Tensor) -> Tensor:
