@@ -24,6 +24,7 @@ from support.in_process import (
     losses_of_updates,
     train,
 )
+from support.trainings import assert_same_model
 
 OWN = {f"--{side}-{part}" for side in ("encoder", "decoder") for part in ("positions", "attention")}
 OWN |= {"--cross-attention", "--fast-dropout"}
@@ -35,11 +36,6 @@ CANONICAL = "relative(max=16, shared_heads=true) + tree_relative(max=16, shared_
 
 def state(checkpoint) -> dict:
     return checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))["model"]
-
-
-def equal_states(left, right) -> bool:
-    left, right = state(left), state(right)
-    return left.keys() == right.keys() and all(torch.equal(left[key], right[key]) for key in left)
 
 
 # what a specification does
@@ -296,7 +292,7 @@ def test_activation_checkpointing_changes_nothing(toy_data, tmp_path):
     dropout = ("--dropout", "0.1", "--attention-dropout", "0.1")
     for name, chosen in (("without", ()), ("with", ("--checkpoint-activations",))):
         train(toy_data, tmp_path / name, *FULL_TREE, *dropout, *chosen)
-    assert equal_states(*(tmp_path / name / "checkpoint_last.pt" for name in ("without", "with")))
+    assert_same_model(*(tmp_path / name / "checkpoint_last.pt" for name in ("without", "with")))
 
 
 @pytest.mark.parametrize(

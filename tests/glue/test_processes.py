@@ -16,6 +16,7 @@ from fairseq_posattn.io import lock
 from support.background import Training, free_port
 from support.commands import FULL_TREE, losses, run, training_options
 from support.in_process import generate, train
+from support.trainings import assert_same_model
 
 SAME = [*FULL_TREE, "--batch-size", "20", "--disable-validation", "--no-epoch-checkpoints"]
 AS_ONE = [
@@ -40,13 +41,6 @@ def train_in_two(data, folder, *options) -> list[tuple[int, str]]:
     method = [*SAME, *AS_ONE, *method, *options, "--distributed-rank"]
     with Training(data, folder, *method, 0) as first, Training(data, folder, *method, 1) as second:
         return [(rank.wait(), rank.printed()) for rank in (first, second)]
-
-
-def assert_same_model(left, right) -> None:
-    left, right = torch.load(left)["model"], torch.load(right)["model"]
-    assert left.keys() == right.keys()
-    for name, parameter in left.items():
-        assert torch.equal(parameter, right[name]), name
 
 
 @pytest.mark.long(ci=True)
