@@ -12,7 +12,6 @@ from fairseq_posattn.glue.criterions import tagging as _tagging_criterion  # noq
 from fairseq_posattn.glue.models import (  # noqa: F401
     attention_s2s,
     posattn_transformer,
-    presets,
     recurrent_lm,
     san_tagger,
 )

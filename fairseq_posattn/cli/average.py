@@ -19,9 +19,9 @@ import torch
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import trained_on as trained
+from fairseq_posattn.glue.patches.atomic import write
 from fairseq_posattn.glue.patches.fitting import refuse_not_finite
 from fairseq_posattn.glue.patches.safe import load_plain, register_classes
-from fairseq_posattn.glue.patches.writing import write
 from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.lock import locked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -49,21 +50,6 @@ def log_to_stdout(program: str) -> None:
         )
 
 
-def train() -> None:
-    """Run fairseq-train with the plug-in."""
-    run("train")
-
-
-def generate() -> None:
-    """Run fairseq-generate with the plug-in."""
-    run("generate")
-
-
-def interactive() -> None:
-    """Run fairseq-interactive with the plug-in."""
-    run("interactive")
-
-
-def validate() -> None:
-    """Run fairseq-validate with the plug-in."""
-    run("validate")
+train, generate, interactive, validate = (
+    partial(run, program) for program in ("train", "generate", "interactive", "validate")
+)

@@ -25,8 +25,7 @@ from setting import PLUGIN, in_turns, interval, report, times_faster
 
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.text.live.parser_process import LiveParser
-from fairseq_posattn.text.live.turns import Turns
+from fairseq_posattn.text.live.parser_process import LiveParser, Turns
 from fairseq_posattn.trees import Sentence
 
 

@@ -11,7 +11,7 @@ import torch
 
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line

@@ -32,7 +32,7 @@ def build_sentencepiece(folder: Path) -> None:
 
 def segment_new_text(folder: Path) -> None:
     """What fairseq-interactive does with new lines."""
-    from fairseq_posattn.text.live.codec import PipelineCodec
+    from fairseq_posattn.text.live.segmented import PipelineCodec
     from fairseq_posattn.text.pipeline import TextPipeline
 
     text = PipelineCodec(TextPipeline.load(folder))

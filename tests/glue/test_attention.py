@@ -7,7 +7,6 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.core.attention import MECHANISMS
-from support.commands import PLUGIN, fairseq, training_options
 from support.in_process import (
     batch,
     build,
@@ -83,11 +82,23 @@ def test_a_stock_checkpoint_loads_where_nothing_was_added(attention, toy_data):
     assert (before - after).abs().max() > 1e-4
 
 
-@pytest.mark.long(but=["temperature"])
-@pytest.mark.parametrize("attention", ["gaussian", "convolved_2d(init=identity)", "temperature"])
-def test_fine_tuning_from_a_stock_checkpoint(attention, stock_model, toy_data, tmp_path):
+TUNED = {
+    "encoder": ("--encoder-attention", "convolved_2d(init=identity) + gaussian"),
+    "cross": ("--cross-attention", "window(size=5, across=3) + gaussian + temperature"),
+    "shared": (
+        "--encoder-attention",
+        "t5_bias",
+        "--decoder-attention",
+        "t5_bias(buckets=8)",
+    ),
+}
+
+
+@pytest.mark.long(but=["cross", "shared"])
+@pytest.mark.parametrize("side", TUNED)
+def test_fine_tuning_from_a_stock_checkpoint(side, stock_model, toy_data, tmp_path):
     """What was added starts anew, all else is taken over."""
-    chosen = ("--encoder-attention", attention, "--finetune-from-model", stock_model)
+    chosen = (*TUNED[side], "--finetune-from-model", stock_model)
     result = train(toy_data, tmp_path, *chosen, "--lr", "1e-30", "--max-update", "1")
     assert "the checkpoint lacks these, so they start anew" in result.output
     load = checkpoint_utils.load_checkpoint_to_cpu
@@ -95,7 +106,7 @@ def test_fine_tuning_from_a_stock_checkpoint(attention, stock_model, toy_data, t
         load(str(path))["model"] for path in (stock_model, tmp_path / "checkpoint_last.pt")
     )
     added = ours.keys() - stock.keys()
-    assert added and all(".mechanisms." in key for key in added)
+    assert added and all("mechanisms." in key and key in result.output for key in added)
     assert all(torch.equal(ours[key], value) for key, value in stock.items() if key in ours)
 
 
@@ -118,67 +129,3 @@ def test_the_weights_of_every_head_can_be_asked_for(attention, data_for):
         sums = of_layer.sum(-1).transpose(1, 2)[real]
         changed = re.search("convolved|local_hard|strict", attention)
         assert changed or torch.allclose(sums, torch.ones_like(sums))
-
-
-# a mechanism of a user's own
-
-OWN = '''"""Looks at every second piece only, and at what the bias likes."""
-
-from dataclasses import dataclass
-
-import torch
-from torch import nn
-
-from fairseq_posattn import plugin
-from fairseq_posattn.attention import ScoreBias, ScoreMask, register
-
-
-@dataclass(frozen=True)
-class EverySecondOptions:
-    step: int = 2
-
-
-@register
-class EverySecond(ScoreMask, ScoreBias):
-    """Keys at an even distance."""
-
-    name = "every_second"
-    Options = EverySecondOptions
-    causal_safe = True
-
-    def __init__(self, options, shape, heads=None):
-        super().__init__(options, shape, heads)
-        self.weight = nn.Parameter(torch.zeros(shape.heads))
-
-    def allowed(self, q, ctx):
-        return ctx.distances[None, None] % self.options.step == 0
-
-    def bias(self, q, ctx):
-        return self.weight[:, None, None] * ctx.distances[None]
-'''
-
-
-@pytest.mark.long
-def test_a_mechanism_outside_of_the_package(toy_data, tmp_path):
-    """It lies in the user's own --user-dir, acts on both sides, combines with ours, and
-    translates."""
-    own = tmp_path / "my_mechanisms"
-    own.mkdir()
-    (own / "__init__.py").write_text(OWN)
-    chosen = ["--encoder-attention", "every_second(step=3) + relative", "--user-dir", own]
-    chosen += ["--decoder-attention", "every_second@0", "--max-update", "8"]
-    output = fairseq("train", *training_options(toy_data, tmp_path / "run", *chosen)).stdout
-    assert "every_second(step=3) + relative(max=16, shared_heads=true)" in output
-    last = tmp_path / "run/checkpoint_last.pt"
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(last))["model"]
-    assert "encoder.layers.0.self_attn.mechanisms.every_second.weight" in state
-    assert "decoder.layers.0.self_attn.mechanisms.every_second.weight" in state
-    common = [toy_data, "--task", "structured_translation", "--path", last, "--cpu"]
-    common += ["--batch-size", "16", "--beam", "2"]
-    translated = fairseq("generate", *common, "--user-dir", own).stdout
-    assert len(hypotheses_and_scores(translated)) == 60
-    missing = fairseq("generate", *common, "--user-dir", PLUGIN, check=False)
-    assert missing.returncode
-    last_line = missing.stdout.splitlines()[-1]
-    assert "the attention mechanism 'every_second', which is not one of this" in last_line
-    assert "--user-dir" in last_line

@@ -19,8 +19,7 @@ from fairseq.file_io import PathManager
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import atomic, safe
-from fairseq_posattn.glue.patches.errors import CheckpointError
-from fairseq_posattn.glue.patches.table import install
+from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from support.commands import FULL_TREE, losses
 from support.commands import generate as generate_process
 from support.in_process import generate, train
@@ -285,7 +284,6 @@ def test_a_warning_where_torch_does_not_check(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.5.1+cu121")
     with pytest.warns(UserWarning, match=r"torch 2\.5\.1\+cu121 loads .* without a check") as seen:
         safe.register_classes()
-        install()  # once only
     assert len(seen) == 1
 
 

@@ -24,7 +24,6 @@ from support.decoding import (
     encoded,
     move,
     shaken,
-    states,
     steps,
     targets,
 )
@@ -312,17 +311,6 @@ def test_a_checkpoint_with_other_mechanisms_loads_too(model_of):
         model_of("gaussian + temperature", decoder_attention="gaussian")[1].load_state_dict(
             model.state_dict(), strict=True
         )
-
-
-def test_a_stock_model_is_fine_tuned(toy_data, tmp_path):
-    train(toy_data, tmp_path / "stock", *STOCK, "--max-update", "1")
-    last = tmp_path / "stock/checkpoint_last.pt"
-    tuned = ("--finetune-from-model", last, "--lr", "1e-30", "--max-update", "1")
-    result = train(toy_data, tmp_path / "tuned", *crossing(ALL), *tuned)
-    assert "decoder.layers.0.encoder_attn.mechanisms.gaussian.log_sigma" in result.output
-    stock, ours = states(last, tmp_path / "tuned/checkpoint_last.pt")
-    common = ours.keys() & stock.keys()
-    assert len(common) > 50 and all(torch.equal(ours[key], stock[key]) for key in common)
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from fairseq.data import indexed_dataset
 
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset
+from fairseq_posattn.glue.data.tree_dataset import TreeDataset
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.trees import TreeError
 from support.commands import FULL_TREE
@@ -368,13 +368,6 @@ def test_training_stops_at_a_mismatch(copied, tmp_path):
     assert "number 5;" in str(result.error)
 
 
-def test_trees_of_another_split(copied):
-    for kind in ("bin", "idx"):
-        shutil.copy(copied / f"valid.src-tgt.src.tree.{kind}", f"{prefix_of(copied)}.tree.{kind}")
-    with pytest.raises(TreeError, match="60 trees for 400 sentences"):
-        load_tree_file(prefix_of(copied))
-
-
 @pytest.mark.parametrize("kind", ["bin", "idx"])
 @pytest.mark.parametrize("keep", [0, 10, -4, -1])
 def test_torn_files(kind, keep, copied):
@@ -400,9 +393,3 @@ def test_files_of_another_kind(copied):
     path.write_bytes(b"something else" * 1000)
     with pytest.raises(TreeError, match="this is no index of trees; run posattn-binarize again"):
         load_tree_file(prefix_of(copied))
-
-
-def test_joined_trees_have_the_sentences_of_all_parts():
-    parts = [range(2), range(3), range(5)]
-    assert len(JoinedTrees(parts)) == 10
-    assert len(JoinedTrees(parts, repeat_first=4)) == 16

@@ -131,7 +131,7 @@ RAISED = {
 }
 
 
-@pytest.mark.long(but=["updates"])
+@pytest.mark.long(but=["updates", "epochs", "patience"])
 @pytest.mark.parametrize("case", RAISED)
 def test_raised_limits_give_the_unbroken_training(case, corpora, tmp_path):
     limit, raised, options = RAISED[case]

@@ -13,7 +13,7 @@ from fairseq_posattn.core.label_smoothing import projected_cross_entropy
 from fairseq_posattn.core.table_gradient import TableGradient
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions import fused_cross_entropy
-from fairseq_posattn.glue.models.dropout import FastDropout
+from fairseq_posattn.glue.models.posattn_transformer import FastDropout
 from fairseq_posattn.glue.optim import fused_adam
 from support.in_process import batch, build, train
 

@@ -204,11 +204,12 @@ def test_a_folder_without_the_data(tmp_path, toy_data):
     assert refusal(result).startswith(f"{tmp_path}: no data of a pair of languages are there; name")
 
 
+@pytest.mark.parametrize("task", [STOCK, []], ids=["stock", "tree"])
 @pytest.mark.parametrize("size", ["1", "9"])
-def test_a_line_that_is_not_utf_8(size, stock_model, toy_data, tmp_path):
+def test_a_line_that_is_not_utf_8(size, task, stock_model, toy_data, tmp_path):
     text = tmp_path / "text"
     text.write_bytes(b"tse\ntse \xff\xfe\ntse\n")
-    options = [*STOCK, "--buffer-size", size]
+    options = [*task, "--buffer-size", size]
     result = interactive(toy_data, stock_model, "", *options, "--input", text, check=False)
     assert refusal(result).startswith(f"{text}:2: the line is not UTF-8")
     lines = "tse\ntse \udcff\n"  # as Python reads it from a standard input without a language

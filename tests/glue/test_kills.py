@@ -9,12 +9,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import torch
 
 from fairseq_posattn.glue.patches import atomic
 from support.background import Training
 from support.killed import KILLS, SEED
-from support.trainings import KINDS, training
+from support.trainings import KINDS, assert_same_model, training
 
 COMMON = ["--max-epoch", "3", "--save-interval-updates", "2", "--keep-interval-updates", "2"]
 COMMON += ["--keep-last-epochs", "1", "--num-workers", "1"]
@@ -45,17 +44,6 @@ PHASES = {  # the last of these in the log says what a kill fell into
 def phase(log: str) -> str:
     where, found = max((log.rfind(text), found) for text, found in PHASES.items())
     return found if where >= 0 else "starting"
-
-
-def parameters(file: Path) -> dict:
-    return torch.load(file, weights_only=False)["model"]
-
-
-def assert_same(left: Path, right: Path) -> None:
-    left, right = parameters(left), parameters(right)
-    assert left.keys() == right.keys()
-    for name, parameter in left.items():
-        assert torch.equal(parameter, right[name]), name
 
 
 def killed(arguments: list, dice: random.Random) -> str | None:
@@ -90,6 +78,6 @@ def test_killed_at_random_moments(kind, corpora, tmp_path):
             phases[found] += 1
         finished(folder, arguments)
         for name in ("checkpoint_last.pt", "checkpoint_best.pt"):
-            assert_same(folder / name, tmp_path / "whole" / name)
+            assert_same_model(folder / name, tmp_path / "whole" / name)
         rounds += 1
     print(f"\n{kind}: {phases.total()} kills in {rounds} trainings, {dict(phases)}")

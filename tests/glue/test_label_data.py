@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from fairseq_posattn.cli.average import average
-from fairseq_posattn.core.attention.sample_batch import some_labels
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
@@ -529,9 +528,3 @@ def test_damaged_labels_of_a_line(labelled, tmp_path):
         *("--labels", labels, "--pieces", f"{start}.src"),
     )
     assert f"{labels}:1: the labels must be" in message
-
-
-def test_sample_labels_reach_many_numbers():
-    """What the checks of mechanisms take for labels differs between words."""
-    found = some_labels(torch.arange(12)[None])
-    assert len(set(found[0].flatten().tolist())) > 3

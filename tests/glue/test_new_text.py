@@ -12,7 +12,6 @@ from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.whitespace import shortened
 from support.commands import FULL_TREE, PLUGIN, run
-from support.commands import interactive as interactive_program
 from support.in_process import (
     batch,
     build,
@@ -112,18 +111,6 @@ def test_one_string_with_two_trees(batches, two_trees, text, tree_model, toy_dat
     assert found[0][1] != found[1][1]
 
 
-@pytest.mark.long
-def test_one_string_with_two_trees_on_the_command_line(
-    two_trees, text, tree_model, toy_data, tmp_path
-):
-    path, lines = text.file(tmp_path / "trees", two_trees)
-    options = (*text.bpe, "--tree-file", path, "--buffer-size", "2", "--batch-size", "2")
-    found = hypotheses_and_scores(interactive_program(toy_data, tree_model, lines, *options).stdout)
-    here = interactive(toy_data, tree_model, lines, *options).output
-    assert found == hypotheses_and_scores(here)
-    assert found[0] != found[1]
-
-
 def test_batches_are_sorted_by_length(text, tree_model, toy_data, tmp_path):
     """And every line keeps its own tree: as if each were translated alone."""
     order = sorted(range(20), key=lambda k: (len(text.pieces[k]) % 7, k))
@@ -149,36 +136,18 @@ def test_words_that_are_not_those_of_the_tree(text, tree_model, toy_data, tmp_pa
         assert part in str(result.error)
 
 
-def test_without_a_provider(text, tree_model, toy_data):
-    result = interactive(toy_data, tree_model, f"{text.lines[0]}\n", *text.bpe, check=False)
-    for part in (
-        f"'{shortened(text.lines[0])}'",
-        "conllu",
-        "none",
-        "--tree-file",
-        "--missing-tree flat",
-    ):
-        assert part in str(result.error)
-
-
-def test_unknown_provider(text, tree_model, toy_data):
-    chosen = ("--tree-provider", "nobody")
-    result = interactive(toy_data, tree_model, f"{text.lines[0]}\n", *chosen, check=False)
-    assert result.error
-    assert "conllu" in result.message
-    assert "none" in result.message
-
-
-def test_provider_without_its_file(text, tree_model, toy_data):
-    chosen = (*text.bpe, "--tree-provider", "conllu")
-    result = interactive(toy_data, tree_model, f"{text.lines[0]}\n", *chosen, check=False)
-    assert "--tree-file" in str(result.error)
-
-
-def test_missing_tree_file(text, tree_model, toy_data, tmp_path):
-    chosen = (*text.bpe, "--tree-file", tmp_path / "nowhere.conllu")
-    result = interactive(toy_data, tree_model, f"{text.lines[0]}\n", *chosen, check=False)
-    assert "nowhere.conllu" in str(result.error)
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ([], ["has no tree", "conllu", "none", "--tree-file", "--missing-tree flat"]),
+        (["--tree-provider", "conllu"], ["--tree-file"]),
+        (["--tree-file", "nowhere.conllu"], ["nowhere.conllu"]),
+    ],
+)
+def test_without_a_tree(chosen, expected, text, tree_model, toy_data):
+    line = f"{text.lines[0]}\n"
+    result = interactive(toy_data, tree_model, line, *text.bpe, *chosen, check=False)
+    assert all(part in str(result.error) for part in expected)
 
 
 def flat(path, lines):

@@ -14,8 +14,8 @@ import torch
 
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.patches import one_line
-from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches import input_errors
+from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.trees import TreeError
 from support.commands import PLUGIN, fairseq, run
 from support.trainings import train, training
@@ -30,11 +30,11 @@ def shown(
 ) -> tuple[str, bool]:
     """What the hook prints for an error that a file raises, and whether it leaves it to Python."""
     left = []
-    hook = one_line.with_one_line(lambda *args: left.append(args))
     raiser = types.FunctionType(compile("raise error", file, "exec"), {"error": error})
     with pytest.raises(type(error)) as raised:
         raiser()
-    hook(raised.type, raised.value, raised.tb)
+    error = raised.type, raised.value, raised.tb
+    input_errors.with_one_line(lambda *args: left.append(args), *error)
     out, err = capsys.readouterr()
     assert out == ""
     return err, bool(left)

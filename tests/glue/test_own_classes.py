@@ -87,15 +87,6 @@ def test_the_document_s_commands_can_be_read(folder):
         assert str(type(specification)(str(specification))) == str(specification)
 
 
-def test_a_checkpoint_holds_the_options_in_canonical_form(model):
-    cfg = checkpoint_utils.load_checkpoint_to_cpu(str(model))["cfg"]["model"]
-    assert cfg["encoder_positions"] == (
-        "sequence + tree_depth(fuse=nonlinear) + wave(periods=5.0|50.0)"
-    )
-    assert cfg["decoder_positions"] == "sequence + wave(periods=7.0|31.0)"
-    assert cfg["encoder_attention"] == "decay(growth=linear, limit=20)@0-1"
-
-
 def test_parameters_are_stored_and_learn(model):
     state = checkpoint_utils.load_checkpoint_to_cpu(str(model))["model"]
     for name in (

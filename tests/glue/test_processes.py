@@ -11,11 +11,12 @@ import torch
 
 import fairseq_posattn.plugin  # noqa: F401
 from fairseq_posattn.glue.patches import launch
-from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.io import lock
 from support.background import Training, free_port
 from support.commands import FULL_TREE, losses, run, training_options
 from support.in_process import generate, train
+from support.trainings import assert_same_model
 
 SAME = [*FULL_TREE, "--batch-size", "20", "--disable-validation", "--no-epoch-checkpoints"]
 AS_ONE = [
@@ -40,13 +41,6 @@ def train_in_two(data, folder, *options) -> list[tuple[int, str]]:
     method = [*SAME, *AS_ONE, *method, *options, "--distributed-rank"]
     with Training(data, folder, *method, 0) as first, Training(data, folder, *method, 1) as second:
         return [(rank.wait(), rank.printed()) for rank in (first, second)]
-
-
-def assert_same_model(left, right) -> None:
-    left, right = torch.load(left)["model"], torch.load(right)["model"]
-    assert left.keys() == right.keys()
-    for name, parameter in left.items():
-        assert torch.equal(parameter, right[name]), name
 
 
 @pytest.mark.long(ci=True)
@@ -170,11 +164,11 @@ def test_rank_and_size_of_torchrun_without_gpus(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("RANK", "2")
     cfg = Namespace()
-    launch.without_gpus(None)(cfg)
+    launch.without_gpus(None, cfg)
     assert (cfg.distributed_world_size, cfg.distributed_rank, cfg.device_id) == (3, 2, 0)
     assert cfg.distributed_init_method == "env://" and cfg.distributed_no_spawn
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    assert launch.without_gpus(lambda _: "fairseq's own")(cfg) == "fairseq's own"
+    assert launch.without_gpus(lambda _: "fairseq's own", cfg) == "fairseq's own"
 
 
 # one folder

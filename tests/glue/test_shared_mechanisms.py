@@ -7,6 +7,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
+from support.decoding import check_resumed
 from support.in_process import batch, build, generate, hypotheses_and_scores, train
 
 BOTH = ("--encoder-attention", "t5_bias", "--decoder-attention", "t5_bias(buckets=8, max=6)")
@@ -80,29 +81,9 @@ def test_a_copy_refers_to_its_own_table(change, toy_data):
 def test_training_goes_on_and_translates(toy_data, tmp_path):
     """A resumed training is the unbroken one; checkpointed activations change rounding only."""
     chosen = (*BOTH, "--max-update", "4", "--disable-validation", "--encoder-positions", "none")
-    train(toy_data, tmp_path / "whole", *chosen)
-    train(toy_data, tmp_path / "parts", *chosen, "--max-update", "2")
-    train(toy_data, tmp_path / "parts", *chosen)
-    train(toy_data, tmp_path / "again", *chosen, "--checkpoint-activations")
-    read = checkpoint_utils.load_checkpoint_to_cpu
-    whole, parts, again = (
-        read(str(tmp_path / name / "checkpoint_last.pt"))["model"]
-        for name in ("whole", "parts", "again")
-    )
-    assert {key for key in whole if "t5_bias" in key} == KEYS
-    torch.testing.assert_close(parts, whole, atol=0, rtol=0)
-    torch.testing.assert_close(again, whole, atol=1e-4, rtol=0)
+    check_resumed(toy_data, tmp_path, chosen)
     last = tmp_path / "whole/checkpoint_last.pt"
     assert len(hypotheses_and_scores(generate(toy_data, last).output)) > 3
-
-
-def test_a_stock_checkpoint_gets_a_new_table(toy_data, tmp_path):
-    train(toy_data, tmp_path / "stock", "--arch", "transformer", "--max-update", "1")
-    last = tmp_path / "stock/checkpoint_last.pt"
-    tuned = (*BOTH, "--finetune-from-model", last, "--lr", "1e-30", "--max-update", "1")
-    result = train(toy_data, tmp_path / "tuned", *tuned)
-    assert "the checkpoint lacks these, so they start anew" in result.output
-    assert all(key in result.output for key in KEYS)
 
 
 def test_pruned_layers_keep_the_table(toy_data, tmp_path):

@@ -3,9 +3,8 @@
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.modules import SinusoidalPositionalEmbedding
 
-from support.commands import FULL_TREE, fairseq, training_options
+from support.commands import FULL_TREE
 from support.in_process import batch, build, losses_of_updates, train
 
 STOCK = ("--arch", "transformer")
@@ -157,32 +156,7 @@ def test_the_second_copies_of_the_older_fairseq_are_left_out(toy_data):
     model.load_state_dict({**state, **copies}, strict=True, model_cfg=cfg.model)
 
 
-@pytest.mark.parametrize("stored", [{}, {"_float_tensor": torch.ones(1)}])
-def test_positions_of_either_release_load(stored):
-    """The older one stores a number with them; nothing of it is stored again."""
-    positions = SinusoidalPositionalEmbedding(8, 1, 16)
-    positions.load_state_dict(dict(stored), strict=True)
-    assert not positions.state_dict()
-
-
 def test_positions_of_the_older_fairseq_may_be_left_out(toy_data):
     _, model, cfg = build(toy_data, "--encoder-positions", "tree_depth")
     stored = {"encoder.embed_positions._float_tensor": torch.ones(1)}
     model.load_state_dict({**model.state_dict(), **stored}, strict=True, model_cfg=cfg.model)
-
-
-@pytest.mark.long
-def test_finetuning_from_a_stock_checkpoint(toy_data, tmp_path):
-    """It works on the command line, where fairseq's own task trained the stock one."""
-    start = [*training_options(toy_data, tmp_path / "stock", *STOCK), "--task", "translation"]
-    fairseq("train", *start)
-    last = tmp_path / "stock/checkpoint_last.pt"
-    options = [*FULL_TREE, "--finetune-from-model", last, "--lr", "1e-30"]
-    fairseq("train", *training_options(toy_data, tmp_path / "ours", *options))
-    load = checkpoint_utils.load_checkpoint_to_cpu
-    stock, ours = (
-        load(str(tmp_path / kind / "checkpoint_last.pt"))["model"] for kind in ("stock", "ours")
-    )
-    assert ours.keys() - stock.keys()
-    for key in ours.keys() & stock.keys():
-        assert torch.equal(ours[key], stock[key]), key

@@ -6,7 +6,7 @@ import re
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.glue.models.stock_models import ignore_trees
+from fairseq_posattn.glue.tasks.structured_translation import ignore_trees
 from support.in_process import batch, generate, hypotheses_and_scores, train
 
 

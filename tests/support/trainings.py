@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import train as fairseq_train
 
@@ -61,3 +62,11 @@ def train(kind: str, corpora: Path, save_dir: Path, *options, **kwargs) -> Resul
     for function in (fairseq_train.should_stop_early, checkpoint_utils.save_checkpoint):
         vars(function).clear()
     return call("train", *training(kind, corpora, save_dir, *options), **kwargs)
+
+
+def assert_same_model(left: Path, right: Path) -> None:
+    """Two checkpoints have the same parameters, bit by bit."""
+    one, other = (torch.load(path, weights_only=False)["model"] for path in (left, right))
+    assert one.keys() == other.keys()
+    for name, parameter in one.items():
+        assert torch.equal(parameter, other[name]), name

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
-from fairseq.data import data_utils
+from fairseq import utils
+from fairseq.data import data_utils, indexed_dataset
 from fairseq.data.indexed_dataset import data_file_path, index_file_path
 
 from fairseq_posattn.glue.data.label_dictionaries import REMEDY, LabelDictionaries
@@ -37,6 +40,36 @@ class SourcePieces(Sequence):
 
     def __getitem__(self, k: int) -> np.ndarray:  # type: ignore[override]  # slices are not needed
         return self.dataset[k].numpy()
+
+
+def source_prefixes(cfg: Any, split: str, epoch: int, combine: bool) -> list[str]:
+    """Return the prefixes of the source files that fairseq's translation task loads.
+
+    They are train, train1, ... if the splits are combined. fairseq does not tell which files it
+    loads, but the trees lie beside them.
+    """
+    paths = utils.split_paths(cfg.data)
+    path = paths[(epoch - 1) % len(paths)] if split == cfg.train_subset else paths[0]
+    found: list[str] = []
+    while combine or not found:
+        prefix = source_prefix(cfg, os.path.join(path, f"{split}{len(found) or ''}"))
+        if prefix is None:
+            break
+        found.append(prefix)
+    return found
+
+
+def source_prefix(cfg: Any, start: str) -> str | None:
+    """Return the prefix of the source file that begins with `start`, or None if there is none.
+
+    The file name may give the two languages in either order.
+    """
+    source, target = cfg.source_lang, cfg.target_lang
+    for pair in (f"{source}-{target}", f"{target}-{source}"):
+        prefix = f"{start}.{pair}.{source}"
+        if indexed_dataset.dataset_exists(prefix, impl=cfg.dataset_impl):
+            return prefix
+    return None
 
 
 def source_files(prefix: str) -> list[str]:

@@ -4,10 +4,14 @@ This is the model of Section 4.1 of Dagan (2019) with its two rivals. The decode
 before with its LSTM, looks at the source, and predicts from tanh(W [c_t ; h_t]).
 """
 
+# no `from __future__ import annotations`: fairseq reads the types of the options
+
+from dataclasses import dataclass, field
 from typing import NamedTuple, Optional
 
 import torch
 import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
@@ -22,14 +26,65 @@ from fairseq_posattn.core.recurrent.source_attention import (
     Source,
 )
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.models.attention_s2s_config import (
-    CONTENT,
-    ENCODER,
-    NONE,
-    ZEROS,
-    AttentionS2SConfig,
-)
 from fairseq_posattn.glue.models.preset_files import read_group, register_preset
+
+POSITIONAL, CONTENT, NONE = ATTENTIONS = ("positional", "content", "none")
+ENCODER, ZEROS = STARTS = ("encoder", "zeros")
+
+
+@dataclass
+class AttentionS2SConfig(FairseqDataclass):
+    """These are the options of the model attention_s2s."""
+
+    attention: ChoiceEnum(ATTENTIONS) = field(  # type: ignore[valid-type]  # fairseq calls it
+        default=POSITIONAL,
+        metadata={"help": "choose what the decoder's attention to the source depends on"},
+    )
+    width: int = field(
+        default=128, metadata={"help": "set the width of embeddings and LSTM states"}
+    )
+    layers: int = field(
+        default=1, metadata={"help": "set the number of layers of the encoder and of the decoder"}
+    )
+    dropout: float = field(
+        default=0.3,
+        metadata={"help": "set the dropout of embeddings, between layers, and before the output"},
+    )
+    decoder_start: Optional[ChoiceEnum(STARTS)] = field(  # type: ignore[valid-type]  # fairseq calls it
+        default=None,
+        metadata={
+            "help": "let the decoder start from the encoder's last state, or from zeros; the "
+            "default is zeros with attention, and the encoder's state without"
+        },
+    )
+    states_only: bool = field(
+        default=False,
+        metadata={
+            "help": "attend to the LSTM's states alone, without adding the embeddings to them"
+        },
+    )
+    position_width: int = field(
+        default=20,
+        metadata={
+            "help": "set the width of the LSTM that finds the positions (positional attention)"
+        },
+    )
+    clamp: ChoiceEnum(["none", "unit"]) = field(  # type: ignore[valid-type]  # fairseq calls it
+        default="none",
+        metadata={"help": "leave mu as it is, or clamp it to [0, 1] (positional attention)"},
+    )
+    sigma_floor: float = field(
+        default=0.0, metadata={"help": "set the smallest sigma allowed (positional attention)"}
+    )
+    epsilon: float = field(
+        default=1e-3, metadata={"help": "add this number to 2 sigma^2 (positional attention)"}
+    )
+    max_source_positions: int = field(
+        default=1024, metadata={"help": "set the maximal number of pieces of a source sentence"}
+    )
+    max_target_positions: int = field(
+        default=1024, metadata={"help": "set the maximal number of pieces of a target sentence"}
+    )
 
 
 class EncodedSource(NamedTuple):
@@ -93,7 +148,9 @@ class RecurrentDecoder(FairseqIncrementalDecoder):
         self.embed_tokens = nn.Embedding(len(dictionary), cfg.width, dictionary.pad())
         self.lstm = build_lstm(cfg)
         self.attention = build_attention(cfg)
-        self.combine = build_combination(cfg)
+        # it takes the place of the attention in a model without it
+        without = cfg.attention == NONE
+        self.combine = nn.Linear(cfg.width, cfg.width) if without else nn.Identity()
         self.output_projection = nn.Linear(cfg.width, len(dictionary))
 
     def forward(
@@ -201,11 +258,6 @@ def build_attention(cfg: AttentionS2SConfig) -> Optional[nn.Module]:
     return PositionalSourceAttention(
         cfg.width, cfg.position_width, cfg.clamp, cfg.sigma_floor, cfg.epsilon
     )
-
-
-def build_combination(cfg: AttentionS2SConfig) -> nn.Module:
-    """Return the layer that takes the place of the attention in a model without it."""
-    return nn.Linear(cfg.width, cfg.width) if cfg.attention == NONE else nn.Identity()
 
 
 def along(x: Tensor, order: Tensor) -> Tensor:

@@ -4,10 +4,10 @@ fairseq's nested TransformerConfig works with argparse or with hydra, but not wi
 dataclass works with both, and with the presets of --arch.
 """
 
-from __future__ import annotations
+# no `from __future__ import annotations`: fairseq reads the types of the options
 
 from argparse import Namespace
-from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_dataclass
 from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
@@ -19,77 +19,57 @@ from fairseq.models.transformer.transformer_config import (
 )
 
 NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
-OWN = [
-    (
-        "encoder_positions",
-        str,
-        field(
-            default="sequence",
-            metadata={
-                "help": "choose the absolute positions of the encoder: none, sequence, tree_depth, "
-                "or 'sequence + tree_depth(fuse=add|nonlinear)'; 'help' explains them"
-            },
-        ),
-    ),
-    (
-        "encoder_attention",
-        str,
-        field(
-            default="",
-            metadata={
-                "help": "choose the attention mechanisms of the encoder, for example "
-                "'relative(max=16)@0-2 + tree_relative'; an empty text gives the stock "
-                "Transformer; 'help' lists the mechanisms"
-            },
-        ),
-    ),
-    (
-        "decoder_positions",
-        str,
-        field(
-            default="sequence",
-            metadata={
-                "help": "choose the absolute positions of the decoder: none, sequence, or those of "
-                "your own that do not look ahead; 'help' lists them"
-            },
-        ),
-    ),
-    (
-        "decoder_attention",
-        str,
-        field(
-            default="",
-            metadata={
-                "help": "choose the attention mechanisms of the decoder's self-attention, for "
-                "example 'window@0-2'; only mechanisms that do not look ahead are possible; an "
-                "empty text gives the stock Transformer; 'help' lists the mechanisms"
-            },
-        ),
-    ),
-    (
-        "cross_attention",
-        str,
-        field(
-            default="",
-            metadata={
-                "help": "choose the attention mechanisms of the decoder's attention to the source, "
-                "for example 'window(size=21)@0-2'; only mechanisms that fit two sentences are "
-                "possible; an empty text gives the stock Transformer; 'help' lists the mechanisms"
-            },
-        ),
-    ),
-    (
-        "fast_dropout",
-        bool,
-        field(
-            default=False,
-            metadata={
-                "help": "draw dropout in less time on a CPU, with rates rounded to 1/65,536 and "
-                "other random numbers than those of torch"
-            },
-        ),
-    ),
-]
+
+
+@dataclass
+class OwnOptions(FairseqDataclass):
+    """These options choose the positions and the attention, and how dropout is drawn."""
+
+    encoder_positions: str = field(
+        default="sequence",
+        metadata={
+            "help": "choose the absolute positions of the encoder: none, sequence, tree_depth, "
+            "or 'sequence + tree_depth(fuse=add|nonlinear)'; 'help' explains them"
+        },
+    )
+    encoder_attention: str = field(
+        default="",
+        metadata={
+            "help": "choose the attention mechanisms of the encoder, for example "
+            "'relative(max=16)@0-2 + tree_relative'; an empty text gives the stock "
+            "Transformer; 'help' lists the mechanisms"
+        },
+    )
+    decoder_positions: str = field(
+        default="sequence",
+        metadata={
+            "help": "choose the absolute positions of the decoder: none, sequence, or those of "
+            "your own that do not look ahead; 'help' lists them"
+        },
+    )
+    decoder_attention: str = field(
+        default="",
+        metadata={
+            "help": "choose the attention mechanisms of the decoder's self-attention, for "
+            "example 'window@0-2'; only mechanisms that do not look ahead are possible; an "
+            "empty text gives the stock Transformer; 'help' lists the mechanisms"
+        },
+    )
+    cross_attention: str = field(
+        default="",
+        metadata={
+            "help": "choose the attention mechanisms of the decoder's attention to the source, "
+            "for example 'window(size=21)@0-2'; only mechanisms that fit two sentences are "
+            "possible; an empty text gives the stock Transformer; 'help' lists the mechanisms"
+        },
+    )
+    fast_dropout: bool = field(
+        default=False,
+        metadata={
+            "help": "draw dropout in less time on a CPU, with rates rounded to 1/65,536 and "
+            "other random numbers than those of torch"
+        },
+    )
 
 
 def flat_fields():
@@ -114,13 +94,8 @@ def flat_field(name: str, source):
     return name, source.type, field(default=source.default, metadata=source.metadata)
 
 
-def all_fields():
-    """Return name, type and field of every option of posattn_transformer."""
-    return [*flat_fields(), *OWN]
-
-
 PosattnTransformerConfig = make_dataclass(
-    "PosattnTransformerConfig", all_fields(), bases=(FairseqDataclass,)
+    "PosattnTransformerConfig", flat_fields(), bases=(OwnOptions,)
 )
 
 

@@ -81,10 +81,9 @@ class CrossAttention(MultiheadAttention):
                 q, k, v = transformed(transform, q, k, v, ctx)
             if incremental_state is not None:
                 self._set_input_buffer(incremental_state, {"prev_key": k, "prev_value": v})
-        out, weights = attend_transformed(
-            *(q, k, v, ctx, mechanisms, self.dropout_module),
-            asked_for or is_slow_when_fused(query),
-        )
+        # single steps are faster than torch's kernel with one query on a CPU
+        singly = asked_for or (query.size(0) == 1 and query.device.type == "cpu")
+        out, weights = attend_transformed(q, k, v, ctx, mechanisms, self.dropout_module, singly)
         out = self.out_proj(out.permute(2, 0, 1, 3).reshape(query.shape))
         if not asked_for:
             return out, None
@@ -95,11 +94,6 @@ class CrossAttention(MultiheadAttention):
     def split(self, x: Tensor) -> Tensor:
         """Return x, T B C, as B H T D."""
         return x.unflatten(-1, (self.num_heads, self.head_dim)).permute(1, 2, 0, 3)
-
-
-def is_slow_when_fused(query: Tensor) -> bool:
-    """Tell whether single steps are faster than torch's kernel, as with one query on a CPU."""
-    return query.size(0) == 1 and query.device.type == "cpu"
 
 
 def cross_specification(cfg) -> CrossSpecification:

@@ -106,6 +106,7 @@ class PosattnEncoder(TransformerEncoderBase):
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
         self.attention = AttentionSpecification(cfg.encoder_attention)
         self.cross = cross_specification(cfg)  # the decoder's, which may read the trees, too
+        self.crossing = f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
         self.positions = positions_in_use(cfg, "encoder")
         labels = number_of_labels(cfg)
         shape = PositionShape(embed_tokens.embedding_dim, cfg.max_source_positions, **labels)

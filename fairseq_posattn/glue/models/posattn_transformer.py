@@ -7,23 +7,36 @@ from argparse import ArgumentTypeError
 from functools import partial
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import register_model
-from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from fairseq.models import ARCH_CONFIG_REGISTRY, register_model, register_model_architecture
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerModelBase,
+    transformer_legacy,
+)
+from fairseq.modules.fairseq_dropout import FairseqDropout
 from hydra.core.hydra_config import HydraConfig
+from torch import Tensor, nn
 
 from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecification
 from fairseq_posattn.core.attention.registry import describe as describe_attention
+from fairseq_posattn.core.dropout import fast_dropout
 from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.core.positions.registry import describe as describe_positions
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.config import PosattnTransformerConfig, plain_namespace
 from fairseq_posattn.glue.models.decoder import PosattnDecoder
-from fairseq_posattn.glue.models.dropout import use_fast_dropout
 from fairseq_posattn.glue.models.encoder import PosattnEncoder
-from fairseq_posattn.glue.models.positions import text_of
+from fairseq_posattn.glue.models.positions import refuse_contradiction, text_of
+from fairseq_posattn.glue.models.preset_files import fill_in, read_group
 
 logger = logging.getLogger(__name__)
+
+MODELS = read_group("model")
+SIZES = read_group("size")
+SUFFIXES = {"": "wmt_en_de", **{f"_{size}": size for size in SIZES}}
+# A window across three heads needs more heads than the size `tiny` has.
+EXCEPTIONS = {("csan_2d", "tiny"): {"encoder_attention_heads": 4}}
 
 
 @register_model("posattn_transformer", dataclass=PosattnTransformerConfig)
@@ -179,3 +192,49 @@ def check_task(encoder: PosattnEncoder, task) -> None:
             f"{encoder.crossing} reads trees, which {type(task).__name__} does not load: "
             "use --task structured_translation"
         )
+
+
+class FastDropout(FairseqDropout):
+    """Is fairseq's dropout in less time on a CPU."""
+
+    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
+        """Return x with elements dropped, in training or where --retain-dropout asks for it."""
+        on = self.p > 0 and (self.training or self.apply_during_inference)
+        return fast_dropout(x, self.p) if on else x
+
+
+def use_fast_dropout(model: nn.Module) -> None:
+    """Replace each dropout of a model."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is FairseqDropout:
+                setattr(parent, name, FastDropout(child.p, child.module_name))
+
+
+def register_size(model: str, size: str, name: str) -> None:
+    """Register a model in one of the sizes so that --arch NAME chooses it."""
+    preset = {**MODELS[model], **SIZES[size], **EXCEPTIONS.get((model, size), {})}
+    attention = preset.pop("encoder_attention", "")
+
+    def architecture(args):
+        refuse_contradiction(args)
+        fill_in(args, preset)
+        fill_in(args, {"encoder_attention": within(args.encoder_layers, attention)})
+        transformer_legacy.base_architecture(args)  # fairseq's own defaults of all other options
+
+    register_model_architecture("posattn_transformer", name)(architecture)
+
+
+def within(layers: int, attention: str) -> str:
+    """Return the specification without layers that the encoder does not have, as @0-2 needs
+    three."""
+    return attention.replace("@0-2", f"@0-{layers - 1}") if layers < 3 else attention
+
+
+# The model itself is an --arch, too, for which fairseq has put an empty function there.
+ARCH_CONFIG_REGISTRY["posattn_transformer"] = refuse_contradiction
+
+for _model in MODELS:
+    for _suffix, _size in SUFFIXES.items():
+        if (_model, _suffix) != ("transformer", ""):  # the model itself has that name
+            register_size(_model, _size, f"posattn_{_model}{_suffix}")

@@ -161,7 +161,11 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
     @classmethod
     def build_model(cls, cfg, task):
         """Return the model that the options describe."""
-        check_sentence_length(cfg.sentence_length)
+        length = cfg.sentence_length
+        if length not in ("own", "maximal") and not (length.isdecimal() and int(length) > 0):
+            raise InputError(
+                f"--sentence-length {length}: expected own, maximal or a number of words"
+            )
         longest = getattr(cfg, "max_target_positions", None) or cfg.tokens_per_sample
         dictionary = task.target_dictionary
         if len(dictionary) != len(task.source_dictionary):
@@ -171,12 +175,6 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
         return cls(
             RecurrentDecoder(dictionary, shape_of(cfg, dictionary), cfg.sentence_length, longest)
         )
-
-
-def check_sentence_length(value: str) -> None:
-    """Refuse a value of --sentence-length that is not known."""
-    if value not in ("own", "maximal") and not (value.isdecimal() and int(value) > 0):
-        raise InputError(f"--sentence-length {value}: expected own, maximal or a number of words")
 
 
 def shape_of(cfg, dictionary) -> RecurrentShape:

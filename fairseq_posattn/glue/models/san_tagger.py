@@ -90,7 +90,10 @@ class SanTaggerModel(BaseFairseqModel):
         """Return the model that the options describe, or refuse options that cannot work."""
         vocabulary = task.vocabulary
         attention = AttentionSpecification(cfg.encoder_attention)
-        refuse_trees(attention)
+        if attention.needs_tree or attention.learns_from_trees:
+            raise SpecificationError(
+                f"'{attention}' reads trees, which the tagging task does not load"
+            )
         shape = shape_of(cfg, vocabulary)
         if shape.width % shape.heads:
             raise SpecificationError(
@@ -137,12 +140,6 @@ def shape_of(cfg, vocabulary) -> TaggerShape:
         max_positions=cfg.max_source_positions,
         positions=str(cfg.encoder_positions),
     )
-
-
-def refuse_trees(attention: AttentionSpecification) -> None:
-    """Refuse mechanisms that read trees, because the data of the tagger have none."""
-    if attention.needs_tree or attention.learns_from_trees:
-        raise SpecificationError(f"'{attention}' reads trees, which the tagging task does not load")
 
 
 TAGGERS = read_group("tagger")  # the rows of Table 2b of Dufter et al. (2020)

@@ -26,26 +26,17 @@ def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
 
     Those of cross-attention are added to one that has none of cross-attention.
     """
-    for is_added in (is_own, is_crossing):
-        values = {k: value for k, value in module.state_dict().items() if is_added(k)}
-        add_missing(state_dict, {f"{name}.{key}": value for key, value in values.items()})
-
-
-def is_own(key: str) -> bool:
-    """Tell whether a parameter belongs to positions, or to a mechanism of self-attention."""
-    return key.startswith(ADDED) or ".self_attn.mechanisms." in key
-
-
-def is_crossing(key: str) -> bool:
-    """Tell whether a parameter belongs to a mechanism of cross-attention."""
-    return key.startswith(CROSS) or ".encoder_attn.mechanisms." in key
-
-
-def add_missing(state_dict: dict, added: dict) -> None:
-    """Add parameters to a checkpoint, unless it has some of them, and warn that they start anew."""
-    if added and not added.keys() & state_dict.keys():
-        logger.warning("the checkpoint lacks these, so they start anew: %s", sorted(added))
-        state_dict.update(added)
+    of_self, of_cross = {}, {}
+    for key, value in module.state_dict().items():
+        if key.startswith(ADDED) or ".self_attn.mechanisms." in key:
+            of_self[f"{name}.{key}"] = value
+        elif key.startswith(CROSS) or ".encoder_attn.mechanisms." in key:
+            of_cross[f"{name}.{key}"] = value
+    for added in (of_self, of_cross):
+        if added and not added.keys() & state_dict.keys():
+            lacks = sorted(added)
+            logger.warning("the checkpoint lacks these, so they start anew: %s", lacks)
+            state_dict.update(added)
 
 
 def forget_pruned(state_dict: dict, module: nn.Module, name: str) -> None:

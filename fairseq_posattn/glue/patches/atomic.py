@@ -3,24 +3,25 @@
 fairseq writes the first file of a save, then copies it to the other names, and checkpoint_last.pt
 comes last. While a save is going on, a mark stands in the folder. If the next training finds the
 mark, checkpoint_last.pt may be older than other files or missing; the mark also tells whether the
-save was to replace checkpoint_best.pt.
+save was to replace checkpoint_best.pt. Each file appears under its name when it is complete.
 """
 
 from __future__ import annotations
 
 import filecmp
-import functools
 import logging
+import os
 import re
+import shutil
 from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.glue.patches.safe import is_torn
-from fairseq_posattn.io.atomic import PARTIAL, full_disk_named, remove_leftovers
+from fairseq_posattn.io.atomic import PARTIAL, full_disk_named, remove_leftovers, replaced_whole
 
 logger = logging.getLogger(__name__)
 
@@ -29,24 +30,19 @@ MARK = ".unfinished"
 OF_TRAINING = r"checkpoint(\d+|_\d+_\d+|_best|_last|\.best_.+)"
 
 
-def marked(save):
+def marked(save, cfg, trainer, epoch_itr, val_loss):
     """Wrap checkpoint_utils.save_checkpoint to leave a mark if it is killed before all files are
     there."""
-
-    @functools.wraps(save)
-    def save_marked(cfg, trainer, epoch_itr, val_loss):
-        if not (writes_here(cfg) and trainer.is_data_parallel_master):
-            return save(cfg, trainer, epoch_itr, val_loss)
-        folder = Path(cfg.save_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        with full_disk_named(folder):
-            note = f"{trainer.get_num_updates()} {'best' * is_best(cfg, val_loss)}"
-            (folder / MARK).write_text(note)
-            saved = save(cfg, trainer, epoch_itr, val_loss)
-        (folder / MARK).unlink(missing_ok=True)
-        return saved
-
-    return save_marked
+    if not (writes_here(cfg) and trainer.is_data_parallel_master):
+        return save(cfg, trainer, epoch_itr, val_loss)
+    folder = Path(cfg.save_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    with full_disk_named(folder):
+        note = f"{trainer.get_num_updates()} {'best' * is_best(cfg, val_loss)}"
+        (folder / MARK).write_text(note)
+        saved = save(cfg, trainer, epoch_itr, val_loss)
+    (folder / MARK).unlink(missing_ok=True)
+    return saved
 
 
 def is_best(cfg, val_loss: float | None) -> bool:
@@ -121,22 +117,40 @@ def updates(file: Path) -> int | None:
         return None
 
 
-def same_batches(get_batch_iterator):
-    """Wrap FairseqTask.get_batch_iterator so that a resumed training has the batches of an unbroken
-    one.
+def whole_save(save, obj, filename, async_write=False):
+    """Wrap checkpoint_utils.torch_persistent_save: the file gets its name when it is complete."""
+    if async_write or PathManager.path_requires_pathmanager(filename):
+        return save(obj, filename, async_write=async_write)
+    write(obj, filename)
 
-    fairseq makes its batches once, from the seed and from the epoch in which the process began.
-    Here that is always the first epoch.
+
+def write(obj, path: str | Path) -> None:
+    """Save an object with torch to a file that appears when it is complete.
+
+    torch hides an error of the disk behind one of its own; here the error of the disk is raised.
     """
+    with replaced_whole(os.fspath(path)) as partial:
+        try:
+            with open(partial, "wb") as file:
+                torch.save(obj, file)
+        except Exception as error:
+            hidden = error_of_disk(error)
+            if hidden is None:
+                raise
+            raise OSError(hidden.errno, hidden.strerror, str(path)) from None
 
-    @functools.wraps(get_batch_iterator)
-    def get(task, dataset, *args, epoch: int = 1, **kwargs):
-        anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
-        if anew or dataset in task.dataset_to_epoch_iter or not task.can_reuse_epoch_itr(dataset):
-            return get_batch_iterator(task, dataset, *args, epoch=epoch, **kwargs)
-        iterator = get_batch_iterator(task, dataset, *args, epoch=1, **kwargs)
-        iterator.epoch = max(epoch, 1)
-        dataset.set_epoch(epoch)
-        return iterator
 
-    return get
+def error_of_disk(error: BaseException | None) -> OSError | None:
+    """Return the error of the disk that was raised before this one, or None."""
+    while error is not None and not (isinstance(error, OSError) and error.errno):
+        error = error.__context__
+    return error
+
+
+def whole_copy(copy, src_path: str, dst_path: str, overwrite: bool = False):
+    """Wrap PathManager.copy: if it is killed, the old file stays as it was."""
+    if any(map(PathManager.path_requires_pathmanager, (src_path, dst_path))):
+        return copy(src_path, dst_path, overwrite=overwrite)
+    with replaced_whole(dst_path) as partial:
+        shutil.copyfile(src_path, partial)
+    return True

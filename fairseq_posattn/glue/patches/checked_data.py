@@ -7,7 +7,6 @@ here.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -33,16 +32,11 @@ AGAIN = "make the data again, or copy them again"
 SYMBOL = re.compile(r"(?P<symbol>.+) (0|[1-9][0-9]{0,17})(?P<flag> #fairseq:overwrite)?")
 
 
-def checked_dataset(make_dataset):
+def checked_dataset(make_dataset, path, impl, fix_lua_indexing=False, dictionary=None):
     """Wrap indexed_dataset.make_dataset to check binary data before they are opened."""
-
-    @functools.wraps(make_dataset)
-    def make_checked(path, impl, fix_lua_indexing=False, dictionary=None):
-        if impl in ("mmap", "cached", "lazy") and MMapIndexedDataset.exists(path):
-            check_dataset(path, impl, dictionary)
-        return make_dataset(path, impl, fix_lua_indexing, dictionary)
-
-    return make_checked
+    if impl in ("mmap", "cached", "lazy") and MMapIndexedDataset.exists(path):
+        check_dataset(path, impl, dictionary)
+    return make_dataset(path, impl, fix_lua_indexing, dictionary)
 
 
 def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None:
@@ -156,17 +150,12 @@ def blocks(path: str, kind: str) -> Iterator[np.ndarray]:
             yield numbers[begin : begin + BLOCK]
 
 
-def checked_dictionary(add_from_file):
+def checked_dictionary(add_from_file, self, f):
     """Wrap Dictionary.add_from_file to check the lines of the file first."""
-
-    @functools.wraps(add_from_file)
-    def add_checked(self, f):
-        if not isinstance(f, str) or not Path(f).is_file():
-            return add_from_file(self, f)
-        self.path = f  # messages name it
-        return add_from_file(self, SymbolLines(f, self))
-
-    return add_checked
+    if not isinstance(f, str) or not Path(f).is_file():
+        return add_from_file(self, f)
+    self.path = f  # messages name it
+    return add_from_file(self, SymbolLines(f, self))
 
 
 class SymbolLines:

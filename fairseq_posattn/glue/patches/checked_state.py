@@ -17,11 +17,17 @@ from typing import Any, BinaryIO
 
 import torch
 
+from fairseq_posattn.errors import InputError
+
 ZIP = b"PK\x03\x04"
 PICKLE = b"\x80"  # the format of torch before 1.6
 NAMES = 64  # the most names under which a checkpoint may hold all its parameters at once
 DAMAGED = "the file is damaged, or not a checkpoint of fairseq; take another one"
 LOOKED_UP = "${"  # begins what omegaconf looks up when it is read
+
+
+class CheckpointError(InputError):
+    """This error says that a checkpoint cannot be loaded or must not be written."""
 
 
 class UnfitStateError(ValueError):

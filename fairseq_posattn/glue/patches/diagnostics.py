@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 
 from fairseq.distributed import utils as distributed_utils
@@ -13,28 +12,18 @@ from fairseq_posattn.core.attention.diagnostics import diagnostics_of, watch
 FOLDER = "diagnostics"  # beside those of the training and the validation
 
 
-def watched(begin_epoch):
+def watched(begin_epoch, trainer, epoch):
     """Wrap Trainer.begin_epoch to let mechanisms keep what they predict, if it will be written."""
-
-    @functools.wraps(begin_epoch)
-    def begin(trainer, epoch):
-        if folder_of(trainer.cfg):
-            watch(trainer.model)
-        return begin_epoch(trainer, epoch)
-
-    return begin
+    if folder_of(trainer.cfg):
+        watch(trainer.model)
+    return begin_epoch(trainer, epoch)
 
 
-def written(begin_valid_epoch):
+def written(begin_valid_epoch, trainer, epoch):
     """Wrap Trainer.begin_valid_epoch to write the diagnostics of the model to TensorBoard."""
-
-    @functools.wraps(begin_valid_epoch)
-    def begin(trainer, epoch):
-        if folder := folder_of(trainer.cfg):
-            write(trainer, folder)
-        return begin_valid_epoch(trainer, epoch)
-
-    return begin
+    if folder := folder_of(trainer.cfg):
+        write(trainer, folder)
+    return begin_valid_epoch(trainer, epoch)
 
 
 def folder_of(cfg) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable
 
@@ -18,65 +17,50 @@ NAMES = re.compile(r"(Missing|Unexpected) key\(s\) in state_dict: (\".*?\")")
 OF_SYMBOLS = re.compile(r".*(embed_tokens|output_projection)\.weight")
 
 
-def fit(load_ensemble):
+def fit(load_ensemble, filenames, *args, **kwargs):
     """Wrap checkpoint_utils.load_model_ensemble_and_task, through which all programs load models to
     use them, to refuse parameters that do not fit or are not finite."""
-
-    @functools.wraps(load_ensemble)
-    def load(filenames, *args, **kwargs):
-        try:
-            models, cfg, task = load_ensemble(filenames, *args, **kwargs)
-        except RuntimeError as error:
-            raise explained(error, ", ".join(map(str, filenames))) from error
-        except (KeyError, OmegaConfBaseException) as error:
-            raise InputError(
-                f"{', '.join(map(str, filenames))}: the configuration in it is not one of a model "
-                f"that is known here ({type(error).__name__}: {str(error)[:60]}); take another "
-                "checkpoint, or name its folder of code with --user-dir"
-            ) from error
-        for path, model in zip(filenames, models, strict=True):
-            refuse_not_finite(model.named_parameters(), path)
-        return models, cfg, task
-
-    return load
+    try:
+        models, cfg, task = load_ensemble(filenames, *args, **kwargs)
+    except RuntimeError as error:
+        raise explained(error, ", ".join(map(str, filenames))) from error
+    except (KeyError, OmegaConfBaseException) as error:
+        raise InputError(
+            f"{', '.join(map(str, filenames))}: the configuration in it is not one of a model "
+            f"that is known here ({type(error).__name__}: {str(error)[:60]}); take another "
+            "checkpoint, or name its folder of code with --user-dir"
+        ) from error
+    for path, model in zip(filenames, models, strict=True):
+        refuse_not_finite(model.named_parameters(), path)
+    return models, cfg, task
 
 
-def fit_to_train(load_checkpoint):
+def fit_to_train(load_checkpoint, trainer, filename, *args, **kwargs):
     """Wrap Trainer.load_checkpoint to say which parameter of a checkpoint does not fit or is not
     finite."""
-
-    @functools.wraps(load_checkpoint)
-    def load(trainer, filename, *args, **kwargs):
-        try:
-            extra = load_checkpoint(trainer, filename, *args, **kwargs)
-        except Exception as error:
-            reason = error.__context__
-            if not isinstance(reason, RuntimeError):
-                raise
-        else:
-            refuse_not_finite(trainer.model.named_parameters(), filename)
-            return extra
-        raise explained(reason, str(filename)) from reason
-
-    return load
+    try:
+        extra = load_checkpoint(trainer, filename, *args, **kwargs)
+    except Exception as error:
+        reason = error.__context__
+        if not isinstance(reason, RuntimeError):
+            raise
+    else:
+        refuse_not_finite(trainer.model.named_parameters(), filename)
+        return extra
+    raise explained(reason, str(filename)) from reason
 
 
-def with_one_dictionary(build_model):
+def with_one_dictionary(build_model, task, cfg, from_checkpoint=False):
     """Wrap FairseqTask.build_model to say how both languages get the one dictionary they need."""
-
-    @functools.wraps(build_model)
-    def build(task, cfg, from_checkpoint=False):
-        try:
-            return build_model(task, cfg, from_checkpoint)
-        except ValueError as error:
-            if "requires a joined dictionary" not in str(error):
-                raise
-        raise InputError(
-            f"--share-all-embeddings: {task.cfg.data} has two dictionaries; binarise the data with "
-            "--joined-dictionary (posattn-prepare does so without --separate), or leave it out"
-        )
-
-    return build
+    try:
+        return build_model(task, cfg, from_checkpoint)
+    except ValueError as error:
+        if "requires a joined dictionary" not in str(error):
+            raise
+    raise InputError(
+        f"--share-all-embeddings: {task.cfg.data} has two dictionaries; binarise the data with "
+        "--joined-dictionary (posattn-prepare does so without --separate), or leave it out"
+    )
 
 
 def explained(error: RuntimeError, path: str) -> Exception:

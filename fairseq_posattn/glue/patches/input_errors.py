@@ -1,124 +1,108 @@
-"""Answer wrong inputs with one line where fairseq's programs show a traceback or an assertion."""
+"""Answer wrong inputs with one line where fairseq's programs show a traceback or an assertion.
+
+The line is printed where Python would print the traceback. The errors that fairseq raises stay as
+they are.
+"""
 
 from __future__ import annotations
 
-import functools
+import errno
 import os
 import re
+import sys
+from types import TracebackType
 
 from fairseq import utils
 
 from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError, names_like
-from fairseq_posattn.io.command_line import one_line
+from fairseq_posattn.io.command_line import TRACEBACK, foreseen, one_line
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.paths import refuse_split_path
 
 TOO_LONG = re.compile(r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip")
 CHOICE = re.compile(r"argument (--[^/\s]+)\S*: invalid choice: '(.*?)' \(choose from ", re.DOTALL)
 UNKNOWN = re.compile(r"unrecognized arguments: .*?(?P<name>--[^\s=]+)", re.DOTALL)
+# errors of files that the user can mend
+OF_FILES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+OF_FILES |= {errno.EIO, errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EMFILE}
 
 
-def without_usage(error):
+def without_usage(error, parser, message):
     """Wrap ArgumentParser.error, which prints 115 lines of usage and all names of a list."""
-
-    @functools.wraps(error)
-    def end(parser, message):
-        options = parser._option_string_actions  # argparse has no public list of options
-        if "--no-progress-bar" not in options:  # this is no parser of fairseq
-            return error(parser, message)
-        if (found := CHOICE.match(message)) and found[1] in options:
-            names = map(str, options[found[1]].choices)
-            message = f"{found[1]}: there is no '{found[2]}'; {names_like(found[2], names)}"
-        elif found := UNKNOWN.match(message):
-            message += f"; {names_like(found['name'], options)}"
-        parser.exit(2, f"{one_line(f'error: {message}')}\n")
-
-    return end
+    options = parser._option_string_actions  # argparse has no public list of options
+    if "--no-progress-bar" not in options:  # this is no parser of fairseq
+        return error(parser, message)
+    if (found := CHOICE.match(message)) and found[1] in options:
+        names = map(str, options[found[1]].choices)
+        message = f"{found[1]}: there is no '{found[2]}'; {names_like(found[2], names)}"
+    elif found := UNKNOWN.match(message):
+        message += f"; {names_like(found['name'], options)}"
+    parser.exit(2, f"{one_line(f'error: {message}')}\n")
 
 
-def whole_paths(split_paths):
+def whole_paths(split_paths, paths, separator=os.pathsep):
     """Wrap utils.split_paths, which splits --path and folders of data at colons."""
-
-    @functools.wraps(split_paths)
-    def split_or_refuse(paths, separator=os.pathsep):
-        if "://" not in paths:
-            refuse_split_path(paths, separator)
-        return split_paths(paths, separator)
-
-    return split_or_refuse
+    if "://" not in paths:
+        refuse_split_path(paths, separator)
+    return split_paths(paths, separator)
 
 
-def data_found(setup_task):
+def data_found(setup_task, cfg, **kwargs):
     """Wrap tasks.setup_task to say which folder of data is missing, or lacks what."""
-
-    @functools.wraps(setup_task)
-    def setup(cfg, **kwargs):
-        try:
-            return setup_task(cfg, **kwargs)
-        except Exception as error:
-            data = utils.split_paths(getattr(cfg, "data", None) or "")[0]
-            missing = isinstance(error, FileNotFoundError) and error.filename
-            if data and missing and not os.path.exists(data):
-                found = f"{data}: there is no such folder"
-            elif data and missing and str(missing).startswith(data):
-                found = f"{missing}: there is no such file"
-            elif data and str(error).startswith("Could not infer language pair"):
-                found = f"{data}: no data of a pair of languages are there"
-            else:
-                raise
-        raise InputError(
-            f"{found}; name the folder that posattn-prepare or posattn-binarize made, and the "
-            "languages, if it has several, with --source-lang and --target-lang"
-        )
-
-    return setup
+    try:
+        return setup_task(cfg, **kwargs)
+    except Exception as error:
+        data = utils.split_paths(getattr(cfg, "data", None) or "")[0]
+        missing = isinstance(error, FileNotFoundError) and error.filename
+        if data and missing and not os.path.exists(data):
+            found = f"{data}: there is no such folder"
+        elif data and missing and str(missing).startswith(data):
+            found = f"{missing}: there is no such file"
+        elif data and str(error).startswith("Could not infer language pair"):
+            found = f"{data}: no data of a pair of languages are there"
+        else:
+            raise
+    raise InputError(
+        f"{found}; name the folder that posattn-prepare or posattn-binarize made, and the "
+        "languages, if it has several, with --source-lang and --target-lang"
+    )
 
 
-def utf8_lines(buffered_read):
+def utf8_lines(buffered_read, input, buffer_size):
     """Wrap fairseq_cli.interactive.buffered_read to name a line of the input that is not UTF-8."""
-
-    @functools.wraps(buffered_read)
-    def read(input, buffer_size):
-        lines = 0
-        try:
-            for buffer in buffered_read(input, buffer_size):
-                for line in buffer:
-                    line.encode("utf-8")  # Python may have read odd bytes as lone surrogates
-                    lines += 1
-                yield buffer
-        except UnicodeError as error:
-            if os.path.isfile(input):
-                for _ in read_lines(input):  # this names the line
-                    pass
-            name = "standard input" if input == "-" else input
-            raise InputError(
-                f"{name}: a line after line {lines} is not UTF-8; convert the text, with iconv for "
-                "example"
-            ) from error
-
-    return read
-
-
-def fits_batches(batch_by_size):
-    """Wrap data_utils.batch_by_size, which asserts that no sentence is longer than --max-tokens."""
-
-    @functools.wraps(batch_by_size)
-    def batches(indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, *args, **kwargs):
-        try:
-            return batch_by_size(
-                indices, num_tokens_fn, num_tokens_vec, max_tokens, *args, **kwargs
-            )
-        except AssertionError:
-            longest = max(num_tokens_fn(index) for index in indices)
-            if not max_tokens or longest <= max_tokens:
-                raise
+    lines = 0
+    try:
+        for buffer in buffered_read(input, buffer_size):
+            for line in buffer:
+                line.encode("utf-8")  # Python may have read odd bytes as lone surrogates
+                lines += 1
+            yield buffer
+    except UnicodeError as error:
+        if os.path.isfile(input):
+            for _ in read_lines(input):  # this names the line
+                pass
+        name = "standard input" if input == "-" else input
         raise InputError(
-            f"--max-tokens {max_tokens}: the longest sentence has {longest} pieces; "
-            f"give at least --max-tokens {longest}, or --batch-size instead"
-        )
+            f"{name}: a line after line {lines} is not UTF-8; convert the text, with iconv for "
+            "example"
+        ) from error
 
-    return batches
+
+def fits_batches(
+    batch_by_size, indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, *args, **kwargs
+):
+    """Wrap data_utils.batch_by_size, which asserts that no sentence is longer than --max-tokens."""
+    try:
+        return batch_by_size(indices, num_tokens_fn, num_tokens_vec, max_tokens, *args, **kwargs)
+    except AssertionError:
+        longest = max(num_tokens_fn(index) for index in indices)
+        if not max_tokens or longest <= max_tokens:
+            raise
+    raise InputError(
+        f"--max-tokens {max_tokens}: the longest sentence has {longest} pieces; "
+        f"give at least --max-tokens {longest}, or --batch-size instead"
+    )
 
 
 def has_a_batch(first_batch: property) -> property:
@@ -136,57 +120,42 @@ def has_a_batch(first_batch: property) -> property:
     return property(checked)
 
 
-def fits_model(filter_indices):
+def fits_model(filter_indices, task, *args, **kwargs):
     """Wrap FairseqTask.filter_indices_by_size, which refuses a sentence that is too long."""
-
-    @functools.wraps(filter_indices)
-    def check(task, *args, **kwargs):
-        try:
-            return filter_indices(task, *args, **kwargs)
-        except Exception as error:
-            found = TOO_LONG.match(str(error))
-            if found is None:
-                raise
-        number, size, longest = found.groups()
-        raise InputError(
-            f"{place(task, int(number))}: it has {pieces(size)}, but the model takes at most "
-            f"{pieces(longest)}; shorten it, or leave such sentences out with "
-            "--skip-invalid-size-inputs-valid-test"
-        )
-
-    return check
+    try:
+        return filter_indices(task, *args, **kwargs)
+    except Exception as error:
+        found = TOO_LONG.match(str(error))
+        if found is None:
+            raise
+    number, size, longest = found.groups()
+    raise InputError(
+        f"{place(task, int(number))}: it has {pieces(size)}, but the model takes at most "
+        f"{pieces(longest)}; shorten it, or leave such sentences out with "
+        "--skip-invalid-size-inputs-valid-test"
+    )
 
 
-def user_dir_named(load_ensemble):
+def user_dir_named(load_ensemble, filenames, *args, **kwargs):
     """Wrap fairseq's loading of checkpoints to say that one of them needs --user-dir."""
-
-    @functools.wraps(load_ensemble)
-    def load(filenames, *args, **kwargs):
-        try:
-            return load_ensemble(filenames, *args, **kwargs)
-        except UnknownNameError as error:
-            raise InputError(
-                f"{', '.join(filenames)}: the model has the {error.kind} '{error.name}', which is "
-                "not one of this package; name the folder that registers it with --user-dir"
-            ) from error
-
-    return load
+    try:
+        return load_ensemble(filenames, *args, **kwargs)
+    except UnknownNameError as error:
+        raise InputError(
+            f"{', '.join(filenames)}: the model has the {error.kind} '{error.name}', which is "
+            "not one of this package; name the folder that registers it with --user-dir"
+        ) from error
 
 
-def reason_shown(load_checkpoint):
+def reason_shown(load_checkpoint, trainer, *args, **kwargs):
     """Wrap Trainer.load_checkpoint, which hides why a checkpoint does not fit the model."""
-
-    @functools.wraps(load_checkpoint)
-    def load(trainer, *args, **kwargs):
-        try:
-            return load_checkpoint(trainer, *args, **kwargs)
-        except Exception as error:
-            reason = error.__context__
-            if not isinstance(reason, InputError):
-                raise
-        raise reason
-
-    return load
+    try:
+        return load_checkpoint(trainer, *args, **kwargs)
+    except Exception as error:
+        reason = error.__context__
+        if not isinstance(reason, InputError):
+            raise
+    raise reason
 
 
 def place(task, number: int) -> str:
@@ -203,13 +172,37 @@ def pieces(size: str) -> str:
     return f"{source} pieces" if target in ([], ["0"]) else f"{source} and {target[0]} pieces"
 
 
-def lines_counted(get_tokens):
+def lines_counted(get_tokens, task, lines, encode_fn):
     """Wrap FairseqTask.get_interactive_tokens_and_lengths to count the lines that came before."""
+    task.lines_before = vars(task).get("lines_so_far", 0)
+    task.lines_so_far = task.lines_before + len(lines)
+    return get_tokens(task, lines, encode_fn)
 
-    @functools.wraps(get_tokens)
-    def counted(task, lines, encode_fn):
-        task.lines_before = vars(task).get("lines_so_far", 0)
-        task.lines_so_far = task.lines_before + len(lines)
-        return get_tokens(task, lines, encode_fn)
 
-    return counted
+def with_one_line(hook, kind, error, trace):
+    """Wrap sys.excepthook to print one line instead of a traceback that would not help the user."""
+    message = foreseen(error) if of_fairseq(trace) and is_of_input(error) else None
+    if message is None or os.environ.get(TRACEBACK) == "1":
+        return hook(kind, error, trace)
+    sys.stdout.flush()
+    print(one_line(f"error: {message}"), file=sys.stderr)
+
+
+def of_fairseq(trace: TracebackType | None) -> bool:
+    """Return whether one of fairseq's programs raised the error, and not a user's program that
+    imports this package."""
+    while trace is not None:
+        if "fairseq_cli" in trace.tb_frame.f_code.co_filename:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def is_of_input(error: BaseException) -> bool:
+    """Return whether the user can mend the error.
+
+    Errors of files belong to the user, but those of networks and processes keep their traceback.
+    """
+    if not isinstance(error, OSError):
+        return isinstance(error, Exception)
+    return error.errno in OF_FILES or error.strerror is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import logging
 import os
 import sys
@@ -16,7 +15,7 @@ from fairseq.modules import LayerDropModuleList
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.atomic import mend_last, remove_partial, writes_here
-from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.glue.patches.input_errors import utf8_lines
 from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.atomic import full_disk_named
@@ -33,22 +32,17 @@ AS_ONE = (
 )
 
 
-def started_once(load_checkpoint):
+def started_once(load_checkpoint, cfg, trainer, **kwargs):
     """Wrap checkpoint_utils.load_checkpoint so that a training starts alone in its folder, without
     the traces of a kill."""
-
-    @functools.wraps(load_checkpoint)
-    def start(cfg, trainer, **kwargs):
-        if trainer.data_parallel_world_size > 1:
-            atexit.register(leave_the_others)
-        together(trainer, lambda: prepare(cfg, trainer))
-        if trainer.data_parallel_world_size > 1:
-            # Each process reads the file itself, because a checkpoint that fairseq sends to
-            # the others has classes that may not be loaded.
-            cfg.load_checkpoint_on_all_dp_ranks = True
-        return load_checkpoint(cfg, trainer, **kwargs)
-
-    return start
+    if trainer.data_parallel_world_size > 1:
+        atexit.register(leave_the_others)
+    together(trainer, lambda: prepare(cfg, trainer))
+    if trainer.data_parallel_world_size > 1:
+        # Each process reads the file itself, because a checkpoint that fairseq sends to
+        # the others has classes that may not be loaded.
+        cfg.load_checkpoint_on_all_dp_ranks = True
+    return load_checkpoint(cfg, trainer, **kwargs)
 
 
 def leave_the_others() -> None:
@@ -113,21 +107,16 @@ def take_lock(save_dir: str) -> None:
         )
 
 
-def refused_early(call_main):
+def refused_early(call_main, cfg, main, **kwargs):
     """Wrap distributed_utils.call_main, which starts programs, to refuse what cannot end well."""
-
-    @functools.wraps(call_main)
-    def start(cfg, main, **kwargs):
-        program = sys.modules[main.__module__]
-        if hasattr(program, "buffered_read"):  # this is fairseq-interactive
-            why = "A line of --input that is not UTF-8 ends in a traceback without its place."
-            Patch(program, "buffered_read", utf8_lines, why).install()
-        if hasattr(program, "should_stop_early"):  # this is fairseq-train
-            refuse_untried(cfg.distributed_training.ddp_backend)
-            refuse_without_size(cfg.dataset)
-        return call_main(cfg, main, **kwargs)
-
-    return start
+    program = sys.modules[main.__module__]
+    if hasattr(program, "buffered_read"):  # this is fairseq-interactive
+        why = "A line of --input that is not UTF-8 ends in a traceback without its place."
+        Patch(program, "buffered_read", utf8_lines, why).install()
+    if hasattr(program, "should_stop_early"):  # this is fairseq-train
+        refuse_untried(cfg.distributed_training.ddp_backend)
+        refuse_without_size(cfg.dataset)
+    return call_main(cfg, main, **kwargs)
 
 
 def refuse_untried(backend: str) -> None:
@@ -153,33 +142,23 @@ def refuse_without_size(dataset) -> None:
         )
 
 
-def in_parallel(data_parallel):
+def in_parallel(data_parallel, module, device_ids=None, output_device=None, **options):
     """Wrap DistributedDataParallel, the default and c10d, which fails on a CPU and with layers that
     a batch leaves out."""
-
-    @functools.wraps(data_parallel)
-    def make(module, device_ids=None, output_device=None, **options):
-        if all(parameter.device.type == "cpu" for parameter in module.parameters()):
-            device_ids = output_device = None
-        if any(isinstance(part, LayerDropModuleList) for part in module.modules()):
-            options["find_unused_parameters"] = True
-        return data_parallel(module, device_ids, output_device, **options)
-
-    return make
+    if all(parameter.device.type == "cpu" for parameter in module.parameters()):
+        device_ids = output_device = None
+    if any(isinstance(part, LayerDropModuleList) for part in module.modules()):
+        options["find_unused_parameters"] = True
+    return data_parallel(module, device_ids, output_device, **options)
 
 
-def without_gpus(infer):
+def without_gpus(infer, cfg) -> None:
     """Wrap fairseq's reading of torchrun's rank and size, which divides by the number of GPUs, to
     work on the CPU."""
-
-    @functools.wraps(infer)
-    def infer_launch(cfg) -> None:
-        if torch.cuda.device_count():
-            return infer(cfg)
-        cfg.distributed_init_method = "env://"
-        cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
-        cfg.distributed_rank = int(os.environ["RANK"])
-        cfg.device_id = 0
-        cfg.distributed_no_spawn = True
-
-    return infer_launch
+    if torch.cuda.device_count():
+        return infer(cfg)
+    cfg.distributed_init_method = "env://"
+    cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
+    cfg.distributed_rank = int(os.environ["RANK"])
+    cfg.device_id = 0
+    cfg.distributed_no_spawn = True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 INSTALLED = "posattn_patches"  # the attribute in which a place keeps what is installed there
 
@@ -12,7 +13,9 @@ INSTALLED = "posattn_patches"  # the attribute in which a place keeps what is in
 class Patch(NamedTuple):
     """Wraps the function, class or module that a place of fairseq has under a name.
 
-    `why` says what goes wrong without the patch, and `until` what would make it superfluous.
+    wrapper: is called in its place with it and the arguments of each call. What cannot be called,
+    such as a module, is replaced by what the wrapper makes of it.
+    why, until: what goes wrong without the patch, and what would make it superfluous.
     """
 
     place: object
@@ -25,18 +28,19 @@ class Patch(NamedTuple):
         """Put the wrapper in place, unless it is there already."""
         if self.is_installed:
             return
-        wrapped = self.wrapper(getattr(self.place, self.name))
+        wrapped = self.wrapped(getattr(self.place, self.name))
         if isinstance(inspect.getattr_static(self.place, self.name), staticmethod):
             wrapped = staticmethod(wrapped)
         setattr(self.place, self.name, wrapped)
-        setattr(self.place, INSTALLED, (*self.there, (self.name, self.wrapper)))
+        setattr(self.place, INSTALLED, (*there, (self.name, self.wrapper)))
 
-    @property
-    def is_installed(self) -> bool:
-        """Return whether the wrapper is in place."""
-        return (self.name, self.wrapper) in self.there
+    def wrapped(self, original: Any) -> Any:
+        """Return what takes the place of something of fairseq."""
+        if not callable(original):
+            return self.wrapper(original)
 
-    @property
-    def there(self) -> tuple:
-        """Return the names and wrappers that are in place."""
-        return vars(self.place).get(INSTALLED, ())
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            return self.wrapper(original, *args, **kwargs)
+
+        return call

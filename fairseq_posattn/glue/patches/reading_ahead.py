@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 Lines = list[str]
-AHEAD_OF = "ahead_of"  # the attribute that has the function which reads nothing ahead
+AT_ONCE = "reads_at_once"  # the attribute in which a function that reads ahead keeps the other
 
 
 def prepare_ahead(prepare: Callable[[Lines], None] | None) -> None:
@@ -24,7 +24,7 @@ def prepare_ahead(prepare: Callable[[Lines], None] | None) -> None:
         module: Any = sys.modules.get(name)
         read = getattr(module, "buffered_read", None)
         if read is not None:
-            read = getattr(read, AHEAD_OF, read)  # of an earlier program in this process
+            read = vars(read).get(AT_ONCE, read)  # of an earlier program in this process
             module.buffered_read = read if prepare is None else reading_ahead(read, prepare)
 
 
@@ -39,7 +39,7 @@ def reading_ahead(buffered_read, prepare: Callable[[Lines], None]):
         buffers = buffered_read(input, buffer_size)
         return ahead(buffers, prepare) if buffer_size > 1 else buffers
 
-    setattr(read, AHEAD_OF, buffered_read)
+    vars(read)[AT_ONCE] = buffered_read
     return read
 
 

@@ -10,7 +10,6 @@ reason.
 from __future__ import annotations
 
 import argparse
-import functools
 import pickle
 import re
 import warnings
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 
 from fairseq_posattn.glue.patches import checked_state
-from fairseq_posattn.glue.patches.errors import CheckpointError
+from fairseq_posattn.glue.patches.checked_state import CheckpointError
 
 CLASS = re.compile(r"GLOBAL ([\w.]+)|(an array [^\n]*)")
 
@@ -100,37 +99,35 @@ def loads_weights_only() -> bool:
     return tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 6)
 
 
-def explained(load):
+def explained(load, path, *args, **kwargs):
     """Wrap a function that loads a file to say in one line that the file is incomplete, damaged or
     unsafe."""
-
-    @functools.wraps(load)
-    def load_explained(path, *args, **kwargs):
-        if is_torn(path):
-            raise CheckpointError(
-                f"{path} is incomplete: its end is missing, because its writing was interrupted. "
-                "Take another checkpoint, or copy the file again"
-            )
-        try:
-            return load(path, *args, **kwargs)
-        except (OSError, MemoryError):
-            raise
-        except checked_state.UnfitStateError as error:
-            raise CheckpointError(f"{path}: {error}") from error
-        except Exception as error:
-            raise CheckpointError(refusal(path, error) or damage(path, error)) from error
-
-    return load_explained
+    if is_torn(path):
+        raise CheckpointError(
+            f"{path} is incomplete: its end is missing, because its writing was interrupted. "
+            "Take another checkpoint, or copy the file again"
+        )
+    try:
+        return load(path, *args, **kwargs)
+    except (OSError, MemoryError):
+        raise
+    except checked_state.UnfitStateError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    except Exception as error:
+        raise CheckpointError(refusal(path, error) or damage(path, error)) from error
 
 
-@explained
 def load_plain(path) -> dict:
     """Return the content of a checkpoint's file as it is stored.
 
     Its configuration stays plain text and numbers, because no class is looked up for it.
     """
-    with open(path, "rb") as file:
-        return checked_state.load(file, map_location="cpu")
+
+    def load(path) -> dict:
+        with open(path, "rb") as file:
+            return checked_state.load(file, map_location="cpu")
+
+    return explained(load, path)
 
 
 def damage(path, error: Exception) -> str:

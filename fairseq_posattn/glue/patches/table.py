@@ -6,6 +6,7 @@ The order counts where one function is wrapped several times: the last wrapper r
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from fairseq import checkpoint_utils, tasks, utils
@@ -22,17 +23,13 @@ from fairseq_posattn.glue.patches import (
     checked_data,
     checked_state,
     diagnostics,
-    finished,
     fitting,
     input_errors,
     launch,
     loading,
-    numpy_compat,
-    one_line,
-    patience,
+    resumed,
     safe,
     trained_on,
-    writing,
 )
 from fairseq_posattn.glue.patches.patch import Patch
 
@@ -59,14 +56,14 @@ CHECKPOINTS = [
     Patch(
         checkpoint_utils,
         "load_checkpoint",
-        patience.remembered,
+        resumed.remembered,
         "An interruption makes early stopping count from zero again.",
         "the checkpoint holds the count",
     ),
     Patch(
         checkpoint_utils,
         "load_checkpoint",
-        finished.stays_finished,
+        resumed.stays_finished,
         "A finished training that is started again makes one more update or epoch.",
         "fairseq compares its limits before the first update",
     ),
@@ -79,21 +76,21 @@ CHECKPOINTS = [
     Patch(
         checkpoint_utils,
         "torch_persistent_save",
-        writing.whole_save,
+        atomic.whole_save,
         "A kill leaves an incomplete checkpoint under its name; a full disk is retried in vain.",
         "fairseq writes beside the target and renames",
     ),
     Patch(
         PathManager,
         "copy",
-        writing.whole_copy,
+        atomic.whole_copy,
         "A kill while a checkpoint is copied leaves an incomplete file under its final name.",
         "fairseq writes beside the target and renames",
     ),
     Patch(
         Trainer,
         "save_checkpoint",
-        patience.stored,
+        resumed.stored,
         "The checkpoint does not hold what early stopping counts.",
         "the checkpoint holds the count",
     ),
@@ -114,7 +111,7 @@ CHECKPOINTS = [
     Patch(
         Trainer,
         "begin_valid_epoch",
-        patience.noted,
+        resumed.noted,
         "A validation at --max-update counts, although a longer training would not have made it.",
         "the checkpoint holds the count",
     ),
@@ -135,21 +132,21 @@ CHECKPOINTS = [
     Patch(
         Trainer,
         "get_lr",
-        finished.between_epochs,
+        resumed.between_epochs,
         "A training that is resumed within an epoch is compared with --stop-min-lr at once.",
         "fairseq compares its limits before the first update",
     ),
     Patch(
         ReduceLROnPlateauLRSchedule,
         "state_dict",
-        patience.with_bad_epochs,
+        resumed.with_bad_epochs,
         "An interruption makes reduce_lr_on_plateau count from zero again.",
         "the state holds num_bad_epochs",
     ),
     Patch(
         ReduceLROnPlateauLRSchedule,
         "load_state_dict",
-        patience.and_bad_epochs,
+        resumed.and_bad_epochs,
         "An interruption makes reduce_lr_on_plateau count from zero again.",
         "the state holds num_bad_epochs",
     ),
@@ -177,7 +174,7 @@ CHECKPOINTS = [
     Patch(
         FairseqTask,
         "get_batch_iterator",
-        atomic.same_batches,
+        resumed.same_batches,
         "A resumed training gets other batches than an unbroken one.",
         "the batches depend on the seed alone",
     ),
@@ -274,7 +271,7 @@ INPUT = [
     Patch(
         sys,
         "excepthook",
-        one_line.with_one_line,
+        input_errors.with_one_line,
         "Errors that the user can mend are buried under a traceback.",
     ),
 ]
@@ -282,7 +279,7 @@ NUMPY = [
     Patch(
         module,
         "np",
-        numpy_compat.with_compat,
+        loading.with_compat,
         "--sample-break-mode eos asks for numpy.compat, which numpy 2 does not have.",
         "fairseq no longer uses numpy.compat",
     )
@@ -292,9 +289,8 @@ PATCHES = [*CHECKPOINTS, *checked_data.PATCHES, *INPUT, *NUMPY]
 
 
 def install() -> None:
-    """Install all patches, unless they are there: a later one wraps an earlier one."""
-    if not PATCHES[0].is_installed:
-        safe.register_classes()
-        one_line.let_hydra_raise()
-        for patch in PATCHES:
-            patch.install()
+    """Install all patches: a later one wraps an earlier one."""
+    safe.register_classes()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra would print a traceback itself
+    for patch in PATCHES:
+        patch.install()

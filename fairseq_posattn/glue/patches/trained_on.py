@@ -6,7 +6,6 @@ several checkpoints. A checkpoint of an earlier version has none of it, and is l
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 from collections.abc import Mapping
@@ -29,44 +28,29 @@ logger = logging.getLogger(__name__)
 KEY = "trained_on"
 
 
-def noted(state_dict):
+def noted(state_dict, task) -> dict:
     """Wrap FairseqTask.state_dict, which stands in each checkpoint, to tell what the data are."""
-
-    @functools.wraps(state_dict)
-    def noted_state(task) -> dict:
-        binary = checksums(folder_of(task)).items()
-        about = {
-            "dictionaries": fingerprints(task),
-            "separator": separator_of(task),
-            "data": {name: found for name, found in binary if name.startswith("train")},
-        }
-        if getattr(task, "needs_trees", False):
-            about["control"] = control_of(task)
-        return {**state_dict(task), KEY: about}
-
-    return noted_state
+    binary = checksums(folder_of(task)).items()
+    about = {
+        "dictionaries": fingerprints(task),
+        "separator": separator_of(task),
+        "data": {name: found for name, found in binary if name.startswith("train")},
+    }
+    if getattr(task, "needs_trees", False):
+        about["control"] = control_of(task)
+    return {**state_dict(task), KEY: about}
 
 
-def compared(load_state_dict):
+def compared(load_state_dict, task, state: Mapping[str, Any]) -> None:
     """Wrap FairseqTask.load_state_dict to refuse data that mean something else."""
-
-    @functools.wraps(load_state_dict)
-    def load(task, state: Mapping[str, Any]) -> None:
-        compare(task, state)
-        load_state_dict(task, {name: value for name, value in state.items() if name != KEY})
-
-    return load
+    compare(task, state)
+    load_state_dict(task, {name: value for name, value in state.items() if name != KEY})
 
 
-def compared_when_resumed(load_checkpoint):
+def compared_when_resumed(load_checkpoint, trainer, filename, *args, **kwargs):
     """Wrap Trainer.load_checkpoint, which leaves the state of the task out, to compare it."""
-
-    @functools.wraps(load_checkpoint)
-    def load(trainer, filename, *args, **kwargs):
-        compare(trainer.task, task_state(filename))
-        return load_checkpoint(trainer, filename, *args, **kwargs)
-
-    return load
+    compare(trainer.task, task_state(filename))
+    return load_checkpoint(trainer, filename, *args, **kwargs)
 
 
 def task_state(path: str) -> dict:

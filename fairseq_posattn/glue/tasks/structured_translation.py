@@ -6,7 +6,7 @@ Binarised data have their trees beside them; new text gets its trees from a tree
 import logging
 from functools import cached_property
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq import utils
 from fairseq.tasks import register_task
@@ -17,21 +17,18 @@ from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions import tree_supervised
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, sizes_for
-from fairseq_posattn.glue.data.prefixes import source_prefixes
 from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Trees
-from fairseq_posattn.glue.data.tree_files import load_tree_file
+from fairseq_posattn.glue.data.tree_files import load_tree_file, source_prefixes
 from fairseq_posattn.glue.data.tree_printing import print_new_trees, print_read_trees
-from fairseq_posattn.glue.models.stock_models import ignore_trees
 from fairseq_posattn.glue.patches import trained_on
 from fairseq_posattn.glue.patches.reading_ahead import prepare_ahead
 from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
 from fairseq_posattn.text import pipeline as text_pipeline
-from fairseq_posattn.text.live.codec import PipelineCodec
 from fairseq_posattn.text.live.new_text import NewText, flat
 from fairseq_posattn.text.live.pending import NewTrees, PendingTrees
 from fairseq_posattn.text.live.providers import provider_class
-from fairseq_posattn.text.live.records import WantedLabels
-from fairseq_posattn.text.live.spelled_source import SpelledSource
+from fairseq_posattn.text.live.records import SpelledSource, WantedLabels
+from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.store import exists
@@ -254,3 +251,15 @@ def store_canonical(cfg) -> None:
         text = getattr(cfg, option, None)
         if text is not None:
             setattr(cfg, option, str(specification(text)))
+
+
+def ignore_trees(model: Any) -> None:
+    """Let a stock model work beside models with trees in an ensemble: it drops the trees that it is
+    given."""
+    for module in (model, model.encoder):
+
+        def forward(*args, _forward=module.forward, source_tree=None, **kwargs):
+            return _forward(*args, **kwargs)
+
+        module.forward = forward
+    model.encoder.needs_tree = False  # so that nobody wraps the model a second time

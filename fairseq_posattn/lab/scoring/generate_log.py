@@ -150,7 +150,7 @@ def to_text(data: str, separator: str, language: str | None) -> Callable[[str], 
     if not Path(data).is_dir():
         raise InputError(f"{data}: there is no such folder; name that of the binarised data")
     if text_pipeline.exists(data):
-        from fairseq_posattn.text.live.codec import PipelineCodec
+        from fairseq_posattn.text.live.segmented import PipelineCodec
 
         return PipelineCodec(text_pipeline.TextPipeline.load(data)).decode
     if language is None:

@@ -158,14 +158,14 @@ class NewText:
         asked_for_tags = labels is not None and "tags" in labels.kinds
         if self.control.needs_trees or self.cfg.tree_file or asked_for_tags:
             return self.controlled(lines, trees_of(self.provider, lines))
-        return self.controlled(lines, self.without_trees(lines))
+        return self.controlled(lines, [line.words for line in self.with_words(lines)])
 
     def controlled(
         self, lines: list[SegmentedLine], own: Sequence[Sentence | None]
     ) -> list[Sentence]:
         """Return the trees that the control makes of own trees, where it needs them."""
         if self.control.needs_trees:
-            found = self.with_flat(lines, own)
+            found = [self.or_flat(*pair) for pair in zip(lines, own, strict=True)]
         else:
             pairs = zip(lines, own, strict=True)
             found = [sentence or Sentence(line.tokens) for line, sentence in pairs]
@@ -181,16 +181,6 @@ class NewText:
         if words is None:
             return lines
         return [line._replace(words=of_line) for line, of_line in zip(lines, words, strict=True)]
-
-    def without_trees(self, lines: list[SegmentedLine]) -> list[Sentence]:
-        """Return the lines as sentences without trees, tokenised as the provider does it."""
-        return [line.words or Sentence(line.tokens) for line in self.with_words(lines)]
-
-    def with_flat(
-        self, lines: list[SegmentedLine], parsed: Sequence[Sentence | None]
-    ) -> list[Sentence]:
-        """Return the trees of the lines, where one is missing a flat one if that is wanted."""
-        return [self.or_flat(*pair) for pair in zip(lines, parsed, strict=True)]
 
     def check_given(
         self, lines: list[SegmentedLine], given: Sequence[Given]

@@ -14,11 +14,11 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.text.live.turns import Turns
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing.parsers import parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
@@ -26,6 +26,44 @@ from fairseq_posattn.trees.sentence import Sentence
 
 if TYPE_CHECKING:
     from fairseq_posattn.text.parsing.stanza_parser import StanzaParser
+
+
+class Turns:
+    """One thread is at work at a time; one that gives way waits until no other one wants a turn."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.taken = False
+        self.waiting = 0  # threads that give no way
+        self.own = threading.local()
+
+    @contextlib.contextmanager
+    def giving_way(self) -> Iterator[None]:
+        """Let this thread give way in the turns that it takes in the `with` block."""
+        self.own.gives_way = True
+        try:
+            yield
+        finally:
+            self.own.gives_way = False
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Take a turn, which ends with the `with` block."""
+        gives_way = getattr(self.own, "gives_way", False)
+        with self.changed:
+            self.waiting += not gives_way
+            self.changed.notify_all()
+            try:
+                self.changed.wait_for(lambda: not self.taken and not (gives_way and self.waiting))
+            finally:
+                self.waiting -= not gives_way
+            self.taken = True
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.taken = False
+                self.changed.notify_all()
 
 
 class LiveParser:

@@ -82,3 +82,22 @@ def segment(text: str, words: Sentence | None, pipeline: TextPipeline) -> Segmen
     segmenter = pipeline.segmenter
     pieces = " ".join(segmenter.segment(text))
     return SegmentedLine(text, pieces, segmenter.spans(text), words)
+
+
+class PipelineCodec:
+    """A codec segments new text as the data were segmented, and joins its translation again.
+
+    fairseq takes it in place of --bpe and --tokenizer.
+    """
+
+    def __init__(self, pipeline: TextPipeline):
+        self.pipeline = pipeline
+
+    def encode(self, line: str) -> str:
+        """Return the pieces of a raw line."""
+        text = self.pipeline.source_text(line)
+        return " ".join(self.pipeline.segmenter.segment(text))
+
+    def decode(self, pieces: str) -> str:
+        """Return the text of a translation from its pieces."""
+        return self.pipeline.detokenized(self.pipeline.segmenter.join(pieces))

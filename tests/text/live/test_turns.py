@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from fairseq_posattn.text.live.turns import Turns
+from fairseq_posattn.text.live.parser_process import Turns
 from support.commands import PATIENCE
 
 

@@ -89,12 +89,6 @@ def reduced(*logged: dict) -> dict:
     return values.get_smoothed_values()
 
 
-def test_the_vocabulary_of_the_example():
-    assert VOCABULARY.words.symbols[2:] == ["to", "the", "run", "we"]
-    flags = VOCABULARY.is_ambiguous().tolist()
-    assert flags == [False, False, True, False, True, False]  # unknown is not ambiguous
-
-
 # gold, then found, padded to four words; groups: all, out of vocabulary, ambiguous
 ONE = (
     ["the DET run NOUN xyz NOUN rare ADJ", "to ADP"],
@@ -133,13 +127,6 @@ def test_loss_is_the_sum_over_words_with_a_tag():
     assert float(logged["loss"]) == pytest.approx(3 * right + 2 * wrong, 1e-5)
     mean = (3 * right + 2 * wrong) / 5 / math.log(2)
     assert reduced(logged)["loss"] == pytest.approx(mean, abs=1e-3)
-
-
-def test_percentages_of_one_batch():
-    found = reduced(outputs(*ONE))
-    assert found["accuracy"] == 60
-    assert found["oov_accuracy"] == 50
-    assert found["ambiguous_accuracy"] == 50
 
 
 def test_percentages_over_batches_are_of_all_words():

@@ -209,15 +209,6 @@ def test_validation_gives_the_accuracy_of_the_tags(data, model):
     assert 30 < found["accuracy"] < 99.9  # else the test would say little
 
 
-@pytest.mark.long
-def test_the_best_epoch_is_kept_and_patience_ends_a_training(data, tmp_path):
-    """With a learning rate of 0 no epoch is better than the first: three more, and the end."""
-    log = train_logged(data, tmp_path, "--lr", "0", "--max-epoch", "9")
-    epochs = re.findall(r"end of epoch (\d+)", log)
-    assert epochs == ["1", "2", "3", "4"]
-    assert (tmp_path / "checkpoint_best.pt").exists()
-
-
 @pytest.mark.parametrize("batches", ["by_length", "shuffled"])
 def test_sentences_that_meet_in_a_batch(batches, data, tmp_path, monkeypatch):
     seen, step = [], TaggingTask.train_step
@@ -239,27 +230,6 @@ def test_sentences_that_meet_in_a_batch(batches, data, tmp_path, monkeypatch):
     shortest, longest = min(low for low, _ in whole), max(high for _, high in whole)
     mixed = [high - low > 0.7 * (longest - shortest) for low, high in whole]
     assert all(mixed) if batches == "shuffled" else not any(mixed)
-
-
-@pytest.mark.long(but=["options0-more0"])
-@pytest.mark.parametrize(
-    ("options", "more"), [([], ["3", "4"]), (["--reset-meters"], ["3", "4", "5", "6"])]
-)
-def test_patience_outlives_an_interruption(data, tmp_path, options, more):
-    """fairseq by itself begins to count anew."""
-    train_logged(data, tmp_path, "--lr", "0", "--max-epoch", "2")
-    log = train_logged(data, tmp_path, "--lr", "0", "--max-epoch", "9", *options)
-    assert re.findall(r"end of epoch (\d+)", log) == more
-
-
-def test_a_plateau_outlives_an_interruption(data, tmp_path):
-    """Nothing gets better: the rate falls after the third epoch without improvement."""
-    options = ["--lr-scheduler", "reduce_lr_on_plateau", "--lr-patience", "2", "--lr", "1e-6"]
-    options += ["--lr-shrink", "0.5", "--lr-threshold", "0.5", "--patience", "-1"]
-    train_logged(data, tmp_path, *options, "--max-epoch", "3")  # two without improvement
-    log = train_logged(data, tmp_path, *options, "--max-epoch", "5")
-    rates = re.findall(r"\| train \|.*\| lr ([\d.e-]+)", log)
-    assert rates == ["1e-06", "5e-07"]
 
 
 def test_processes_that_load_data_end_with_their_epoch(data, tmp_path):

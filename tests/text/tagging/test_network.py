@@ -154,14 +154,6 @@ def test_dropout_acts_on_the_residual_too():
 
 
 @presets
-def test_a_sentence_alone_is_the_same_in_a_batch(model):
-    network = tagger(*TAGGERS[model])
-    sentences = [sentence(length) for length in LENGTHS]
-    for found, alone in zip(outputs(network, *sentences), sentences, strict=True):
-        near(found, outputs(network, alone)[0])
-
-
-@presets
 def test_a_sentence_alone_is_the_same_in_a_batch_in_single_precision(model):
     network = tagger(*TAGGERS[model]).float()
     sentences = [sentence(length) for length in LENGTHS]
@@ -227,17 +219,17 @@ def test_all_other_models_know_the_order(model):
     assert is_equivariant(network, [4, 3, 2, 1, 0]) == mirrors
 
 
-@pytest.mark.parametrize("mechanism", ["direct_absolute", "direct_relative"])
-def test_direct_positions_are_in_the_first_layer_only(mechanism):
+@pytest.mark.parametrize(
+    ("mechanism", "layers"),
+    [
+        ("direct_absolute", {"0"}),
+        ("direct_relative", {"0"}),
+        *((name, {"0", "1", "2"}) for name in ("temperature", "convolved_1d", "convolved_2d")),
+    ],
+)
+def test_direct_positions_alone_are_in_the_first_layer_only(mechanism, layers):
     names = [name for name, _ in tagger("none", mechanism).named_parameters() if mechanism in name]
-    assert names == [f"layers.0.attention.mechanisms.{mechanism}.scores"]
-
-
-@pytest.mark.parametrize("mechanism", ["temperature", "convolved_1d", "convolved_2d"])
-def test_the_others_are_in_every_layer(mechanism):
-    network = tagger("none", mechanism)
-    layers = {name.split(".")[1] for name, _ in network.named_parameters() if mechanism in name}
-    assert layers == {"0", "1", "2"}
+    assert {name.split(".")[1] for name in names} == layers
 
 
 def test_a_sentence_that_is_too_long_is_refused():
@@ -271,10 +263,6 @@ def size(model: str) -> int:
 CONCATENATED = 18_000 + 12 * (664**2 - 364**2) + 2 * 300 * 47  # not published
 
 
-def test_published_total():
-    assert size("san") == 7_691_823
-
-
 @pytest.mark.parametrize(
     "model, without, addition",
     [
@@ -289,7 +277,8 @@ def test_published_total():
         ("conv2d", "pe_add", 160),
     ],
 )
-def test_published_additions(model, without, addition):
+def test_published_numbers_of_parameters(model, without, addition):
+    assert size("san") == 7_691_823
     assert size(model) - size(without) == addition
 
 

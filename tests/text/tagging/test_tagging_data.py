@@ -1,6 +1,5 @@
 """Tagged text becomes batches: reading, vocabulary, binary data, word vectors."""
 
-import json
 import lzma
 import os
 import sys
@@ -479,15 +478,10 @@ def test_a_folder_of_something_else(tmp_path):
     assert str(tmp_path) in message and "posattn-binarize-tagging" in message
 
 
-def test_damaged_settings(corpus):
-    binarize(options(corpus))
-    write(corpus / "data/tagging.json", "{")
-    assert "make the data again" in fault(task_of, corpus / "data")
-
-
 @pytest.mark.parametrize(
     ("about", "message"),
     [
+        ("{", "make the data again"),
         ("[]", "damaged"),
         ('{"column": "xpos", "new": 1}', '"new" is not known'),
         ('{"column": "deprel"}', "expected upos or xpos"),
@@ -534,42 +528,6 @@ def test_models_that_cannot_be(corpus):
     ):
         with pytest.raises(SpecificationError, match=what):
             model_of(task, **options_)
-
-
-def lengths_corpus(folder: Path, sentences: int = 61) -> TaggingTask:
-    text = "\n".join(conllu(*[(f"w{k}", "X")] * (k % 4 + 1)) for k in range(sentences))
-    for name in ("train", "valid", "test"):
-        write(folder / name, text)
-    binarize(options(folder))
-    return task_of(folder / "data", "train")
-
-
-def batches_of_epoch(task: TaggingTask, epoch: int, **options) -> list[tuple]:
-    """As fairseq-train asks for them: the seed is the same in all epochs."""
-    iterator = task.get_batch_iterator(
-        task.dataset("train"), max_sentences=8, seed=1, epoch=epoch, **options
-    )
-    batches = iterator.next_epoch_itr(shuffle=True)
-    return [tuple(sorted(batch["id"].tolist())) for batch in batches]
-
-
-def test_no_sentence_is_left_out(tmp_path):
-    task = lengths_corpus(tmp_path)
-    batches = batches_of_epoch(task, 1, required_batch_size_multiple=8)
-    assert sorted(k for batch in batches for k in batch) == list(range(61))
-    assert {len(batch) for batch in batches} == {8, 5}
-
-
-def test_sentences_of_like_length_stand_together(tmp_path):
-    task = lengths_corpus(tmp_path)
-    for batch in batches_of_epoch(task, 1):
-        sizes = task.dataset("train").sizes[list(batch)]
-        assert sizes.max() - sizes.min() <= 1
-
-
-def test_other_sentences_meet_in_each_epoch(tmp_path):
-    task = lengths_corpus(tmp_path)
-    assert set(batches_of_epoch(task, 1)) != set(batches_of_epoch(task, 2))
 
 
 # --- batches -------------------------------------------------------------------------
@@ -626,22 +584,6 @@ def test_order_by_length():
     assert order(1) == order(1)
     assert len({tuple(order(seed)) for seed in range(5)}) > 1
     assert [data.size(k) for k in range(8)] == [data.num_tokens(k) for k in range(8)] == lengths
-
-
-def test_shuffled_order():
-    """Each length stands anywhere, and each order is another one."""
-    lengths = [1 + k // 50 for k in range(200)]
-    data = TaggingDataset([torch.ones(n) for n in lengths], lengths, by_length=False)
-    orders = []
-    for seed in range(4):
-        with data_utils.numpy_seed(seed):
-            orders.append(data.ordered_indices().tolist())
-    assert all(sorted(order) == list(range(200)) for order in orders)
-    assert len(set(map(tuple, orders))) == 4
-    for order in orders:  # the middle of 50 of 200 shuffled sentences is near that of all
-        for n in range(1, 5):
-            places = [place for place, k in enumerate(order) if lengths[k] == n]
-            assert 60 < sum(places) / len(places) < 140
 
 
 # --- word vectors --------------------------------------------------------------------
@@ -717,13 +659,3 @@ def test_fixed_or_trained(corpus, fixed):
     assert words[4:].abs().max() <= 0.05
     names = {n for n, p in model_of(task).named_parameters() if not p.requires_grad}
     assert names == ({"tagger.words.weight"} if fixed else set())
-
-
-def test_settings_are_what_the_data_were_made_with(corpus):
-    write(corpus / "train", THE_DOG)
-    write(corpus / "valid", THE_DOG)
-    write(corpus / "test", THE_DOG)
-    binarize(options(corpus, "--column", "xpos"))
-    found = json.loads((corpus / "data/tagging.json").read_text())
-    assert found == {"column": "xpos", "max_words": 60, "max_chars": 20}
-    assert Vocabulary.load(corpus / "data").tags.symbols[2:] == ["DT", "NN"]

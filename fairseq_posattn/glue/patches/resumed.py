@@ -1,0 +1,184 @@
+"""Let a resumed training go on as an unbroken one, and leave a finished one unchanged.
+
+fairseq forgets for how many validations nothing has improved. A resumed training would thus stop
+later than an unbroken one (--patience), and lower its learning rate later. It also looks at its
+limits after an update, so a finished training that is started again makes one more update, or one
+more epoch after early stopping, and overwrites its checkpoints.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import sys
+
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
+
+logger = logging.getLogger(__name__)
+
+KEY = "early_stopping"
+EXTRA = "extra_validation"
+BAD_EPOCHS = "num_bad_epochs"
+BEFORE = "counts_before_validation"  # an attribute of the trainer
+NO_EPOCH = -1  # as --max-epoch it allows no epoch, while 0 means no limit
+
+
+def same_batches(get_batch_iterator, task, dataset, *args, epoch: int = 1, **kwargs):
+    """Wrap FairseqTask.get_batch_iterator so that a resumed training has the batches of an unbroken
+    one.
+
+    fairseq makes its batches once, from the seed and from the epoch in which the process began.
+    Here that is always the first epoch.
+    """
+    anew = kwargs.get("disable_iterator_cache") or kwargs.get("update_epoch_batch_itr")
+    if anew or dataset in task.dataset_to_epoch_iter or not task.can_reuse_epoch_itr(dataset):
+        return get_batch_iterator(task, dataset, *args, epoch=epoch, **kwargs)
+    iterator = get_batch_iterator(task, dataset, *args, epoch=1, **kwargs)
+    iterator.epoch = max(epoch, 1)
+    dataset.set_epoch(epoch)
+    return iterator
+
+
+def noted(begin_valid_epoch, trainer, epoch):
+    """Wrap Trainer.begin_valid_epoch to keep the counts before this validation."""
+    best = vars(checkpoint_utils.save_checkpoint).get("best")
+    setattr(trainer, BEFORE, {KEY: dict(counters()), "best": best})
+    return begin_valid_epoch(trainer, epoch)
+
+
+def stored(save, trainer, filename, extra_state, *args, **kwargs):
+    """Wrap Trainer.save_checkpoint to store the counts of early stopping, too.
+
+    A training that --max-update ends within an epoch validates once more than a longer training. If
+    it goes on later, that validation must not count.
+    """
+    extra_state[KEY] = dict(counters())
+    extra_state[EXTRA] = extra_state.get("val_loss") is not None and not is_due(
+        trainer.cfg, trainer.get_num_updates(), extra_state["train_iterator"]
+    )
+    if extra_state[EXTRA]:
+        extra_state.update(getattr(trainer, BEFORE))
+        if extra_state["best"] is None:
+            del extra_state["best"]
+    return save(trainer, filename, extra_state, *args, **kwargs)
+
+
+def is_due(cfg, updates: int, progress: dict) -> bool:
+    """Return whether fairseq would validate here in a longer training."""
+    if is_multiple(updates, cfg.dataset.validate_interval_updates):
+        return True
+    if progress["iterations_in_epoch"] == 0:  # then `epoch` is the next one
+        return is_multiple(progress["epoch"] - 1, cfg.dataset.validate_interval)
+    return is_multiple(updates, cfg.checkpoint.save_interval_updates)
+
+
+def is_multiple(number: int, interval: int) -> bool:
+    """Return whether the number is a multiple of an interval above 0."""
+    return interval > 0 and number % interval == 0
+
+
+def remembered(load, cfg, trainer, *args, **kwargs):
+    """Wrap checkpoint_utils.load_checkpoint to restore the counts, unless the meters are reset."""
+    extra_state, *rest = load(cfg, trainer, *args, **kwargs)
+    goes_on = trainer.get_num_updates() > 0  # it is 0 in fine-tuning
+    if extra_state and goes_on and not cfg.reset_meters:
+        counters().update(extra_state.get(KEY, {}))
+        heed_last_validation(cfg, trainer, extra_state)
+    return extra_state, *rest
+
+
+def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
+    """Tell the scheduler the result of the last epoch, which the checkpoint was written too early
+    to contain."""
+    ended = extra_state["train_iterator"].get("iterations_in_epoch") == 0
+    on_plateau = isinstance(trainer.lr_scheduler, ReduceLROnPlateauLRSchedule)
+    if ended and on_plateau and not cfg.reset_lr_scheduler:
+        result = None if extra_state.get(EXTRA) else extra_state.get("val_loss")
+        trainer.lr_step(extra_state["train_iterator"]["epoch"] - 1, result)
+
+
+def is_out_of_patience(cfg) -> bool:
+    """Return whether early stopping has ended the training."""
+    allowed = cfg.checkpoint.patience
+    return 0 < allowed <= counters().get("num_runs", 0) and not cfg.dataset.disable_validation
+
+
+def with_bad_epochs(state_dict, scheduler):
+    """Wrap ReduceLROnPlateauLRSchedule.state_dict to add the count that it leaves out."""
+    return {**state_dict(scheduler), BAD_EPOCHS: scheduler.lr_scheduler.num_bad_epochs}
+
+
+def and_bad_epochs(load_state_dict, scheduler, state):
+    """Wrap ReduceLROnPlateauLRSchedule.load_state_dict to restore that count where there is one."""
+    load_state_dict(scheduler, state)
+    scheduler.lr_scheduler.num_bad_epochs = state.get(BAD_EPOCHS, 0)
+
+
+def counters() -> dict:
+    """Return the attributes of fairseq's function `should_stop_early`, in which the running program
+    counts."""
+    for module in ("__main__", "fairseq_cli.train"):
+        function = getattr(sys.modules.get(module), "should_stop_early", None)
+        if function is not None:
+            return vars(function)
+    return {}
+
+
+def stays_finished(load, cfg, trainer, *args, **kwargs):
+    """Wrap checkpoint_utils.load_checkpoint to leave nothing to do if the training ended before."""
+    extra_state, epoch_itr = load(cfg, trainer, *args, **kwargs)
+    if extra_state and goes_on(cfg, trainer):
+        reached = limit_reached(trainer, epoch_itr, extra_state)
+        if reached is not None:
+            logger.info(
+                f"This training is finished: {reached}. Nothing was changed; raise that limit "
+                "to train longer"
+            )
+            trainer.cfg.optimization.max_epoch = NO_EPOCH
+    trainer.within_epoch = epoch_itr.iterations_in_epoch > 0
+    return extra_state, epoch_itr
+
+
+def goes_on(cfg, trainer) -> bool:
+    """Return whether the training goes on from its own last checkpoint without a reset."""
+    last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
+    named = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
+    is_last = os.path.realpath(named) == os.path.realpath(last)
+    from_last = cfg.restore_file == "checkpoint_last.pt" or is_last
+    return from_last and PathManager.exists(last) and trainer.get_num_updates() > 0
+
+
+def limit_reached(trainer, epoch_itr, extra_state: dict) -> str | None:
+    """Return a description of the limit that ended the training, or None.
+
+    Every process reads the figures from the same checkpoint, so all find the same answer.
+    """
+    limits, updates = trainer.cfg.optimization, trainer.get_num_updates()
+    if limits.max_update and updates >= limits.max_update:
+        return f"it has made {updates} updates (--max-update {limits.max_update})"
+    if limits.max_epoch and epoch_itr.next_epoch_idx > limits.max_epoch:
+        epochs = epoch_itr.next_epoch_idx - 1
+        return f"it has made {epochs} epochs (--max-epoch {limits.max_epoch})"
+    if is_out_of_patience(trainer.cfg):
+        runs = trainer.cfg.checkpoint.patience
+        return f"the last {runs} validations were no better (--patience {runs})"
+    if epoch_itr.iterations_in_epoch == 0 and trainer.get_lr() <= limits.stop_min_lr:
+        return f"its learning rate is {trainer.get_lr()} (--stop-min-lr {limits.stop_min_lr})"
+    hours = extra_state.get("previous_training_time", 0) / 3600
+    if 0 < limits.stop_time_hours < hours:
+        return f"it has run {hours:.4g} hours (--stop-time-hours {limits.stop_time_hours})"
+    return None
+
+
+def between_epochs(get_lr, trainer):
+    """Wrap Trainer.get_lr, which fairseq calls after loading to compare the rate with
+    --stop-min-lr.
+
+    An unbroken training compares it between epochs only. So the answer within an epoch is infinite,
+    which is above any limit.
+    """
+    within_epoch = vars(trainer).pop("within_epoch", False)
+    return math.inf if within_epoch else get_lr(trainer)
