@@ -13,16 +13,13 @@ from fairseq_posattn.core.attention import (
     KeyExpansion,
     Mechanism,
     MultiheadSelfAttention,
+    WeightChange,
     attend,
 )
 from fairseq_posattn.core.attention.heads import sum_copies
 from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.lab.pictures.notes import Notes
-from fairseq_posattn.lab.pictures.probes import (
-    copy_labels,
-    factor,
-    value_sizes,
-)
+from fairseq_posattn.lab.pictures.probes import copy_labels, factor, value_sizes
 from fairseq_posattn.lab.pictures.rows import Kind, Row
 
 WITHOUT = "attention weights without any mechanism, a_ij = softmax_j(q_i·k_j / √d)"
@@ -106,9 +103,10 @@ class Trace:
     def softmax(self, _: None, weights: Tensor) -> None:
         for m, allowed in self.masks:
             self.notes.add(m, MASK, Kind.MASK, allowed)
+        if of_stage(self.layer.mechanisms.values(), WeightChange):
+            self.notes.weights(None, SOFTMAX, sum_copies(weights, self.copies))
 
     def change_weights(self, m: Any, before: Tensor, after: Tensor) -> None:
-        self.notes.weights(None, SOFTMAX, sum_copies(before, self.copies))
         change = partial(m.change_weights, q=m.on_heads(self.q), ctx=self.ctx)
         if (factors := factor(change, m.on_heads(self.own_copy(before)))) is not None:
             self.notes.add(m, WEIGHT_FACTOR, kind_of(factors), factors)

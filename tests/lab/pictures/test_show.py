@@ -177,6 +177,13 @@ def test_the_size_of_what_is_added_to_values():
     near(only(Trace(layer, x, ctx).run(), "size of what is added"), expected)
 
 
+def test_nothing_is_added_to_the_value_of_a_key_that_a_mask_forbids():
+    rows = rows_of("relative(max=2) + window(size=3)")
+    seen = only(rows, "which keys a query may attend to")
+    added = only(rows, "size of what is added to the value")
+    assert torch.equal(added > 0, seen)
+
+
 def test_the_factor_around_the_parent():
     part = slow.ParentScaled(*TREE)
     found = only(rows_of("parent_scaled"), "what the scores are multiplied by")
@@ -379,9 +386,18 @@ class Sparse(WeightChange):
         return weights.masked_fill(weights < 0.02, 0.0)
 
 
+class Halved(WeightChange):
+    """Each weight becomes half of it."""
+
+    name = "halved"
+
+    def change_weights(self, weights, q, ctx):
+        return weights / 2
+
+
 @pytest.fixture
 def own(monkeypatch):
-    for mechanism in (Plus, Upside, Scaled, Sparse):
+    for mechanism in (Plus, Upside, Scaled, Sparse, Halved):
         monkeypatch.setitem(MECHANISMS, mechanism.name, mechanism)
 
 
@@ -402,6 +418,14 @@ def test_what_leaves_all_weights_of_a_window_is_no_factor_of_one(others, drawn, 
     """Of the few weights in a window none is small, so there is nothing to draw."""
     rows = make_picture(" + ".join(["sparse", *others.split()]), SENTENCE).rows
     assert [row.title.partition(";")[0] for row in rows if row.mechanism == "sparse"] == drawn
+
+
+def test_weights_after_the_softmax_are_those_before_any_change(own):
+    """The second change finds weights that the first has halved; their rows sum to 1/2."""
+    weights = only(
+        rows_of("halved + convolved_2d + window(size=3)"), "attention weights after the softmax"
+    )
+    near(weights.sum(dim=-1), 1)
 
 
 @pytest.mark.parametrize("specification", ["scaled", "scaled + window(size=3)"])
