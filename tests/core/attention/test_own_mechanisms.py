@@ -6,7 +6,6 @@ from importlib import import_module
 
 import pytest
 import torch
-from test_relative import one_based
 
 from fairseq_posattn.core.attention import AttentionShape
 from fairseq_posattn.core.attention.sample_batch import context, inputs, random_tree
@@ -14,7 +13,7 @@ from fairseq_posattn.testing.layer import HEADS, attention
 from support import own_classes
 from support import reference_mechanisms as slow
 from support.commands import ROOT
-from support.reference import word_of_pieces
+from support.reference import one_based, word_of_pieces
 
 
 @pytest.fixture(autouse=True, scope="module")
