@@ -17,7 +17,7 @@ import dataclasses
 import enum
 import types
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 BAR = "|"
 NONE = "none"
+Value = TypeVar("Value")
+
+
+def option(default: Value, meaning: str) -> Value:
+    """Return a field of a dataclass of options, with its default and what `help` says about it."""
+    return dataclasses.field(default=default, metadata={"help": meaning})
 
 
 def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:

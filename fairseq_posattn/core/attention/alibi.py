@@ -25,7 +25,7 @@ from fairseq_posattn.core.attention.mechanism import (
     Use,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 SIDES = ("symmetric", "one_sided", "learnt")
 

@@ -28,7 +28,7 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)

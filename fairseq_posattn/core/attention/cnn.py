@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)

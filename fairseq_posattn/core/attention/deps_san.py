@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import ScoreChange
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, ScoreMask, Use
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)

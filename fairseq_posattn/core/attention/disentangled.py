@@ -28,7 +28,7 @@ from fairseq_posattn.core.attention.mechanism import (
     KeyBias,
     QKVTransform,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)

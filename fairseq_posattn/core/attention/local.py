@@ -21,7 +21,7 @@ from fairseq_posattn.core.attention.mechanism import (
     WeightChange,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)

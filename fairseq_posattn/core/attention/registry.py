@@ -27,25 +27,21 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreMask,
 )
 from fairseq_posattn.core.attention.parent_scaled import ParentScaled
-from fairseq_posattn.core.attention.relative import Relative
+from fairseq_posattn.core.attention.relative import Relative, TreeDepthRelative, TreeRelative
 from fairseq_posattn.core.attention.rope import Rope
 from fairseq_posattn.core.attention.t5_bias import T5Bias
 from fairseq_posattn.core.attention.temperature import Temperature
 from fairseq_posattn.core.attention.tree_depth_bias import TreeDepthBias
-from fairseq_posattn.core.attention.tree_depth_relative import TreeDepthRelative
 from fairseq_posattn.core.attention.tree_distance import TreeDistance
 from fairseq_posattn.core.attention.tree_gcn import TreeGcn
 from fairseq_posattn.core.attention.tree_labels import TreeLabels
-from fairseq_posattn.core.attention.tree_relative import TreeRelative
 from fairseq_posattn.core.attention.tree_supervised import TreeSupervised
 from fairseq_posattn.core.attention.tree_window import TreeWindow
 from fairseq_posattn.core.attention.window import Window
 from fairseq_posattn.core.registration import (
     TAKEN_BY_TORCH,
-    RegistrationError,
     add,
-    check_labels,
-    place_of,
+    check_texts,
 )
 from fairseq_posattn.core.specification import (
     SpecificationError,
@@ -75,23 +71,6 @@ def register(mechanism: type[MechanismClass]) -> type[MechanismClass]:
     """
     add(MECHANISMS, mechanism, Mechanism, "mechanism", TAKEN_BY_TORCH, check_texts)
     return mechanism
-
-
-def check_texts(mechanism: type[Mechanism]) -> None:
-    """Refuse attributes that are no tuples of texts, as ("w") without its comma."""
-    for name in ("examples", "unseen"):
-        texts = getattr(mechanism, name)
-        if not isinstance(texts, tuple) or not all(isinstance(text, str) for text in texts):
-            raise RegistrationError(
-                f"{place_of(mechanism)}: {name} = {texts!r} is no tuple of texts; write it in "
-                "brackets, with a comma after each"
-            )
-    check_labels(mechanism)
-    if not mechanism.examples:
-        raise RegistrationError(
-            f"{place_of(mechanism)}: examples = () leaves nothing to check; "
-            'write examples = ("",) for the defaults'
-        )
 
 
 for _mechanism in (

@@ -23,7 +23,7 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreBias,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)

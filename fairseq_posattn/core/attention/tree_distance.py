@@ -25,7 +25,7 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreBias,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 
 START = 4.0  # sigma at the start: a word four edges away loses 1/2

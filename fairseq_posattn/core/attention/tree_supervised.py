@@ -30,7 +30,7 @@ from fairseq_posattn.core.attention.mechanism import (
     WeightChange,
 )
 from fairseq_posattn.core.attention.supervised import Supervised, supervision
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.parent_targets import ParentTargets
 from fairseq_posattn.core.source_tree import SourceTree
 

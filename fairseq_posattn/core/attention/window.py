@@ -19,7 +19,7 @@ from torch import Tensor
 from fairseq_posattn.core.attention.bands import Bands
 from fairseq_posattn.core.attention.blockwise import takes, windowed_attention
 from fairseq_posattn.core.attention.context import AttentionContext, is_compiling
-from fairseq_posattn.core.attention.diagonal import check_ratio, ratio_of, ratio_option
+from fairseq_posattn.core.attention.cross_context import check_ratio, ratio_of, ratio_option
 from fairseq_posattn.core.attention.kernels import lowest
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
@@ -29,7 +29,7 @@ from fairseq_posattn.core.attention.mechanism import (
     Use,
 )
 from fairseq_posattn.core.attention.pipeline import allowed_pairs
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 # From this length in pieces on, and two windows more, the blockwise way is faster. On the CPU that
 # was measured forward and backward, with 4,096 pieces in a batch and with one sentence: both are

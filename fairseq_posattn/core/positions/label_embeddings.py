@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.position import Position, PositionShape
 from fairseq_posattn.core.source_tree import END_LABEL, PADDING_LABEL, SourceTree
 

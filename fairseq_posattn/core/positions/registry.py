@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.help import NEEDS_TREES, help_text
-from fairseq_posattn.core.options import option
-from fairseq_posattn.core.positions.fusers import FUSERS
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.label_embeddings import RelationEmbedding, TagEmbedding
-from fairseq_posattn.core.positions.position import Position, PositionShape
-from fairseq_posattn.core.positions.sinusoid import sinusoid
+from fairseq_posattn.core.positions.position import FUSERS, Position, PositionShape, sinusoid
 from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_labels
 from fairseq_posattn.core.specification import (
     SpecificationError,
@@ -176,6 +174,30 @@ class PositionSpecification:
             for use in self.uses
             if use.position not in OF_THE_MODEL
         ]
+
+
+def joined(
+    sequence: Tensor | None,
+    others: Iterable[nn.Module],
+    ctx: AttentionContext,
+    fuser: nn.Module | None = None,
+) -> Tensor | None:
+    """Return the sum of all positions that are added, B Q C or 1 Q C, or None if there is none.
+
+    The fuser joins the position in the sequence with the depth in the tree (f_abs of Eq. 7).
+    """
+    whole = sequence
+    for position in others:
+        if position.changes_input:
+            continue
+        vectors = position(ctx)
+        if whole is None:
+            whole = vectors
+        elif fuser is not None and isinstance(position, TreeDepth):
+            whole = fuser(whole, vectors.type_as(whole))
+        else:
+            whole = whole + vectors.type_as(whole)
+    return whole
 
 
 def use_of(term: Term) -> PositionUse:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.mechanism import at_least_float32
-from fairseq_posattn.core.recurrent.masks import masked_softmax
+from fairseq_posattn.core.recurrent.content import masked_softmax
 
 # Without a bound mu grows by a factor at each step and overflows while a model explodes. With mu at
 # this bound (ours) all weight lies on the last key already.

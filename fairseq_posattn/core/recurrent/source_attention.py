@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.mechanism import at_least_float32
-from fairseq_posattn.core.recurrent.masks import masked_softmax
+from fairseq_posattn.core.recurrent.content import masked_softmax
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
 State = dict[str, Tensor]  # from earlier steps; every tensor has the batch first

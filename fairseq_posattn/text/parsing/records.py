@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.records import as_record, at_least
-from fairseq_posattn.trees.conllu_writer import plain_line
+from fairseq_posattn.trees.conllu import plain_line
 
 
 @dataclass(frozen=True)

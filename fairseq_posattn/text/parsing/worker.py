@@ -19,8 +19,7 @@ from fairseq_posattn.text.parsing.loading import load_parser
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.records import Shard, checksum
 from fairseq_posattn.text.parsing.sharded_parse import ShardedParse, read_plan
-from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks
-from fairseq_posattn.trees.conllu_writer import TEXT, block
+from fairseq_posattn.trees.conllu import TEXT, ConlluBlock, block, parse_all_columns, read_blocks
 from fairseq_posattn.trees.sentence import Sentence
 
 LINES_AT_ONCE = 1000  # the parser gets this many lines together, and sorts them by length
