@@ -62,7 +62,6 @@ def read(text: str, kind: Any) -> Any:
 
 
 def chosen(text: str, values: Mapping[str, Any]) -> Any:
-    """Return the value that a text names, whatever its capital letters."""
     if text.lower() not in values:
         raise ValueError(f"'{text}' is none of {', '.join(values)}")
     return values[text.lower()]
@@ -140,10 +139,8 @@ def without_none(kind: Any) -> Any:
 
 
 def is_enum(kind: Any) -> bool:
-    """Return whether a type is an enumeration."""
     return isinstance(kind, type) and issubclass(kind, enum.Enum)
 
 
 def members(kind: type[enum.Enum]) -> dict[str, enum.Enum]:
-    """Return the members of an enumeration by their names in small letters."""
     return {name.lower(): member for name, member in kind.__members__.items()}

@@ -147,11 +147,9 @@ class SourceTree:
         return torch.where(edge, query_depth - key_depth, order * (query_depth + key_depth))
 
     def of_queries(self, x: Tensor) -> Tensor:
-        """Return what x, B K, says of the queries, as B Q 1."""
         return x[:, :, None]
 
     def of_keys(self, x: Tensor) -> Tensor:
-        """Return what x, B K, says of the keys, as B 1 K."""
         return x[:, None, :]
 
     @once

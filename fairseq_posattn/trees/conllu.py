@@ -40,7 +40,6 @@ def read_conllu(path: str | Path, several_roots: str = "error") -> Iterator[Sent
 
 
 def read_labelled(path: str | Path, several_roots: str = "error") -> Iterator[Sentence]:
-    """Yield the sentences of a CoNLL-U file with their relations and tags."""
     for block in read_blocks(str(path)):
         yield parse_all_columns(block, several_roots)
 
@@ -220,5 +219,4 @@ def word_rows(sentence: Sentence) -> list[str]:
 
 
 def row(number: str, form: str, *columns: str) -> str:
-    """Return one line of a block; its last two columns are empty."""
     return "\t".join([number, plain_line(form), *columns, "_", "_"])

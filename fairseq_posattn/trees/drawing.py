@@ -48,7 +48,6 @@ class Arc:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the first and the last word of the arc."""
         return min(self.parent, self.child), max(self.parent, self.child)
 
 
@@ -90,7 +89,6 @@ class TreeLayout:
         self.places = self.middles()
 
     def ends(self, arc: Arc) -> tuple[float, float]:
-        """Return the x at which an arc starts, and at which it ends."""
         return self.places[arc.parent] + self.offsets[arc], self.places[arc.child]
 
     def starts_beside_middles(self) -> dict[Arc, int]:

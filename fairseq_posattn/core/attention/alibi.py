@@ -32,8 +32,6 @@ SIDES = ("symmetric", "one_sided", "learnt")
 
 @dataclass(frozen=True)
 class AlibiOptions:
-    """These are the options that `alibi` takes."""
-
     sides: str = option(
         "symmetric",
         "symmetric: both sides have the slope of the head; one_sided: in an encoder the first half "

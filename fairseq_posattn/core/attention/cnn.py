@@ -18,8 +18,6 @@ from fairseq_posattn.core.option_values import option
 
 @dataclass(frozen=True)
 class CnnOptions:
-    """These are the options that `cnn` takes."""
-
     layers: int = option(2, "this many convolutions follow each other")
     kernel: int = option(7, "each convolution sees this many pieces, an odd number")
     separable: bool = option(

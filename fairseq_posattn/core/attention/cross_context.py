@@ -111,8 +111,6 @@ def check_ratio(ratio: float) -> None:
 
 @dataclass(frozen=True)
 class DiagonalOptions:
-    """These are the options of a mechanism that only needs to know the diagonal."""
-
     ratio: float = ratio_option()
 
     def __post_init__(self) -> None:

@@ -20,8 +20,6 @@ from fairseq_posattn.core.option_values import option
 
 @dataclass(frozen=True)
 class DirectionalOptions:
-    """These are the options that `directional` takes."""
-
     strict: bool = option(False, "with true a piece does not see itself, as published by DiSAN")
 
 
@@ -45,7 +43,6 @@ class Directional(ScoreMask):
 
     @property
     def keeps_self(self) -> bool:  # type: ignore[override]  # read-only: nobody assigns it
-        """Tell whether a piece may always attend to itself."""
         return not self.options.strict
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:

@@ -201,12 +201,10 @@ def use_of(term: Term, cross: bool = False) -> MechanismUse:
 
 
 def options_of(mechanism: type[Mechanism], cross: bool) -> type[DataclassInstance]:
-    """Return the dataclass of a mechanism's options, in self-attention or in cross-attention."""
     return (mechanism.CrossOptions if cross else None) or mechanism.Options
 
 
 def heads_of(text: str) -> tuple[int, ...] | None:
-    """Return the heads that a text lists, or None for 'all'."""
     return None if text == "all" else parse_numbers(text)
 
 
@@ -247,7 +245,6 @@ def refuse_masks(use: MechanismUse, others: list[MechanismUse], shape: Attention
 
 
 def heads_in(use: MechanismUse, shape: AttentionShape) -> tuple[int, ...]:
-    """Return the heads of a model on which a mechanism acts."""
     heads = existing(use.heads, shape)
     return tuple(range(shape.heads)) if heads is None else heads
 
@@ -260,14 +257,12 @@ def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: st
 
 
 def reason_against(mechanism: type[Mechanism]) -> str | None:
-    """Return why a mechanism cannot stand in a decoder; None: it can."""
     if issubclass(mechanism, (PreAttention, PostAttention)):
         return "acts before or after the attention, which it does in encoders only"
     return reason_against_decoders(mechanism)
 
 
 def safe_in_decoders() -> dict[str, type[Mechanism]]:
-    """Return the mechanisms that can stand in a decoder."""
     return {name: m for name, m in MECHANISMS.items() if reason_against(m) is None}
 
 

@@ -34,8 +34,6 @@ from fairseq_posattn.core.option_values import option
 
 @dataclass(frozen=True)
 class RelativeOptions:
-    """These are the options that `relative` and `tree_relative` take."""
-
     max: int = option(16, "relations beyond this are treated as this one (clipping)")
     shared_heads: bool = option(
         True, "all heads share one pair of tables; with false each head has its own"
@@ -95,10 +93,7 @@ class TableByRelation(ByTables):
         raise NotImplementedError
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the row of the tables for each query and key: B 1 Q K, or 1 1 Q K."""
-
         def clipped() -> Tensor:
-            """Return the clipped relation as a row number, which counts from 0."""
             relation = self.relation(ctx).clamp(-self.options.max, self.options.max)
             return (relation + self.options.max).long().view(-1, 1, ctx.queries, ctx.length)
 
@@ -124,7 +119,6 @@ class Relative(TableByRelation):
     equation = "b_ij = q_i·K[c(i,j)]/√d and o_i = Σ_j a_ij (v_j + V[c(i,j)]), c(i,j) = clip(j − i)"
 
     def relation(self, ctx: AttentionContext) -> Tensor:
-        """Return the position of the key minus that of the query."""
         return ctx.distances
 
 
@@ -159,6 +153,5 @@ class TreeDepthRelative(TableByRelation):
     equation = "as relative, c(i,j) = clip(depth(j) − depth(i))"
 
     def relation(self, ctx: AttentionContext) -> Tensor:
-        """Return the depth of the key minus that of the query, B Q K."""
         tree = ctx.given_tree
         return tree.of_keys(tree.depths) - tree.of_queries(tree.depths)

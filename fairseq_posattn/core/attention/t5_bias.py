@@ -28,8 +28,6 @@ from fairseq_posattn.core.option_values import option
 
 @dataclass(frozen=True)
 class T5BiasOptions:
-    """These are the options that `t5_bias` takes."""
-
     buckets: int = option(32, "there are this many buckets, an even number")
     max: int = option(128, "from this distance on all keys of a side are in one bucket")
     shared: str = option(

@@ -22,8 +22,6 @@ from fairseq_posattn.core.source_tree import SourceTree
 
 @dataclass(frozen=True)
 class TreeDepthBiasOptions:
-    """These are the options that `tree_depth_bias` takes."""
-
     max: int = option(8, "words that lie deeper than this share one number")
 
     def __post_init__(self) -> None:

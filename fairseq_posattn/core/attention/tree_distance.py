@@ -33,8 +33,6 @@ START = 4.0  # sigma at the start: a word four edges away loses 1/2
 
 @dataclass(frozen=True)
 class TreeDistanceOptions:
-    """These are the options that `tree_distance` takes."""
-
     kind: str = option(
         "bias",
         "bias: a learnt score for each number of edges; gaussian: a bell over them, whose width is "

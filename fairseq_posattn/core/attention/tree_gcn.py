@@ -23,8 +23,6 @@ from fairseq_posattn.core.source_tree import SourceTree
 
 @dataclass(frozen=True)
 class TreeGcnOptions:
-    """These are the options that `tree_gcn` takes."""
-
     layers: int = option(1, "this many convolutions follow each other")
 
     def __post_init__(self) -> None:

@@ -24,8 +24,6 @@ NONE, SAME_WORD, FIRST_EDGE = 0, 1, 2
 
 @dataclass(frozen=True)
 class TreeLabelsOptions:
-    """These are the options that `tree_labels` takes."""
-
     shared_heads: bool = option(
         True, "all heads share one pair of tables; with false each head has its own"
     )

@@ -40,8 +40,6 @@ LONG = {"cpu": 128, "cuda": 1024}
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """These are the options that `window` takes."""
-
     size: int = option(11, "a query sees this many keys, an odd number, with itself in the middle")
     across: int = option(
         1, "a query sees keys of this many heads, an odd number; 3 adds two neighbours"
@@ -58,8 +56,6 @@ class WindowOptions:
 
 @dataclass(frozen=True)
 class CrossWindowOptions(WindowOptions):
-    """These are the options that `window` takes in cross-attention."""
-
     ratio: float = ratio_option()
 
     def __post_init__(self) -> None:

@@ -21,8 +21,6 @@ FUSE = ("add", "concat")
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """These are the options that `relation_embedding` and `tag_embedding` take."""
-
     fuse: str = option(
         "add", "the vector is added (add), or joined with the input and projected (concat)"
     )

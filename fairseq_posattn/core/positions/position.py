@@ -89,7 +89,6 @@ class Add(nn.Module):
         super().__init__()
 
     def forward(self, sequence: Tensor, tree: Tensor) -> Tensor:
-        """Return the sum of the two positions, which have the same shape."""
         return sequence + tree
 
 
@@ -103,7 +102,6 @@ class Nonlinear(nn.Module):
         nn.init.zeros_(self.projection.bias)
 
     def forward(self, sequence: Tensor, tree: Tensor) -> Tensor:
-        """Return the fused position, as wide as each of the two."""
         return torch.tanh(self.projection(torch.cat([sequence, tree], dim=-1)))
 
 

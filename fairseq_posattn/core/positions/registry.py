@@ -68,8 +68,6 @@ class SequencePosition(Position):
 
 @dataclass(frozen=True)
 class TreeDepthOptions:
-    """These are the options that `tree_depth` takes."""
-
     fuse: str = option(
         "nonlinear",
         "it is joined with 'sequence' so: nonlinear is tanh(W [seq;tree] + b), add is a sum",
@@ -104,8 +102,6 @@ OF_THE_MODEL = (NoPosition, SequencePosition)
 
 @dataclass(frozen=True)
 class PositionUse:
-    """This says how a specification uses a position: with which options."""
-
     position: type[Position]
     options: DataclassInstance
 
@@ -201,7 +197,6 @@ def joined(
 
 
 def use_of(term: Term) -> PositionUse:
-    """Return the position that a term names, with its options read."""
     position = registered(term.name, POSITIONS, "position")
     return PositionUse(position, make_options(term, position.Options))
 
@@ -213,7 +208,6 @@ def in_order(uses: Mapping[str, PositionUse]) -> list[PositionUse]:
 
 
 def has_options(terms: list[Term], name: str) -> bool:
-    """Tell whether the term of a name is written with options."""
     return any(term.options for term in terms if term.name == name)
 
 

@@ -59,7 +59,6 @@ class PositionGenerator(nn.Module):
         return mu, sigma.squeeze(-1).clamp(min=self.floor), state
 
     def start(self, h: Tensor) -> dict[str, Tensor]:
-        """Return the state before the first step."""
         zeros = h.new_zeros(h.size(0), self.compress.hidden_size)
         mu = at_least_float32(h.new_zeros(h.size(0)))
         step = torch.zeros(h.size(0), dtype=torch.long, device=h.device)
@@ -91,7 +90,6 @@ class PositionGenerator(nn.Module):
 
 
 def columns(*matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yield T times the next column of each matrix, B T."""
     return zip(*(matrix.unbind(dim=1) for matrix in matrices), strict=True)
 
 

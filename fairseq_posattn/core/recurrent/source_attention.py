@@ -27,7 +27,6 @@ class Source(NamedTuple):
 
     @property
     def lengths(self) -> Tensor:
-        """Return the length of each source without padding."""
         return self.real.sum(dim=1)  # N: B
 
     @property

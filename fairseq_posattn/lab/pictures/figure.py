@@ -59,7 +59,6 @@ def with_palette(file: io.BytesIO, about: dict[str, str]) -> bytes:
 
 
 def sheet(picture: Picture):
-    """Return the whole figure: header, tree, then the rows."""
     words = [printable(word) for word in picture.pieces]
     columns = 1 + max(panel.column for row in picture.rows for panel in row.panels)
     grid = Grid(words, columns, SIDE)
@@ -84,7 +83,6 @@ def header(picture: Picture, width: float) -> Iterator[Strip]:
 
 
 def lines(text: str, width: float, **style) -> Iterator[Strip]:
-    """Give a paragraph, line by line."""
     size = style.setdefault("size", 8)
     wide = 1.12 if "weight" in style else 1.0  # bold letters
     letters = int((width - 2 * SIDE) * LETTERS * 8 / size / wide)

@@ -32,7 +32,6 @@ class Cell:
 
 
 def page(picture: Picture) -> str:
-    """Return the page as one text, which needs no other file."""
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
     )
