@@ -128,12 +128,6 @@ def test_other_trees_of_the_same_size_are_refused(tmp_path):
         TreeFile(prefix)
 
 
-def test_it_travels_to_another_process(tmp_path):
-    prefix, _, _ = write_trees(tmp_path)
-    copy = pickle.loads(pickle.dumps(TreeFile(prefix)))
-    assert copy.read(np.array([0]))[1].tolist() == [3]
-
-
 def test_an_empty_corpus(tmp_path):
     prefix, source, source_file = write_trees(tmp_path, [])
     trees = TreeFile(prefix)
