@@ -195,17 +195,15 @@ def use_of(term: Term, cross: bool = False) -> MechanismUse:
     if written is not None and not mechanism.accepts_heads:
         raise SpecificationError(f"'{term.name}' cannot be limited to some heads")
     read = make_options(Term(term.name, options), options_of(mechanism, cross))
-    heads = heads_of(written) if written else mechanism.usual_heads
+    heads = mechanism.usual_heads
+    if written:
+        heads = None if written == "all" else parse_numbers(written)
     layers = mechanism.usual_layers if term.layers is None else term.layers
     return MechanismUse(mechanism, read, layers, heads)
 
 
 def options_of(mechanism: type[Mechanism], cross: bool) -> type[DataclassInstance]:
     return (mechanism.CrossOptions if cross else None) or mechanism.Options
-
-
-def heads_of(text: str) -> tuple[int, ...] | None:
-    return None if text == "all" else parse_numbers(text)
 
 
 def existing(heads: tuple[int, ...] | None, shape: AttentionShape) -> tuple[int, ...] | None:

@@ -127,7 +127,8 @@ class PositionSpecification:
         tree_depth = uses["tree_depth"].options if "tree_depth" in uses else None
         assert tree_depth is None or isinstance(tree_depth, TreeDepthOptions)  # by its name
         self.tree_depth = tree_depth
-        if self.tree_depth and not self.sequence and has_options(terms, "tree_depth"):
+        fuses = any(term.options for term in terms if term.name == "tree_depth")
+        if fuses and not self.sequence:
             raise SpecificationError(f"'{text}': fuse has nothing to fuse without 'sequence'")
 
     @property
@@ -205,10 +206,6 @@ def in_order(uses: Mapping[str, PositionUse]) -> list[PositionUse]:
     """Return the positions as they are added up: sequence, depth in the tree, then the others."""
     first = [uses[name] for name in ("sequence", "tree_depth") if name in uses]
     return first + [use for use in uses.values() if use not in first]
-
-
-def has_options(terms: list[Term], name: str) -> bool:
-    return any(term.options for term in terms if term.name == name)
 
 
 def safe_in_decoders() -> list[str]:

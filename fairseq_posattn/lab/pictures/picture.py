@@ -65,7 +65,8 @@ def make_picture(
     shape = AttentionShape(
         head_count(specification, heads), HEAD_WIDTH, len(pieces), relations=relations
     )
-    specification.check(last_layer(specification, number) + 1, shape)
+    named = [max(use.layers) for use in specification.uses if use.layers]
+    specification.check(max([number, *named]) + 1, shape)
     refuse_without_tree(specification, number, sentence)
     ctx = context(sentence)
     attention = make_layer(specification, number, shape, seed)
@@ -106,10 +107,6 @@ def acting_layer(specification: AttentionSpecification, layer: int | None) -> in
         )
     first = min(min(use.layers) if use.layers else 0 for use in specification.uses)
     return first if layer is None else layer
-
-
-def last_layer(specification: AttentionSpecification, layer: int) -> int:
-    return max([layer, *(max(use.layers) for use in specification.uses if use.layers)])
 
 
 def head_count(specification: AttentionSpecification, asked: int | None) -> int:
