@@ -15,7 +15,7 @@ from fairseq_posattn.io.argument_types import command_parser, new_folder, positi
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.preparation.control import add_control_options, control_of
-from fairseq_posattn.preparation.subtypes import add_label_subtypes
+from fairseq_posattn.preparation.job import add_label_subtypes
 from fairseq_posattn.text.languages import language
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing.options import add_parser_options

@@ -136,6 +136,24 @@ def read_lines(path: str | Path) -> Iterator[str]:
         ) from error
 
 
+def read_rows(path: str | Path, columns: int | None = None) -> list[list[str]]:
+    """Read the lines of a table, split at tabs; all must have as many columns as the first one.
+
+    With `columns`, they must have exactly this many.
+    """
+    rows = [line.split("\t") for line in read_lines(path)]
+    if not rows:
+        raise InputError(f"{path}: the file is empty, but a table is expected; get it again")
+    expected = columns or len(rows[0])
+    for number, row in enumerate(rows, start=1):
+        if len(row) != expected:
+            raise InputError(
+                f"{path}:{number}: {expected} columns are expected, but this line has {len(row)}; "
+                "mend it, or get the table again"
+            )
+    return rows
+
+
 def read_json(path: str | Path, remedy: str) -> dict[str, Any]:
     """Read the JSON object in a file that a program of this package wrote."""
     document = read_json_value(path, remedy)

@@ -1,4 +1,7 @@
-"""Refuse, at the start of a program, paths that it would fail with later."""
+"""Refuse, at the start of a program, paths that it would fail with later.
+
+fairseq splits lists of paths in one argument at a character that paths may hold.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
@@ -63,3 +67,27 @@ def refuse_redirected(path: str | Path) -> None:
     if of_shell and not is_stream(Path(path)):
         real = os.path.realpath(path)
         raise InputError(f"{path}: this is redirected to {real}; name that file, or use a pipe")
+
+
+def refuse_split_path(
+    paths: str, separator: str, exists: Callable[[str], bool] = os.path.exists
+) -> None:
+    """Refuse a path that fairseq would take for several, because the separator is part of it."""
+    parts = paths.split(separator)
+    if all(map(exists, parts)):
+        return
+    for start, end in combinations(range(len(parts) + 1), 2):
+        path = separator.join(parts[start:end])
+        if end - start > 1 and exists(path):
+            raise InputError(
+                f"{path}: fairseq would split this path at '{separator}'; rename the folder or "
+                "file, or reach it by a link"
+            )
+
+
+def refuse_separator(option: str, path: str | os.PathLike[str], separator: str) -> None:
+    """Refuse to make a folder whose path fairseq would split when it is given to it later."""
+    if separator in str(path):
+        raise InputError(
+            f"{option} {path}: fairseq splits such paths at '{separator}'; name a folder without it"
+        )

@@ -22,10 +22,9 @@ from fairseq_posattn.glue.data.tree_files import write_tree_file
 from fairseq_posattn.glue.patches import checked_data
 from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
-from fairseq_posattn.io.lists import refuse_separator, refuse_split_path
-from fairseq_posattn.io.paths import refuse_file
+from fairseq_posattn.io.paths import refuse_file, refuse_separator, refuse_split_path
 from fairseq_posattn.io.progress import progress
-from fairseq_posattn.preparation.subtypes import add_label_subtypes
+from fairseq_posattn.preparation.job import add_label_subtypes
 from fairseq_posattn.trees.lines import read_trees
 
 LOG = "preprocess.log"

@@ -17,18 +17,18 @@ from fairseq_posattn.glue.data.tree_files import join_tree_files
 from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.preparation import binarize
 from fairseq_posattn.trees.lines import read_trees
-from fairseq_posattn.work.line_work import Answer, Files
+from fairseq_posattn.work.lines import Answer, Files, Part
 
 TREES = ".trees"
 TREE_FILE = ".tree.bin"
 
 
-def count(inputs: Files, outputs: Files) -> Answer:
+def count(part: Part) -> Answer:
     """Count the pieces of source and target, and the labels in the trees, if there are any."""
-    texts = [path for path in inputs if not path.endswith(TREES)]
+    texts = [path for path in part.inputs if not path.endswith(TREES)]
     relations: Counter[str] = Counter()
     tags: Counter[str] = Counter()
-    for path in inputs[len(texts) :]:
+    for path in part.inputs[len(texts) :]:
         for tree in read_trees(path):
             if tree.labels is not None:
                 relations.update(tree.labels.relations)
@@ -70,10 +70,10 @@ def sum_of(answer: Answer) -> list[dict[str, int]]:
     return [*answer["pieces"], *answer["labels"]]
 
 
-def binarize_lines(options: Sequence[str], inputs: Files, outputs: Files) -> Answer:
+def binarize_lines(options: Sequence[str], part: Part) -> None:
     """Binarise the lines of a shard as training data, with given dictionaries."""
-    prefix = inputs[0].rpartition(".")[0]
-    folder = str(Path(outputs[0]).parent)
+    prefix = part.inputs[0].rpartition(".")[0]
+    folder = str(Path(part.outputs[0]).parent)
     args = [*options, "--workers", "1", "--trainpref", prefix, "--destdir", folder, "--overwrite"]
     before = logging.root.manager.disable
     logging.disable(logging.INFO)  # fairseq speaks of each shard
@@ -81,7 +81,6 @@ def binarize_lines(options: Sequence[str], inputs: Files, outputs: Files) -> Ans
         binarize.binarize(binarize.parser().parse_args(args))
     finally:
         logging.disable(before)
-    return {}
 
 
 def join_data(shards: Sequence[Files], outputs: Files) -> None:

@@ -26,7 +26,7 @@ from fairseq_posattn.preparation.job import Job
 from fairseq_posattn.preparation.pairs import share_out
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
 from fairseq_posattn.text.pipeline import FILE, TextPipeline
-from fairseq_posattn.work.line_work import Files, LineStep
+from fairseq_posattn.work.lines import Files, LineStep
 
 MANY_UNKNOWN = 0.01  # of a larger share the user is told
 

@@ -21,12 +21,12 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import same_number_of_lines
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.quantities import duration, size_of
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.preparation.job import Corpus, Job
 from fairseq_posattn.preparation.pairs import evenly, write_sample
 from fairseq_posattn.preparation.prepare import PreparationRun, given_trees
 from fairseq_posattn.trees.conllu import read_blocks
 from fairseq_posattn.work.cluster import Cluster
+from fairseq_posattn.work.made import Steps
 
 SAMPLES = (500, 2000)  # so many pairs are prepared
 # Workers share these steps, as they do the parse, where a text is long.

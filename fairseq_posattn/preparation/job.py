@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,7 @@ from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.work.cluster import Cluster
 
 TARGET_SEGMENTER = "segmenter.target"
+SUBTYPES = ("cut", "keep")
 STEP_SHARD = 25  # the shards of other steps have so many times the lines of those of the parse
 
 
@@ -143,6 +145,17 @@ class Job:
         """Return the files of the segmenters of source and target, which may be the same."""
         source = self.work / self.config.segmenter_file
         return source, self.work / TARGET_SEGMENTER if self.learning.separate else source
+
+
+def add_label_subtypes(group: argparse._ActionsContainer) -> None:
+    """Add the option --label-subtypes to a parser or a group."""
+    group.add_argument(
+        "--label-subtypes",
+        choices=SUBTYPES,
+        default="cut",
+        help="keep the subtypes of relations such as acl:relcl, or cut them off (default); "
+        "dictionaries of labels beside --srcdict decide it by themselves",
+    )
 
 
 def suited_segmenter(source: str, target: str, train: str, out: Path) -> str:

@@ -12,6 +12,7 @@ from fairseq_posattn.io.atomic import written_together, written_whole
 from fairseq_posattn.io.files import count_lines, read_lines, same_number_of_lines
 from fairseq_posattn.io.progress import progress, say
 from fairseq_posattn.preparation.job import Limits
+from fairseq_posattn.work.lines import Part
 
 T = TypeVar("T")
 
@@ -23,23 +24,20 @@ def rewrite(path: str, out: str, change: Callable[[str], str]) -> None:
             file.write(change(line) + "\n")
 
 
-def rewrite_lines(
-    change: Callable[[str], str], inputs: Sequence[str], outputs: Sequence[str]
-) -> dict:
+def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
     """Do `rewrite` as a step from line to line."""
-    rewrite(inputs[0], outputs[0], change)
-    return {}
+    rewrite(part.inputs[0], part.outputs[0], change)
 
 
-def filter_lines(limits: Limits | None, files: Sequence[str], outputs: Sequence[str]) -> dict:
+def filter_lines(limits: Limits | None, part: Part) -> dict:
     """Write the lines of parallel files whose first two are within the limits, or all lines.
 
     Return the numbers of lines, of those that were kept, and of those that each rule dropped.
     """
     lines = kept = 0
     dropped: Counter[str] = Counter()
-    with written_together(outputs) as written:
-        for row in rows(files):
+    with written_together(part.outputs) as written:
+        for row in rows(part.inputs):
             lines += 1
             if limits and (rule := limits.broken(len(row[0].split()), len(row[1].split()))):
                 dropped[rule] += 1

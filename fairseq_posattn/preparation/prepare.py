@@ -13,11 +13,9 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import same_number_of_lines
-from fairseq_posattn.io.lists import refuse_separator
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.paths import refuse_file
+from fairseq_posattn.io.paths import refuse_file, refuse_separator
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
 from fairseq_posattn.preparation.extract import extract
@@ -32,6 +30,7 @@ from fairseq_posattn.preparation.project import ProjectionInputs, project_lines
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
 from fairseq_posattn.text.parsing.run import discard, parse
 from fairseq_posattn.text.pipeline import TextPipeline
+from fairseq_posattn.work.made import Steps
 
 
 class PreparationRun:

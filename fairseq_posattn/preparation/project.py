@@ -24,6 +24,7 @@ from fairseq_posattn.trees.lines import (
 )
 from fairseq_posattn.trees.sentence import Sentence, Tags, of_tokens
 from fairseq_posattn.trees.whitespace import shortened
+from fairseq_posattn.work.lines import Part
 
 MISSING_TREE = ("error", "flat")
 
@@ -79,10 +80,9 @@ def project(inputs: ProjectionInputs, out: str) -> None:
             file.write(tree_line(*tree) + "\n")
 
 
-def project_lines(whole: ProjectionInputs, inputs: Sequence[str], outputs: Sequence[str]) -> dict:
+def project_lines(whole: ProjectionInputs, part: Part) -> None:
     """Project the trees of a text, as a step from line to line."""
-    project(whole.in_files(dict(zip(whole.files, inputs, strict=True))), outputs[0])
-    return {}
+    project(whole.in_files(dict(zip(whole.files, part.inputs, strict=True))), part.outputs[0])
 
 
 def projected(inputs: ProjectionInputs) -> Iterator[Tree]:

@@ -17,6 +17,7 @@ from fairseq_posattn.io.paths import is_stream, refuse_unwritable
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.text.pipeline import TextConfig
 from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
+from fairseq_posattn.work.lines import Part
 
 SENTENCEPIECE_MODELS = ("unigram", "bpe")
 
@@ -106,12 +107,9 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
             file.write(" ".join(segmenter.segment(line)) + "\n")
 
 
-def segment_lines(
-    config: TextConfig, model: str, inputs: Sequence[str], outputs: Sequence[str]
-) -> dict:
+def segment_lines(config: TextConfig, model: str, part: Part) -> None:
     """Write the pieces of a text, as a step from line to line."""
-    apply(segmenter(config, model), inputs[0], outputs[0])
-    return {}
+    apply(segmenter(config, model), part.inputs[0], part.outputs[0])
 
 
 def segmenter(config: TextConfig, model: str) -> Segmenter:

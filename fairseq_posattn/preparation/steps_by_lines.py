@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.preparation.job import Job
-from fairseq_posattn.work.line_work import Answer, Files, LineStep, discard, do_lines
+from fairseq_posattn.work.lines import Answer, Files, LineStep, Part
+from fairseq_posattn.work.made import Steps
+from fairseq_posattn.work.running import discard, do_lines
 
 
 class StepsByLines:
@@ -28,7 +29,7 @@ class StepsByLines:
         choices: object,
         inputs: Files,
         outputs: Files,
-        act: Callable[[Files, Files], Answer],
+        act: Callable[[Part], Answer | None],
         others: Sequence[str | Path] = (),
         check: Callable[[list[Answer]], object] = lambda answers: None,
     ) -> None:

@@ -1,37 +1,74 @@
-"""Do the shards of a task that are not done, wait for a cluster, and show the progress."""
+"""Do the shards of a work that are not done, wait for a cluster, and show the progress."""
 
 from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.files import same_number_of_lines
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.work.cluster import Cluster
+from fairseq_posattn.work.cut import planned, remove, remove_rest
 from fairseq_posattn.work.executors import run
+from fairseq_posattn.work.lines import Answer, LineStep, LineWork, Part, do_shard, join
 from fairseq_posattn.work.slurm_jobs import Jobs
-from fairseq_posattn.work.work import Task
 
 SECONDS_BETWEEN_LINES = 10
 LONGEST_PAUSE = 30  # Slurm is asked again after this many seconds at most
 
 
-def do(task: Task, cluster: Cluster, wait: bool) -> bool:
+def do_lines(step: LineStep, folder: Path, cluster: Cluster, shard_lines: int) -> list[Answer]:
+    """Do a step and return the answers, one of each shard; a short text is not cut.
+
+    folder: keeps the shards until the outputs are there. A step that finds it goes on with it.
+    """
+    remove_rest(folder)
+    if same_number_of_lines(step.inputs) <= shard_lines:
+        return [step.act(Part(step.inputs, step.outputs)) or {}]
+    work = planned(step, folder, shard_lines)
+    if work.pending():
+        do_pending(work, cluster)
+    answers = join(work)
+    remove(folder)
+    return answers
+
+
+def do_pending(work: LineWork, cluster: Cluster) -> None:
+    """Do the shards that are not done, and wait for them; one worker is this process itself."""
+    if cluster.executor != "local" or (cluster.workers or 1) > 1:
+        if not do(work, cluster, wait=True):
+            wait_for_slurm(work)
+        return
+    progress = Progress(work)
+    for k in work.pending():
+        do_shard(work, k)
+        progress.shard_done()
+
+
+def discard(folder: Path, state: str = "they work with other choices") -> None:
+    """Remove the shards of a step that will not go on, unless Slurm is working on them."""
+    if folder.exists():
+        Jobs.of(folder / "logs").refuse_if_queued(state)
+        remove(folder)
+
+
+def do(work: LineWork, cluster: Cluster, wait: bool) -> bool:
     """Do the shards that are not done, and return True, or False if Slurm does them."""
-    work = task.work
-    progress, jobs = Progress(task), Jobs.of(work.logs)
+    progress, jobs = Progress(work), Jobs.of(work.logs)
     if wait and jobs.queued():
         say(f"this command waits for the Slurm jobs of an earlier run; {progress.shards()}")
         return False
     jobs.refuse_if_queued(progress.shards())
     for line in jobs.failures(work):
         say(line)
-    if run(task, cluster, progress.shard_done):
+    if run(work, cluster, progress.shard_done):
         return True
     jobs = Jobs.of(work.logs)
     joins = f", and job {jobs.last.join} joins them" if jobs.last.join else ""
     say(
-        f"submitted: Slurm job {jobs.last.array} {task.verb} {len(work.pending())} of "
+        f"submitted: Slurm job {jobs.last.array} {work.step.verb} {len(work.pending())} of "
         f"{len(work.shards)} shards{joins}; their logs are in {jobs.logs}"
     )
     say(
@@ -42,10 +79,9 @@ def do(task: Task, cluster: Cluster, wait: bool) -> bool:
     return False
 
 
-def wait_for_slurm(task: Task) -> None:
+def wait_for_slurm(work: LineWork) -> None:
     """Wait until Slurm has none of the jobs any more; raise an error if a shard is not done."""
-    work = task.work
-    progress, jobs, began = Progress(task), Jobs.of(work.logs), time.monotonic()
+    progress, jobs, began = Progress(work), Jobs.of(work.logs), time.monotonic()
     while is_queued(jobs):
         time.sleep(min(LONGEST_PAUSE, 1 + (time.monotonic() - began) / 10))
         if progress.lines_done() != progress.done:
@@ -71,13 +107,13 @@ def is_queued(jobs: Jobs) -> bool:
 class Progress:
     """This class shows sentences per second and the time left, on a terminal or in a log."""
 
-    def __init__(self, task: Task):
-        self.work = task.work
+    def __init__(self, work: LineWork):
+        self.work = work
         self.before = self.done = self.lines_done()
         self.began = self.said = time.monotonic()
         self.alive = sys.stderr.isatty()
         if self.before:
-            say(f"{self.before} of {self.work.lines} lines were {task.done} before")
+            say(f"{self.before} of {self.work.lines} lines were {work.step.done} before")
 
     def shards(self) -> str:
         """Say how many shards are done."""

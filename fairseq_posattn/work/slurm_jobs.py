@@ -14,11 +14,10 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.records import as_record, at_least
-from fairseq_posattn.work.work import ShardedWork
+from fairseq_posattn.work.lines import LineWork
 
 FILE = "jobs.json"
 LOGS = "slurm_logs"
-TASK = "task.pickle"  # what the jobs do; it is there from just before they are submitted
 SHOWN_FAILURES = 10
 LONGEST_LINE = 150
 UNKNOWN_JOB = "Invalid job id specified"
@@ -101,7 +100,7 @@ class Jobs:
         if self.last.join and shutil.which("scancel"):
             subprocess.run(["scancel", "--quiet", self.last.join], capture_output=True, check=False)
 
-    def failures(self, work: ShardedWork) -> list[str]:
+    def failures(self, work: LineWork) -> list[str]:
         """Return a line for each of the first tasks that ended before their shards were done."""
         pending, shards, size = set(work.pending()), self.last.shards, self.last.shards_per_task
         tasks = [shards[k : k + size] for k in range(0, len(shards), size)]
@@ -126,3 +125,13 @@ class Jobs:
         telling = [line for line in lines if not LAST_WORDS.match(line)]
         last = (cancelled or telling or lines or ["empty"])[-1]
         return f"{log.name}: {LABEL.sub('', last)[:LONGEST_LINE]}"
+
+
+def job_id(said: str) -> str:
+    """Return the number of the job from what sbatch says, even if a cluster's name follows it."""
+    found = re.search(r"Submitted batch job (\d+)", said)
+    if found is None:
+        raise InputError(
+            f"sbatch named no job in '{said.strip()[:150]}'; look for the job with squeue"
+        )
+    return found[1]

@@ -18,9 +18,8 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
-from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.files import read_lines, read_rows
 from fairseq_posattn.io.records import ABSENT, Open, as_document, as_record
-from fairseq_posattn.io.tables import read_rows
 from fairseq_posattn.lab.experiments.board import Board
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe_content import Options, TrialRow

@@ -53,7 +53,7 @@ def tasks_at_work() -> set[int]:
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with unless_gone():
-            if path.read_bytes().startswith(b"ray::run_one"):
+            if path.read_bytes().startswith(b"ray::do_shard"):
                 found.add(int(path.parent.name))
     return found
 

@@ -107,7 +107,7 @@ def test_array_and_join(stanza_models, slurm, tmp_path):
     assert note not in printed
     assert not slurm.run("squeue", "-h")
     assert out.stat().st_mtime_ns == written
-    assert json.loads(Path(f"{out}.json").read_text())["notes"][0][0] == 22
+    assert json.loads(Path(f"{out}.json").read_text())["answer"]["notes"][0][0] == 22
 
 
 def test_tasks_that_were_cancelled_or_killed(slurm, tmp_path):
@@ -123,7 +123,7 @@ def test_tasks_that_were_cancelled_or_killed(slurm, tmp_path):
     assert slurm.state(f"{array}_2") == "FAILED"
     assert slurm.state(join) == "CANCELLED"  # it would have waited for ever
     assert not parse.out.exists()
-    done = (parse.parts / "done").glob("0000[03].*")
+    done = (parse.parts / "done").glob("0000[03]/*")
     before = {path: path.stat().st_mtime_ns for path in done}
     assert parse.shards_done() == [0, 3]
     printed = parse.start()
@@ -182,7 +182,7 @@ def test_joining_by_hand_without_all_shards(parse):
     parse.slurm.wait_for_jobs()
     assert parse.slurm.state(f"{join}_0") == "FAILED"
     log = (parse.logs / f"{join}_0.out").read_text()
-    assert "done/00000.conllu (and 2 more): the file is missing" in log
+    assert "done/00000 (and 2 more): what was made of this shard is missing" in log
     assert not parse.out.exists()
 
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from unittest import mock
 
+from support.parse_toys import shards_done_here
+
 from .corpora import must_pass, write_text
 from .mutations import COLUMNS, JSON, LINES
 from .registry import Command, add, calling, program
 
 PARTS = "out.conllu.parts"
-
-
-def shards_done_here(task, *rest) -> bool:
-    """Do one shard after the other in this process, in place of the executors."""
-    for k in task.work.pending():
-        task.do(task.work, k)
-    return True
 
 
 def parse(folder: Path, **options) -> None:
@@ -35,8 +30,7 @@ def build_parts(folder: Path) -> None:
     write_text(folder)
     parse(folder, keep_parts=True)
     (folder / "out.conllu").unlink()
-    for path in (folder / PARTS / "done").glob("00002.*"):
-        path.unlink()
+    (folder / PARTS / "done/00002.json").unlink()
 
 
 def add_parts(name: str, **options) -> None:
@@ -53,7 +47,9 @@ def add_parts(name: str, **options) -> None:
 
 add_parts("parts: plan and markers", damaged=f"{PARTS}/**/*.json", mutations=JSON)
 add_parts(
-    "parts: input and output", damaged=f"{PARTS}/input/* {PARTS}/done/*.conllu", mutations=COLUMNS
+    "parts: input and output",
+    damaged=f"{PARTS}/input/*/* {PARTS}/done/*/*.conllu",
+    mutations=COLUMNS,
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.lists import refuse_split_path
+from fairseq_posattn.io.paths import refuse_split_path
 from fairseq_posattn.preparation.binarize import binarize, parser
 from fairseq_posattn.preparation.prepare import prepare
 from support import in_process

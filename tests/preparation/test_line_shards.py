@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.preparation.job import STEP_SHARD, Job
-from fairseq_posattn.work import line_work
+from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.line_work import LineStep, blocks, do_lines
+from fairseq_posattn.work.cut import blocks, planned
+from fairseq_posattn.work.lines import LineStep, Part, do_shard
+from fairseq_posattn.work.running import do_lines
 from support.commands import step
 from support.files import lines_of
 from support.killed import killed_at
@@ -27,14 +29,14 @@ SHARD = 25  # lines; the other splits have fewer
 @pytest.fixture
 def shards(monkeypatch) -> list[str]:
     """Cut training texts into shards; the names of the steps whose shards were done."""
-    done, do_shard = [], line_work.do_shard
+    done, do_shard = [], running.do_shard
 
     def counted(work, k: int) -> None:
         done.append(work.step.name)
         do_shard(work, k)
 
     monkeypatch.setattr(Job, "step_lines", SHARD)
-    monkeypatch.setattr(line_work, "do_shard", counted)
+    monkeypatch.setattr(running, "do_shard", counted)
     return done
 
 
@@ -99,7 +101,7 @@ def test_a_step_with_another_choice_begins_anew(corpus, shards, tmp_path):
     out = tmp_path / "data"
     options = corpus.options(*KINDS["moses"], "--parser", "none", "--out", out)
     with (
-        mock.patch.object(line_work, "join", side_effect=InputError("broken off")),
+        mock.patch.object(running, "join", side_effect=InputError("broken off")),
         pytest.raises(InputError, match="broken off"),
     ):
         prepare(*options)
@@ -149,12 +151,12 @@ def test_a_few_lines_to_learn_from(corpus, tmp_path):
 # A step of its own: lines of numbers become their squares.
 
 
-def square(inputs, outputs) -> dict:
-    lines = Path(inputs[0]).read_text(encoding="utf-8-sig").splitlines()
+def square(part: Part) -> dict:
+    lines = Path(part.inputs[0]).read_text(encoding="utf-8-sig").splitlines()
     for number, line in enumerate(lines, start=1):
         if not line.isdigit():
-            raise InputError(f"{inputs[0]}:{number}: '{line}' is no number")
-    Path(outputs[0]).write_text("".join(f"{int(line) ** 2}\n" for line in lines))
+            raise InputError(f"{part.inputs[0]}:{number}: '{line}' is no number")
+    Path(part.outputs[0]).write_text("".join(f"{int(line) ** 2}\n" for line in lines))
     return {"lines": len(lines)}
 
 
@@ -176,9 +178,9 @@ def test_errors_name_the_whole_text(numbers, tmp_path):
 
 def test_what_was_damaged_is_made_again(numbers, tmp_path):
     folder = tmp_path / "shards"
-    work = line_work.planned(numbers, folder, 3)
+    work = planned(numbers, folder, 3)
     for k in work.pending():
-        line_work.do_shard(work, k)
+        do_shard(work, k)
     (folder / "done/00001/squares").write_text("9\n16\n24\n")
     with pytest.raises(InputError, match="done/00001: what was made of this shard is missing, or"):
         do_lines(numbers, folder, Cluster(), 3)
@@ -190,7 +192,7 @@ def test_what_was_damaged_is_made_again(numbers, tmp_path):
 
 def test_other_lines_than_were_cut(numbers, tmp_path):
     folder = tmp_path / "shards"
-    line_work.planned(numbers, folder, 3)
+    planned(numbers, folder, 3)
     (folder / "input/00002/numbers").write_text("6\n7\n9\n")
     with pytest.raises(InputError, match="00002/numbers: the lines are not those that were cut"):
         do_lines(numbers, folder, Cluster(), 3)

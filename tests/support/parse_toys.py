@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing.join import join
-from fairseq_posattn.text.parsing.plan import plan
-from fairseq_posattn.text.parsing.worker import do_shard
+from fairseq_posattn.text.parsing.run import parse_step, parts_folder, record_of
 from fairseq_posattn.trees.conllu import read_blocks
-from fairseq_posattn.work.work import remove
+from fairseq_posattn.work.cut import planned, remove
+from fairseq_posattn.work.lines import LineWork, do_shard, join
+from fairseq_posattn.work.made import Made
 from support.commands import ROOT, run
 
 NOUNS = ["Hund", "Wald", "Haus", "Mann", "Kind", "Garten", "Ball", "Berg", "Turm", "Fluss"]
@@ -124,9 +124,23 @@ def parse_here(
     text: Path, out: Path, settings: ParserSettings, shard_lines: int = 2000, trees=None
 ) -> list:
     """What parse.py does, without other processes; the notes."""
-    work = plan(str(text), str(out), settings, shard_lines, trees and str(trees))
+    work = planned_parse(text, out, settings, shard_lines, trees)
     for k in work.pending():
         do_shard(work, k)
-    notes = join(work).notes
+    join(work)
     remove(work.folder)
-    return notes
+    return Made.read(record_of(str(out))).answer["notes"]
+
+
+def planned_parse(
+    text: Path, out: Path, settings: ParserSettings, shard_lines: int, trees=None
+) -> LineWork:
+    step = parse_step(str(text), str(out), settings, trees and str(trees))
+    return planned(step, parts_folder(str(out)), shard_lines)
+
+
+def shards_done_here(work: LineWork, *rest) -> bool:
+    """Do one shard after the other in this process, in place of the executors."""
+    for k in work.pending():
+        do_shard(work, k)
+    return True

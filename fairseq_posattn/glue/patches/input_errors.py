@@ -12,7 +12,7 @@ from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError, names_like
 from fairseq_posattn.io.command_line import one_line
 from fairseq_posattn.io.files import read_lines
-from fairseq_posattn.io.lists import refuse_split_path
+from fairseq_posattn.io.paths import refuse_split_path
 
 TOO_LONG = re.compile(r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip")
 CHOICE = re.compile(r"argument (--[^/\s]+)\S*: invalid choice: '(.*?)' \(choose from ", re.DOTALL)

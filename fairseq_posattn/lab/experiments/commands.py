@@ -16,7 +16,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.io.steps import Steps
+from fairseq_posattn.work.made import Steps
 
 LOOK_AGAIN = 0.5  # seconds between two looks at the log of a command
 INTERPRETER = "POSATTN_PYTHON"  # recipes/common.sh sets it

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.io.steps import Steps
 from fairseq_posattn.lab.experiments.board import Board
 from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.recipe import USER_DIR, Recipe
 from fairseq_posattn.lab.experiments.recipe_content import Content
 from fairseq_posattn.trees.control import TreeControl
+from fairseq_posattn.work.made import Steps
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,13 @@ from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import full_disk_named
-from fairseq_posattn.io.files import read_json, read_lines, write_json
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.pooling import POOLINGS, mean
 from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.work.made import Made
 
 CHUNK = 4096  # so many sentences are encoded between two notes of how far the work is
 Vectors = NDArray[np.float32]  # sentences x layers x dimensions; the last layer are embeddings
@@ -70,9 +71,10 @@ class VectorFile:
 
     def done(self) -> int:
         """Return how many sentences a run before this one has encoded."""
-        if not (self.growing.is_file() and self.note.is_file()):
+        begun = Made.read(self.note)
+        if begun is None or begun.key != self.about or not self.growing.is_file():
             return 0
-        return int(read_json(self.note, f"delete {self.note}").get("done", 0))
+        return int(begun.answer["done"])
 
     def make(self, sentences: int, rows: int, encode: Encode) -> Vectors:
         """Encode what is not encoded yet, and return the vectors.
@@ -95,7 +97,7 @@ class VectorFile:
                     vectors[places] = found
                 assert vectors is not None
                 vectors.flush()
-                write_json(self.note, {"done": end, "of": sentences, **self.about})
+                Made(self.about, None, {"done": end, "of": sentences}).write(self.note)
             del vectors
             self.growing.replace(self.path)
         return self.read()

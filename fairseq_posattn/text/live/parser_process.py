@@ -20,8 +20,8 @@ from typing import IO, TYPE_CHECKING
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.text.live.turns import Turns
 from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing.loading import load_parser
 from fairseq_posattn.text.parsing.parsers import parse_safely
+from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.sentence import Sentence
 
 if TYPE_CHECKING:

@@ -1,24 +1,48 @@
-"""Run a parse from a text to its CoNLL-U file."""
+"""Parse a text to its CoNLL-U file, as a step from line to line that is cut into shards.
+
+OUT.parts keeps what is done, and OUT.json beside the result is its record: it says from what the
+result was made, and keeps the notes on single lines.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import gc
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.io.files import count_lines, open_to_write, read_json, read_lines
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing.join import join, join_once
-from fairseq_posattn.text.parsing.plan import plan
-from fairseq_posattn.text.parsing.results import Result, finished, is_made_by, place
-from fairseq_posattn.text.parsing.sharded_parse import ShardedParse, parts_folder
-from fairseq_posattn.text.parsing.worker import do_shard
+from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
+from fairseq_posattn.text.parsing.stanza_parser import load_parser
+from fairseq_posattn.trees.conllu import (
+    TEXT,
+    ConlluBlock,
+    block,
+    parse_all_columns,
+    plain_line,
+    read_blocks,
+)
+from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.running import do, wait_for_slurm
+from fairseq_posattn.work.cut import planned, remove, remove_rest
+from fairseq_posattn.work.lines import PLAN, Answer, LineStep, LineWork, Part, join
+from fairseq_posattn.work.made import Made, made_before
 from fairseq_posattn.work.slurm_jobs import Jobs
-from fairseq_posattn.work.work import Task, remove, remove_rest
 
+SUFFIXES = (".conllu.xz", ".conllu.zst", ".conllu")
 SHOWN_NOTES = 20
+LINES_AT_ONCE = 1000  # the parser gets this many lines together, and sorts them by length
 
 
 def parse(
@@ -35,60 +59,182 @@ def parse(
 
     Slurm goes on with the work after this function has returned, unless `wait` is set.
     """
-
     refuse_unwritable(Path(out))
+    if not out.endswith(SUFFIXES):
+        raise InputError(f"{out}: the name must end in {', '.join(SUFFIXES)}")
+    step, parts = parse_step(text, out, settings, trees), parts_folder(out)
 
-    def attempt() -> ShardedParse | None:
+    def attempt() -> LineWork | None:
         """Return the parse that Slurm works on, or None when the result is there."""
         with locked(out, wait=wait):
-            remove_rest(parts_folder(out))
-            result = finished(text, out, settings, trees)
-            if result is None:
-                work = plan(text, out, settings, shard_lines, trees)
-                if work.pending() and not do(task_of(work), cluster, wait):
+            remove_rest(parts)
+            key = step.key()
+            adopt_older_record(step)
+            if (result := made_before(record_of(out), key, [out])) is None:
+                work = planned(step, parts, shard_lines)
+                if work.pending() and not running.do(work, cluster, wait):
                     return work
-                result = join(work)
+                join(work)
+                result = Made.read(record_of(out))
+            assert result is not None
             show(result, text, out)
-            if is_made_by(result, parts_folder(out)):
-                Jobs.of(parts_folder(out) / "logs").cancel_join()
+            plan = Made.read(parts / PLAN)
+            if plan and {name: plan.key.get(name) for name in key} == key:
+                Jobs.of(parts / "logs").cancel_join()
                 if not keep_parts:
-                    remove(parts_folder(out))
+                    remove(parts)
         return None
 
     work = attempt()
     if work and wait:
-        wait_for_slurm(task_of(work))
+        running.wait_for_slurm(work)
         attempt()
 
 
-def task_of(work: ShardedParse) -> Task:
-    """Return what the executors do for a parse."""
-    return Task("parse", "parses", "parsed", work, do_shard, join_once, on_gpus=True)
+def parse_step(text: str, out: str, settings: ParserSettings, trees: str | None) -> LineStep:
+    """Return the parse as a step from line to line."""
+    return LineStep(
+        "parse",
+        [text, *([trees] if trees else [])],
+        [out],
+        partial(parse_part, settings, trees),
+        read=partial(text_or_trees, text, trees),
+        record=str(record_of(out)),
+        choices={"parser": settings.describe()},
+        verb="parses",
+        done="parsed",
+        on_gpus=True,
+    )
+
+
+def parts_folder(out: str) -> Path:
+    """Return the folder of the shards of a parse."""
+    return Path(f"{out}.parts")
+
+
+def record_of(out: str) -> Path:
+    """Return the record of a finished parse."""
+    return Path(f"{out}.json")
 
 
 def discard(out: str) -> None:
     """Remove the parts of a parse that will not go on, unless Slurm is working on them."""
-    parts = parts_folder(out)
-    if parts.exists():
+    if parts_folder(out).exists():
         with locked(out):
-            Jobs.of(parts / "logs").refuse_if_queued("they parse with other choices")
-            remove(parts)
+            running.discard(parts_folder(out), "they parse with other choices")
 
 
-def show(result: Result, text: str, out: str) -> None:
-    """Say what was parsed, with the notes on single lines the first time."""
-    counts = f"{out}: {result.lines} lines, {result.lines} trees"
-    if result.shown:
-        notes = f"; {place(out)} has notes on {len(result.notes)} lines" if result.notes else ""
-        say(f"{counts}, parsed and checked before{notes}")
+def adopt_older_record(step: LineStep) -> None:
+    """Write the record of a parse of an earlier version, which had other keys, as it is now."""
+    with contextlib.suppress(FileNotFoundError, InputError, KeyError):
+        old = read_json(str(step.record), "")
+        files = [old["source"], *([old["trees"]] if old["trees"] else [])]
+        answer = {name: old[name] for name in ("lines", "notes", "shown")}
+        made = Made({"parser": old["parser"], "files": files}, [old["result"]], answer)
+        made.write(str(step.record))
+
+
+def text_or_trees(text: str, trees: str | None, path: str) -> Iterator[bytes]:
+    """Yield the lines of the text, or each of the given trees after the number of its first line.
+
+    The text begins with a byte order mark, so that a mark that begins its first line is not lost.
+    """
+    if path == text:
+        if not count_lines(text):
+            raise InputError(f"{text}: the file is empty; name one with text")
+        for number, line in enumerate(read_lines(text)):
+            yield (b"" if number else codecs.BOM_UTF8) + line.encode() + b"\n"
         return
-    report(result.notes, text)
-    say(f"{counts}, checked against {text}")
-    result.save_as_shown(out)
+    found, lines = sum(1 for _ in read_blocks(path)), count_lines(text)
+    if found != lines:
+        raise InputError(
+            f"{trees}: the file has {found} trees for {lines} lines of text; name a file with one "
+            "for each line"
+        )
+    for given in read_blocks(path):
+        yield (f"{given.line}\n" + "\n".join(given.lines) + "\n\n").encode()
 
 
-def report(notes: list, text: str) -> None:
-    """Print the first notes on lines of the text."""
+def parse_part(settings: ParserSettings, trees: str | None, part: Part) -> Answer:
+    """Parse the lines of a shard, check what was written, and return the notes on lines."""
+    lines, notes = list(read_lines(part.inputs[0])), []
+    with replaced_whole(part.outputs[0]) as path:
+        with open_to_write(path) as packed, io.TextIOWrapper(packed, "utf-8", newline="\n") as file:
+            pairs = zip(lines, parsed_lines(settings, trees, part, lines), strict=True)
+            for number, (line, parsed) in enumerate(pairs, start=part.start + 1):
+                if settings.no_tags:
+                    parsed = replace(parsed, tags=None)
+                file.write(block(line, parsed, number))
+                if parsed.note:
+                    notes.append([number, parsed.note])
+        check_output(path, lines, part.start)
+    return {"notes": notes}
+
+
+def parsed_lines(
+    settings: ParserSettings, trees: str | None, part: Part, lines: Sequence[str]
+) -> Iterator[Sentence]:
+    """Yield the tree of each line of a shard."""
+    given = None
+    if settings.parser == "conllu" and trees is not None:
+        given = read_given(part.inputs[1], trees, settings.several_roots)
+    for begin in range(0, len(lines), LINES_AT_ONCE):
+        some = lines[begin : begin + LINES_AT_ONCE]
+
+        def where(k: int, first: int = begin + 1) -> str:
+            return f"{part.inputs[0]}:{first + k}"
+
+        if given is not None:
+            yield from given_trees(some, given, where)
+        else:
+            parser = load_parser(settings)
+            with gc_paused():
+                parsed = parse_safely(parser, some, where, settings.on_failure)
+            yield from parsed
+
+
+@contextlib.contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause the garbage collector, which would take an eighth of a parser's time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
+
+
+def check_output(path: Path, lines: Sequence[str], start: int) -> None:
+    """Read the trees back from the file, and check that they are those of the lines."""
+    begin = TEXT.rstrip()
+    texts = [
+        next(line for line in given.lines if line.startswith(begin)).removeprefix(begin)[1:]
+        for given in read_blocks(str(path))
+    ]
+    if texts != [plain_line(line) for line in lines]:
+        raise InputError(
+            f"{path}: the file has {len(texts)} trees, but not those of its {len(lines)} lines "
+            f"({start + 1} to {start + len(lines)} of the source); try again"
+        )
+
+
+def read_given(path: str, trees: str, several_roots: str) -> Iterator[tuple[str, Sentence]]:
+    """Yield the given trees of a shard, each after its place in the file that it came from."""
+    for given in read_blocks(path):
+        sentence = parse_all_columns(
+            ConlluBlock(trees, int(given.lines[0]), given.lines[1:]), several_roots
+        )
+        yield sentence.where, sentence
+
+
+def show(result: Made, text: str, out: str) -> None:
+    """Say what was parsed, with the notes on single lines the first time."""
+    record, notes, lines = record_of(out), result.answer["notes"], result.answer["lines"]
+    counts = f"{out}: {lines} lines, {lines} trees"
+    if result.answer.get("shown"):
+        on_lines = f"; {record} has notes on {len(notes)} lines" if notes else ""
+        say(f"{counts}, parsed and checked before{on_lines}")
+        return
     for number, note in notes[:SHOWN_NOTES]:
         say(f"{Path(text)}:{number}: {note}")
     if len(notes) > SHOWN_NOTES:
@@ -96,3 +242,5 @@ def report(notes: list, text: str) -> None:
             f"there are {len(notes) - SHOWN_NOTES} more such lines, which the result marks by "
             "'# note = '"
         )
+    say(f"{counts}, checked against {text}")
+    replace(result, answer={**result.answer, "shown": True}).write(record)

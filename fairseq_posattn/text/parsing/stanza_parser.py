@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -89,6 +91,14 @@ class StanzaParser:
             return line.without_tree(f"{long}, so it was skipped and has no tree")
         note = f"{long}, so it was parsed in {len(parts)} parts"
         return join_parts(parts, note if len(parts) > 1 else None)
+
+
+@lru_cache(maxsize=1)
+def load_parser(settings: ParserSettings) -> StanzaParser:
+    """Load the parser once in each process."""
+    parser = StanzaParser(settings)
+    gc.freeze()  # the garbage collector need not look through the model again and again
+    return parser
 
 
 def at_spaces(line: str) -> Sentence:

@@ -16,19 +16,19 @@ from concurrent.futures.process import BrokenProcessPool
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.work import Task
+from fairseq_posattn.work.lines import LineWork, do_shard
 
 DEATH_SIGNAL = 1  # Linux calls this PR_SET_PDEATHSIG
 
 
-def run_here(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> None:
     """Do all shards that are not done, again if workers were killed, but not for ever."""
     deaths = 0
-    while pending := task.work.pending():
+    while pending := work.pending():
         try:
-            do_with_pool(task, pending, cluster.workers or 1, on_done)
+            do_with_pool(work, pending, cluster.workers or 1, on_done)
         except BrokenProcessPool:
-            deaths = 0 if len(task.work.pending()) < len(pending) else deaths + 1
+            deaths = 0 if len(work.pending()) < len(pending) else deaths + 1
             if deaths == 3:
                 raise InputError(
                     "workers were killed three times in a row before they finished anything, "
@@ -39,7 +39,7 @@ def run_here(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> No
 
 
 def do_with_pool(
-    task: Task, shards: list[int], workers: int, on_done: Callable[[int], None]
+    work: LineWork, shards: list[int], workers: int, on_done: Callable[[int], None]
 ) -> None:
     """Do the shards of these numbers with a new pool, and call `on_done` after each."""
     context = multiprocessing.get_context("spawn")
@@ -47,11 +47,13 @@ def do_with_pool(
     workers = min(workers, len(shards))
     for number in range(workers):
         numbers.put(number)
-    pool = ProcessPoolExecutor(workers, context, be_worker, (os.getpid(), numbers, task.on_gpus))
+    pool = ProcessPoolExecutor(
+        workers, context, be_worker, (os.getpid(), numbers, work.step.on_gpus)
+    )
     before, threading.excepthook = threading.excepthook, print_unless_of_the_pool
     try:
         with interrupts_blocked():  # the workers inherit that, and start with the first task
-            futures = {submit(pool, task.do, task.work, k): k for k in shards}
+            futures = {submit(pool, do_shard, work.for_workers, k): k for k in shards}
         for future in as_completed(futures):
             future.result()
             on_done(futures[future])

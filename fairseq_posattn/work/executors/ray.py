@@ -7,14 +7,11 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.work.cluster import Cluster
-from fairseq_posattn.work.work import Task
-
-if TYPE_CHECKING:
-    from ray import ObjectRef
+from fairseq_posattn.work.lines import LineWork, do_shard
 
 RETRIES = 3  # a shard is tried again this often if its process or machine died
 SECONDS_TO_WAIT_FOR_A_NODE = 300
@@ -23,7 +20,7 @@ SECONDS_TO_CONNECT = 30
 QUIETLY = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
-def run_here(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> None:
+def run_here(work: LineWork, cluster: Cluster, on_done: Callable[[int], None]) -> None:
     """Do all shards that are not done, and wait for them."""
     try:
         import ray
@@ -32,13 +29,13 @@ def run_here(task: Task, cluster: Cluster, on_done: Callable[[int], None]) -> No
             f"Ray is missing ({error}): pip install 'fairseq_posattn[cluster]'"
         ) from None
     connect(ray)
-    run = RayRun(task, cluster, on_done)
+    run = RayRun(work, cluster, on_done)
     run.finish()
     if run.failures:
         k, failure = next(iter(run.failures.items()))
         cause = getattr(failure, "cause", None) or failure  # what was raised, or befell its process
         raise InputError(
-            f"{len(run.failures)} of {len(task.work.shards)} shards failed on Ray, among them {k}: "
+            f"{len(run.failures)} of {len(work.shards)} shards failed on Ray, among them {k}: "
             f"{' '.join(str(cause).split())[:150]}; run the same command again, which goes on with "
             "them"
         )
@@ -52,8 +49,10 @@ def connect(ray) -> None:
     if ray.is_initialized():
         return
     address = os.environ.get("RAY_ADDRESS")
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     try:
-        knock_at(address or "")
+        if host and port.isdecimal():  # where nothing listens, Ray would try for ever
+            socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
         ray.init(address=address or "auto", **QUIETLY)
     except (OSError, RuntimeError, ValueError) as error:
         if address:
@@ -67,33 +66,23 @@ def connect(ray) -> None:
         ray.init(address="local", **QUIETLY, **own)
 
 
-def knock_at(address: str) -> None:
-    """Raise an OSError if nothing listens at an address HOST:PORT, where Ray would try for ever."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
-
-
 class RayRun:
     """A RayRun holds the tasks of one run, and starts, ends and counts them."""
 
-    def __init__(self, task: Task, cluster: Cluster, on_done: Callable[[int], None]):
+    def __init__(self, work: LineWork, cluster: Cluster, on_done: Callable[[int], None]):
         import ray
 
         self.ray, self.on_done = ray, on_done
-        self.waiting = task.work.pending()
+        self.waiting = work.pending()
         self.at_once = cluster.workers or len(self.waiting)
-        self.at_work: dict[ObjectRef, int] = {}
+        self.at_work: dict[Any, int] = {}
         self.failures: dict[int, Exception] = {}
-        self.needs = {"CPU": 1, "GPU": cluster.gpus, "memory": cluster.memory_gb << 30}
+        gpus, memory = cluster.gpus, cluster.memory_gb << 30
+        self.needs = {"CPU": 1, "GPU": gpus, "memory": memory}
         self.without_node_since: float | None = None
-        self.work = ray.put(task)
-        self.start = ray.remote(
-            num_cpus=self.needs["CPU"],
-            num_gpus=self.needs["GPU"],
-            memory=self.needs["memory"],
-            max_retries=RETRIES,
-        )(run_one).remote
+        self.work = ray.put(work.for_workers)
+        remote = ray.remote(num_cpus=1, num_gpus=gpus, memory=memory, max_retries=RETRIES)
+        self.start = remote(do_shard).remote
 
     def finish(self) -> None:
         """Start all tasks, as many at a time as are admitted, and wait for them."""
@@ -126,8 +115,3 @@ class RayRun:
                 f"{self.needs['GPU']} GPUs for one worker, and none joined it in "
                 f"{SECONDS_TO_WAIT_FOR_A_NODE} seconds; ask for less with --memory-gb and --gpus"
             )
-
-
-def run_one(task: Task, k: int) -> None:
-    """Do one shard, within the process of the Ray task."""
-    task.do(task.work, k)

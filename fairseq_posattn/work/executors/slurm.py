@@ -17,14 +17,14 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.work.cluster import PARSER_THREADS, Cluster
-from fairseq_posattn.work.slurm_jobs import LOGS, TASK, Jobs, Submitted
-from fairseq_posattn.work.work import Task
+from fairseq_posattn.work.lines import TASK, LineWork, do_shard, join_once
+from fairseq_posattn.work.slurm_jobs import LOGS, Jobs, Submitted, job_id
 
 # This is Slurm's usual limit; with several arrays, the joining job would wait for one of them only.
 LONGEST_ARRAY = 1000
+MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 # The user sets some variables; all others that start like Slurm's own describe a job.
 OF_A_JOB = re.compile("(?!SLURM_(CONF|CLUSTERS|JWT|TIME_FORMAT)$)(SLURM|SLURMD|SRUN)_")
-MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 # srun does not take the number of CPUs from the job, so it is told. Pre-emption with a grace time
 # sends SIGTERM first, and a job that ends by it counts as failed, so it is queued again. The last
 # task of an array has the number of the whole array as SLURM_JOB_ID.
@@ -43,52 +43,50 @@ srun -l -n 1 python -m {__name__} %(arguments)s || {{ {{ code=$?; set +x; }} 2>/
 """
 
 
-def submit(task: Task, cluster: Cluster) -> None:
-    """Submit all shards that are not done, and the job that joins them, if the task has one."""
+def submit(work: LineWork, cluster: Cluster) -> None:
+    """Submit all shards that are not done, and the job that joins them, if it has one."""
     if not shutil.which("sbatch"):
         raise InputError("sbatch was not found; start this on a machine of a Slurm cluster")
-    logs, pending = task.work.logs, task.work.pending()
+    logs, pending = work.logs, work.pending()
     each = math.ceil(len(pending) / LONGEST_ARRAY)
     (logs / LOGS).mkdir(parents=True, exist_ok=True)
     with replaced_whole(logs / TASK) as partial:
-        Path(partial).write_bytes(pickle.dumps((task, pending, each)))
-    at_once = f"%{cluster.workers}" if cluster.workers else ""
-    array = f"0-{math.ceil(len(pending) / each) - 1}{at_once}"
-    gpus = {"gpus": cluster.gpus} if cluster.gpus else {}
-    job = sbatch(task, cluster, task.name, "do", {"array": array, **gpus, **cluster.sbatch})
+        Path(partial).write_bytes(pickle.dumps((work.for_workers, pending, each)))
+    array = f"0-{math.ceil(len(pending) / each) - 1}"
+    own: dict[str, Any] = {"array": f"{array}%{cluster.workers}" if cluster.workers else array}
+    own |= {"gpus": cluster.gpus} if cluster.gpus else {}
+    job = sbatch(work, cluster, work.step.name, "do", own | cluster.sbatch)
     Jobs(logs, Submitted(job, None, pending, each)).save()
-    if task.join:
-        options = {"kill-on-invalid-dep": "yes", "array": "0-0", **cluster.for_plain_work.sbatch}
-        last = sbatch(task, cluster, f"{task.name}-join", "join", options, job)
+    if work.step.record:
+        own = {"kill-on-invalid-dep": "yes", "array": "0-0", **cluster.for_plain_work.sbatch}
+        last = sbatch(work, cluster, f"{work.step.name}-join", "join", own, job)
         Jobs(logs, Submitted(job, last, pending, each)).save()
 
 
 def sbatch(
-    task: Task, cluster: Cluster, name: str, what: str, own: dict[str, Any], array: str = ""
+    work: LineWork, cluster: Cluster, name: str, what: str, own: dict[str, Any], array: str = ""
 ) -> str:
-    """Write the script of a job, submit it, and return its number.
-
-    array: the job that does the shards, where this one joins them.
-    """
-    logs = task.work.logs
-    log = logs / LOGS / "%A_%a.out"
+    """Write the script of a job, submit it after the job `array`, if there is one, and return its
+    number."""
+    logs, log = work.logs, work.logs / LOGS / "%A_%a.out"
     options = {"job-name": name, "time": cluster.time, "output": log, "error": log}
     options |= {"nodes": 1, "cpus-per-task": 1, "requeue": ""}
     options |= {"partition": cluster.partition} if cluster.partition else {}
     options |= {} if own.keys() & {*MEMORY} else {"mem": f"{cluster.memory_gb}G"}
-    quoted = {
-        name: value and f"={shlex.quote(str(value))}" for name, value in (options | own).items()
-    }
-    text = SCRIPT % {
-        "options": "\n".join(f"#SBATCH --{name}{value}" for name, value in quoted.items()),
-        "setup": cluster.setup or activate_this_environment(),
+    given = [
+        (key, value and f"={shlex.quote(str(value))}") for key, value in (options | own).items()
+    ]
+    python = shlex.quote(str(Path(sys.executable).parent))
+    filled = {
+        "options": "\n".join(f"#SBATCH --{key}{value}" for key, value in given),
+        "setup": cluster.setup or f"export PATH={python}:$PATH",
         "arguments": shlex.join([what, str(logs / TASK)]),
     }
     script = logs / f"{name}.slurm"
     with written_whole(script) as file:
-        file.write(text)
+        file.write(SCRIPT % filled)
     # The new job must not inherit the memory, the nodes and the array of the one that this runs in.
-    ours = {name: os.environ[name] for name in os.environ if not OF_A_JOB.match(name)}
+    ours = {key: value for key, value in os.environ.items() if not OF_A_JOB.match(key)}
     after = [f"--dependency=afterok:{array}"] if array else []
     command = ["sbatch", "--export=ALL", *after, str(script)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=ours, check=False)
@@ -101,35 +99,16 @@ def sbatch(
     return job_id(done.stdout)
 
 
-def job_id(said: str) -> str:
-    """Return the number of the job from what sbatch says, even if a cluster's name follows it."""
-    found = re.search(r"Submitted batch job (\d+)", said)
-    if found is None:
-        raise InputError(
-            f"sbatch named no job in '{said.strip()[:150]}'; look for the job with squeue"
-        )
-    return found[1]
-
-
-def activate_this_environment() -> str:
-    """Return the shell command that activates the environment of this program."""
-    folder = Path(sys.executable).parent
-    if (script := folder / "activate").exists():
-        return f"source {shlex.quote(str(script))}"
-    return f"export PATH={shlex.quote(str(folder))}:$PATH"
-
-
 def main(what: str, path: str) -> None:
     """Do the shards of this task of the array, or join all, in the job that Slurm has started."""
     with open(path, "rb") as file:
-        task, shards, each = pickle.load(file)
-    say(f"{task.name}: {what}")
+        work, shards, each = pickle.load(file)
+    say(f"{work.step.name}: {what}")
     if what == "join":
-        task.join(task.work)
-        return
+        return join_once(work)
     first = each * int(os.environ["SLURM_ARRAY_TASK_ID"])
     for k in shards[first : first + each]:
-        task.do(task.work, k)
+        do_shard(work, k)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ def vector_files(folder):
     """Return the vectors that a run kept, by what it says of them."""
     found = {}
     for path in sorted(folder.rglob("*.npy")):
-        about = json.loads(path.with_suffix(".json").read_text())
+        about = json.loads(path.with_suffix(".json").read_text())["key"]
         found[about["task"], about["kind"]] = np.load(path)
     return found
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from fairseq_posattn.cli import score as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.scoring.metrics import words
 from fairseq_posattn.lab.scoring.metrics.runs import Samples
+from fairseq_posattn.work.made import Made
 
 REFERENCE = ["the dog sees the cat", "a bird sings", "cats sleep"]
 TRANSLATION = ["the dog dog sees a cat", "a cat sings", ""]
@@ -104,10 +106,9 @@ def test_counts_are_kept(files, monkeypatch, capsys):
     counts = files / "counts.json"
     options = ["--train-target", files / "train", "--train-counts", counts]
     first = scored(files, monkeypatch, *options)
-    document = json.loads(counts.read_text())
-    assert document["counts"]["the"] == 15
-    document["counts"] = dict.fromkeys(document["counts"], 2000)
-    counts.write_text(json.dumps(document))
+    kept = Made.read(counts)
+    assert kept.answer["the"] == 15
+    replace(kept, answer=dict.fromkeys(kept.answer, 2000)).write(counts)
     assert {one["name"] for one in scored(files, monkeypatch, *options)["frequency"]} == {
         *("0", "≥ 1000"),
     }

@@ -13,7 +13,7 @@ import zstandard
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing import worker
+from fairseq_posattn.text.parsing import run as whole_run
 from fairseq_posattn.text.parsing.parsers import parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import at_spaces, load_pipeline, one_line
 from fairseq_posattn.trees.checks import TreeError
@@ -182,7 +182,7 @@ def test_threads_of_the_parser(toy):
 
     program = (
         "import sys, torch\n"
-        "from fairseq_posattn.text.parsing.loading import load_parser\n"
+        "from fairseq_posattn.text.parsing.stanza_parser import load_parser\n"
         "from fairseq_posattn.text.parser_settings import ParserSettings\n"
         "load_parser(ParserSettings(model_dir=sys.argv[1], tokenized=True))\n"
         "print(torch.get_num_threads())\n"
@@ -194,7 +194,7 @@ def test_threads_of_the_parser(toy):
 
 def test_raw_lines_may_have_tokens_with_spaces(toy, monkeypatch):
     """Some languages of stanza do (French numbers); the toy's tokeniser must be made to."""
-    from fairseq_posattn.text.parsing.loading import load_parser
+    from fairseq_posattn.text.parsing.stanza_parser import load_parser
 
     parser = load_parser(having(toy, tokenized=False))
 
@@ -738,16 +738,14 @@ def test_failing_lines_that_are_tokenised_already():
 def test_failing_line_in_a_shard(tmp_path, monkeypatch, at_once):
     """What is done stays; the message tells the line of the source, and its advice works."""
     stub = Stub()
-    monkeypatch.setattr(worker, "load_parser", lambda settings: stub)
-    monkeypatch.setattr(worker, "LINES_AT_ONCE", at_once)
+    monkeypatch.setattr(whole_run, "load_parser", lambda settings: stub)
+    monkeypatch.setattr(whole_run, "LINES_AT_ONCE", at_once)
     lines = [line.replace("BAD", "line") if k < 30 else line for k, line in enumerate(MIXED_LINES)]
     text, out, settings = write(tmp_path / "text", lines), tmp_path / "out.conllu", ParserSettings()
     with pytest.raises(InputError, match=rf"^{text}:31: .*failed \(RuntimeError: too hard\)"):
         parse_here(text, out, settings, 8)
     done = tmp_path / "out.conllu.parts" / "done"
-    assert sorted(path.name for path in done.glob("*")) == sorted(
-        f"{k:05d}.{ending}" for k in range(3) for ending in ("conllu", "json")
-    )
+    assert sorted(path.name for path in done.glob("*.json")) == [f"{k:05d}.json" for k in range(3)]
     stub.calls.clear()
     notes = parse_here(text, out, having(settings, on_failure="flat"), 8)
     assert stub.calls[0] == min(at_once, 8)

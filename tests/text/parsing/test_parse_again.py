@@ -10,11 +10,11 @@ import pytest
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing import run as whole_run
-from fairseq_posattn.text.parsing import worker
 from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
+from fairseq_posattn.work.lines import LineWork, do_shard, join
 from fairseq_posattn.work.slurm_jobs import Jobs, Submitted
-from support.parse_toys import toy_texts
+from support.parse_toys import planned_parse, toy_texts
 
 GIVEN = ParserSettings("conllu")
 LINES, SHARDS = 6, 3
@@ -36,11 +36,14 @@ class Files:
         whole_run.parse(*files, settings, Cluster(), 2, str(self.trees), **options)
         return self.shards_done - before
 
-    def work(self, task, cluster, on_done) -> bool:
-        for k in task.work.pending():
-            task.do(task.work, k)
+    def work(self, work: LineWork, *rest) -> bool:
+        for k in work.pending():
+            do_shard(work, k)
             self.shards_done += 1
         return True
+
+    def planned(self, settings: ParserSettings = GIVEN) -> LineWork:
+        return planned_parse(self.text, self.out, settings, 2, self.trees)
 
     def state(self) -> tuple:
         return self.out.read_bytes(), os.stat(self.out).st_mtime_ns
@@ -49,10 +52,10 @@ class Files:
 @pytest.fixture
 def files(tmp_path, monkeypatch) -> Files:
     """Each line gets a note, as a long one does."""
-    files, parse_block = Files(tmp_path), worker.parse_all_columns
+    files, parse_block = Files(tmp_path), whole_run.parse_all_columns
     monkeypatch.setattr(running, "run", files.work)
     monkeypatch.setattr(
-        worker, "parse_all_columns", lambda *given: replace(parse_block(*given), note=NOTE)
+        whole_run, "parse_all_columns", lambda *given: replace(parse_block(*given), note=NOTE)
     )
     return files
 
@@ -69,7 +72,7 @@ def test_what_is_there_is_kept_and_notes_are_told_once(files, capsys):
     assert f"parsed and checked before; {files.about} has notes on {LINES} lines" in printed
     assert files.state() == before
     assert not files.parts.exists()
-    assert json.loads(files.about.read_text())["notes"][1] == [2, NOTE]
+    assert json.loads(files.about.read_text())["answer"]["notes"][1] == [2, NOTE]
 
 
 def test_parts_that_are_kept(files, capsys):
@@ -129,15 +132,14 @@ def test_parts_of_another_parse_are_left_alone(files):
 
 
 def parse_half(files: Files, settings: ParserSettings) -> None:
-    plan = whole_run.plan(str(files.text), str(files.out), settings, 2, str(files.trees))
-    worker.do_shard(plan, 1)
+    do_shard(files.planned(settings), 1)
 
 
 def test_what_slurm_joined_is_told_of(files, capsys):
     """The joining job has nobody to tell."""
-    work = whole_run.plan(str(files.text), str(files.out), GIVEN, 2, str(files.trees))
-    files.work(whole_run.task_of(work), None, None)
-    whole_run.join(work)
+    work = files.planned()
+    files.work(work)
+    join(work)
     before = files.state()
     assert files.parse() == 0
     assert capsys.readouterr().err.count(NOTE) == LINES
@@ -151,7 +153,7 @@ def test_what_slurm_joined_is_told_of(files, capsys):
 def failed(files: Files, logs: dict[int, str], per_task: int = 1) -> list[str]:
     """Of an array over all shards, of which only the second is done."""
     parse_half(files, GIVEN)
-    work = whole_run.plan(str(files.text), str(files.out), GIVEN, 2, str(files.trees))
+    work = files.planned()
     jobs = Jobs(work.logs, Submitted("12", "13", [0, 1, 2], per_task))
     jobs.save()
     jobs.logs.mkdir()
@@ -196,7 +198,7 @@ def test_the_last_line_of_a_log(files, log, line):
 
 def test_many_that_failed(files):
     parse_half(files, GIVEN)
-    work = whole_run.plan(str(files.text), str(files.out), GIVEN, 2, str(files.trees))
+    work = files.planned()
     lines = Jobs(work.logs, Submitted("12", "13", [0] * 40)).failures(work)
     assert len(lines) == 12
     assert lines[-1] == "30 more tasks failed"

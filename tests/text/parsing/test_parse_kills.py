@@ -22,18 +22,14 @@ from fairseq_posattn.io.atomic import leftovers
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing import run as whole_run
-from fairseq_posattn.text.parsing import worker
-from fairseq_posattn.text.parsing.join import join
-from fairseq_posattn.text.parsing.plan import plan
-from fairseq_posattn.text.parsing.sharded_parse import ShardedParse
-from fairseq_posattn.text.parsing.worker import do_shard
 from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
 from fairseq_posattn.work.executors import local
+from fairseq_posattn.work.lines import LineWork, do_shard, join
 from support.background import Parse
 from support.commands import ROOT, step
 from support.killed import killed_at, killed_at_random_moments
-from support.parse_toys import parse_here, toy_texts
+from support.parse_toys import parse_here, planned_parse, shards_done_here, toy_texts
 from support.processes import ignores
 
 SHARD = 125
@@ -55,8 +51,8 @@ class Corpus(NamedTuple):
         """As the command with these options would."""
         parse_here(self.text, out, settings, SHARD, self.trees)
 
-    def plan(self, out: Path, settings: ParserSettings = GIVEN) -> ShardedParse:
-        return plan(str(self.text), str(out), settings, SHARD, str(self.trees))
+    def plan(self, out: Path, settings: ParserSettings = GIVEN) -> LineWork:
+        return planned_parse(self.text, out, settings, SHARD, self.trees)
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +74,8 @@ def done(out: Path) -> dict[str, int]:
     """The files of finished shards, and when they were written."""
     folder = folder_of(out) / "done"
     markers = [path for path in folder.glob("*.json") if path.name[0] != "."]
-    files = [path for marker in markers for path in folder.glob(f"{marker.stem}.*")]
-    return {path.name: path.stat().st_mtime_ns for path in files}
+    files = [path for marker in markers for path in (marker, *marker.with_suffix("").iterdir())]
+    return {f"{path.parent.name}/{path.name}": path.stat().st_mtime_ns for path in files}
 
 
 def shards_done(out: Path) -> int:
@@ -276,12 +272,7 @@ def run_whole(corpus: Corpus, out: Path) -> None:
 
 
 def test_killed_at_every_step(tmp_path_factory, monkeypatch):
-    def here(task, cluster, on_done) -> bool:
-        for k in task.work.pending():
-            task.do(task.work, k)
-        return True
-
-    monkeypatch.setattr(running, "run", here)
+    monkeypatch.setattr(running, "run", shards_done_here)
     corpus = make_corpus(tmp_path_factory.mktemp("small"), 3 * SHARD)
     number = 1
     while True:
@@ -360,7 +351,9 @@ def test_a_changed_source_is_refused(half_done):
     corpus, out = half_done
     text = corpus.text.read_bytes()
     corpus.text.write_bytes(text.replace(b"a", b"e", 1))
-    with pytest.raises(InputError, match=r"begun with other choices \(source: .*remove the folder"):
+    with pytest.raises(
+        InputError, match=r"begun with other choices \(/.*text is another one.*remove the folder"
+    ):
         corpus.parse_rest(out)
     result = step("parse", *corpus.options(out), check=False)
     assert result.returncode == 1
@@ -440,13 +433,16 @@ DAMAGE = {
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [*(("00002.conllu", how) for how in DAMAGE), ("00002.json", "cut"), ("00002.json", "emptied")],
+    [
+        *(("00002/half.conllu", how) for how in DAMAGE),
+        *(("00002.json", how) for how in ("cut", "emptied")),
+    ],
 )
 def test_a_damaged_shard_is_noticed_and_repaired(half_done, name, how):
     corpus, out = half_done
     DAMAGE[how](folder_of(out) / "done" / name)
     message = (
-        r"done/00002\.conllu: the file is missing, or was damaged .*run the same command again"
+        r"done/00002: what was made .* is missing, or was damaged .*run the same command again"
     )
     with pytest.raises(InputError, match=message):
         corpus.parse_rest(out)
@@ -457,21 +453,14 @@ def test_a_damaged_shard_is_noticed_and_repaired(half_done, name, how):
     assert out.read_bytes() == corpus.result
 
 
-def test_a_damaged_plan_is_named(half_done):
-    corpus, out = half_done
-    DAMAGE["cut"](folder_of(out) / "plan.json")
-    with pytest.raises(InputError, match=r"plan\.json: the file is damaged .*; remove "):
-        corpus.plan(out)
-
-
 @pytest.mark.long
 def test_damaged_shards_and_the_command(half_done):
     corpus, out = half_done
-    for name in ("00000.conllu", "00002.conllu"):
+    for name in ("00000/half.conllu", "00002/half.conllu"):
         DAMAGE["cut"](folder_of(out) / "done" / name)
     result = step("parse", *corpus.options(out), check=False)
     assert result.returncode == 1
-    assert "done/00000.conllu (and 1 more): the file is missing, or was damaged" in result.stdout
+    assert "done/00000 (and 1 more): what was made of this shard is missing, or" in result.stdout
     assert "Traceback" not in result.stdout
     assert not out.exists()
     assert corpus.plan(out).pending() == [0, 2]
@@ -481,10 +470,10 @@ def test_damaged_shards_and_the_command(half_done):
 
 def test_a_damaged_copy_of_the_source_is_noticed(half_done):
     corpus, out = half_done
-    copy = folder_of(out) / "input" / "00001.txt"
+    copy = folder_of(out) / "input/00001/text"
     copy.write_bytes(copy.read_bytes().replace(b"a", b"e", 1))
     with pytest.raises(
-        InputError, match=r"00001\.txt: the lines are not those that were cut .*; remove"
+        InputError, match=r"00001/text: the lines are not those that were cut .*; remove"
     ):
         corpus.parse_rest(out)
 
@@ -493,7 +482,7 @@ def test_a_damaged_copy_of_the_source_is_noticed(half_done):
 def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
     """A shard counts only if the trees in its file are those of its lines."""
     corpus, out = half_done
-    write = worker.block
+    write = whole_run.block
 
     def faulty(line, parsed, number):
         if number == SHARD + 7:
@@ -502,7 +491,7 @@ def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
                 return ""
         return write(line, parsed, number) * (2 if fault == "more" else 1)
 
-    monkeypatch.setattr(worker, "block", faulty)
+    monkeypatch.setattr(whole_run, "block", faulty)
     with pytest.raises(InputError, match=r"not those of its 125 lines \(126 to 250 of the source"):
         corpus.parse_rest(out)
     monkeypatch.undo()
@@ -517,8 +506,8 @@ def test_a_full_disk_is_named(half_done, monkeypatch):
     def full(line, parsed, number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(worker, "block", full)
+    monkeypatch.setattr(whole_run, "block", full)
     with pytest.raises(OSError) as error:
         corpus.parse_rest(out)
-    assert error.value.filename == str(folder_of(out) / "done")
-    assert sorted(done(out)) == sorted(path.name for path in (folder_of(out) / "done").iterdir())
+    assert error.value.filename == str(folder_of(out) / "done/00001")
+    assert shards_done(out) == 2 and not list((folder_of(out) / "done/00001").iterdir())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
 from statistics import mean
 
 import numpy as np
@@ -16,7 +15,7 @@ from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import fingerprint
-from fairseq_posattn.io.files import read_json, read_lines, write_json
+from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.scoring.metrics.buckets import Range, within
 from fairseq_posattn.lab.scoring.metrics.runs import Samples, interval
 from fairseq_posattn.lab.scoring.metrics.scores import Scoring
@@ -25,6 +24,7 @@ from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import WordGroup, range_name
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
 from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.work.made import Made, made_before
 
 FREQUENCIES: tuple[Range, ...] = (
     *((0, 0), (1, 1), (2, 4), (5, 9), (10, 99), (100, 999)),
@@ -85,14 +85,11 @@ def frequencies(
     kept: the counts are in this file from the last time, or will be there for the next time.
     """
     made_of = {"text": fingerprint(path), "words": scoring.signature("BLEU")} if kept else {}
-    if kept and Path(kept).exists():
-        before = read_json(kept, "delete it")
-        if isinstance(before, dict) and before.get("made_of") == made_of:
-            counts: dict[str, int] = before["counts"]
-            return Counter(counts)
+    if kept and (before := made_before(kept, made_of, [])):
+        return Counter(before.answer)
     found = Counter(word for line in read_lines(path) for word in prepare(line).split())
     if kept:
-        write_json(kept, {"made_of": made_of, "counts": found}, ensure_ascii=False)
+        Made(made_of, [], found).write(kept)
     return found
 
 

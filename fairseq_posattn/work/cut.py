@@ -1,0 +1,118 @@
+"""Cut the lines of a step into shards, once: a later run finds the plan and goes on with it."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import folder_written_whole, is_used, leftovers, temp_name
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import read_json
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.work.lines import PLAN, TASK, LineStep, LineWork, Shard, parts
+from fairseq_posattn.work.made import Made
+
+
+def planned(step: LineStep, folder: Path, shard_lines: int) -> LineWork:
+    """Return the work as it was planned before, or cut the inputs into shards.
+
+    What has a record is refused if it was begun with other choices.
+    """
+    key = {**step.key(), "shard_lines": shard_lines} if step.record else None
+    if (folder / PLAN).exists() and (work := planned_before(step, folder)):
+        if work.key == key:
+            return work
+        if len(work.pending()) < len(work.shards) or (work.logs / TASK).exists():
+            raise InputError(
+                f"{folder}: this {step.name} was begun with other choices "
+                f"({difference(work, key or {})}); run the same command as before, or remove the "
+                "folder and begin anew"
+            )
+        remove(folder)
+    elif is_used(folder):
+        raise InputError(f"{folder}: the folder has no {PLAN}; remove it and begin anew")
+    with folder_written_whole(folder, lock=False) as partial:
+        for name in ("input", "done", "logs"):
+            (partial / name).mkdir()
+        shards = list(cut(step, partial / "input", shard_lines))
+        Made(key, [], {"shards": [asdict(shard) for shard in shards]}).write(partial / PLAN)
+    return LineWork(folder, step, shards, key)
+
+
+def planned_before(step: LineStep, folder: Path) -> LineWork | None:
+    """Return the work that is planned in a folder; that of an earlier version is removed."""
+    if (plan := Made.read(folder / PLAN)) and plan.answer:
+        return LineWork(folder, step, [Shard(**s) for s in plan.answer["shards"]], plan.key)
+    found = read_json(folder / PLAN, f"remove {folder}")
+    if "shards" not in found:
+        raise InputError(f"{folder / PLAN}: the file is damaged; remove {folder}")
+    say(f"{folder}: an earlier version has begun this {step.name}, so it begins anew")
+    remove(folder)
+    return None
+
+
+def difference(work: LineWork, now: dict[str, Any]) -> str:
+    """Return the first choice that is not that of the plan, with both values."""
+    name = next(name for name in now if work.key.get(name) != now[name])
+    before, value = work.key.get(name), now[name]
+    if name == "files":
+        others = [
+            path for path, a, b in zip(work.step.inputs, before, value, strict=False) if a != b
+        ]
+        return f"{others[0]} is another one" if others else "other files"
+    if isinstance(before, dict):
+        pairs = [(key, before.get(key), value[key]) for key in value]
+        return f"{name}: " + ", ".join(f"{key} was {a}, is {b}" for key, a, b in pairs if a != b)
+    return f"{name}: was {before}, is {value}"
+
+
+def cut(step: LineStep, folder: Path, shard_lines: int) -> Iterator[Shard]:
+    """Write the lines of each shard, and yield the shards."""
+    start = 0
+    for k, block in enumerate(blocks([step.read(path) for path in step.inputs], shard_lines)):
+        (folder / f"{k:05d}").mkdir()
+        paths = parts(folder, k, step.inputs)
+        for path, lines in zip(paths, block, strict=True):
+            Path(path).write_bytes(b"".join(lines))
+        yield Shard(len(block[0]), start, [fingerprint(path) for path in paths])
+        start += len(block[0])
+
+
+def blocks(texts: Sequence[Iterator[bytes]], size: int) -> Iterator[list[list[bytes]]]:
+    """Yield the next lines of all texts together.
+
+    No block but the first one begins with a byte order mark, which a reader would take off.
+    """
+    ahead = [next(text, b"") for text in texts]
+    while ahead[0]:
+        block = [[line, *islice(text, size - 1)] for line, text in zip(ahead, texts, strict=True)]
+        ahead = [next(text, b"") for text in texts]
+        while any(line.startswith(codecs.BOM_UTF8) for line in ahead):
+            for lines, line in zip(block, ahead, strict=True):
+                lines.append(line)
+            ahead = [next(text, b"") for text in texts]
+        yield block
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder of shards.
+
+    It is renamed first, so that a later run sees all of it or nothing, even if this one is killed.
+    """
+    folder = Path(os.path.realpath(folder))
+    removed = temp_name(folder)
+    os.rename(folder, removed)
+    shutil.rmtree(removed)
+
+
+def remove_rest(folder: Path) -> None:
+    """Remove what a run left of a folder of shards if it was killed in `remove` or `planned`."""
+    for left in leftovers(Path(os.path.realpath(folder))):
+        shutil.rmtree(left, ignore_errors=True)
