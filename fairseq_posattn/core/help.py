@@ -45,11 +45,7 @@ def help_text(
 
 
 def entry(
-    name: str,
-    cls: type[Any],
-    remark: str,
-    rows: Sequence[Row],
-    options: type[DataclassInstance],
+    name: str, cls: type[Any], remark: str, rows: Sequence[Row], options: type[DataclassInstance]
 ) -> str:
     about = [first_paragraph(cls) or NOTHING_SAID, cls.paper, remark]
     indent = 4 * " "

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fairseq_posattn.core.attention import (
-    MECHANISMS,
-    AttentionSpecification,
-    Mechanism,
-    register,
-)
+from fairseq_posattn.core.attention import MECHANISMS, AttentionSpecification, Mechanism, register
 from fairseq_posattn.testing import across, batches, beside, paths, settings
 from fairseq_posattn.testing.broken import ContractError
 from fairseq_posattn.testing.layer import written

@@ -151,14 +151,8 @@ def change(source, source_file):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (
-            lambda s: s[:3],
-            "4 trees for 3 sentences (the shorter is a part of the longer)",
-        ),
-        (
-            lambda s: [s[0], *s],
-            "4 trees for 5 sentences (they differ first at sentence 2)",
-        ),
+        (lambda s: s[:3], "4 trees for 3 sentences (the shorter is a part of the longer)"),
+        (lambda s: [s[0], *s], "4 trees for 5 sentences (they differ first at sentence 2)"),
         (lambda s: [s[0], s[1], s[3], s[2]], "first sentence that differs is number 3"),
         (lambda s: [s[0] + 1, *s[1:]], "first sentence that differs is number 1"),
         (lambda s: [s[0][1:], *s[1:]], "first sentence that differs is number 1"),

@@ -22,12 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    KeyBias,
-    QKVTransform,
-)
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, KeyBias, QKVTransform
 from fairseq_posattn.core.option_values import option
 
 

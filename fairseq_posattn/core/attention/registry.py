@@ -38,11 +38,7 @@ from fairseq_posattn.core.attention.tree_labels import TreeLabels
 from fairseq_posattn.core.attention.tree_supervised import TreeSupervised
 from fairseq_posattn.core.attention.tree_window import TreeWindow
 from fairseq_posattn.core.attention.window import Window
-from fairseq_posattn.core.registration import (
-    TAKEN_BY_TORCH,
-    add,
-    check_texts,
-)
+from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_texts
 from fairseq_posattn.core.specification import (
     SpecificationError,
     Term,
