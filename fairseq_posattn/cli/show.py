@@ -19,13 +19,9 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.lab.pictures.output import checked_kind, write
+from fairseq_posattn.lab.pictures.figure import checked_kind, write
 from fairseq_posattn.lab.pictures.picture import HEADS, SEED, make_picture
-from fairseq_posattn.lab.pictures.sentence import (
-    BUILT_IN,
-    sentence_of_file,
-    sentence_of_text,
-)
+from fairseq_posattn.lab.pictures.sentence import BUILT_IN, sentence_of_file, sentence_of_text
 from fairseq_posattn.testing.own_modules import imported_from
 from fairseq_posattn.trees.sentence import Sentence
 

@@ -45,13 +45,8 @@ def help_text(
 
 
 def entry(
-    name: str,
-    cls: type[Any],
-    remark: str,
-    rows: Sequence[Row],
-    options: type[DataclassInstance],
+    name: str, cls: type[Any], remark: str, rows: Sequence[Row], options: type[DataclassInstance]
 ) -> str:
-    """Return the lines about one class."""
     about = [first_paragraph(cls) or NOTHING_SAID, cls.paper, remark]
     indent = 4 * " "
     lines = [
@@ -70,7 +65,6 @@ def first_paragraph(cls: type[Any]) -> str:
 
 
 def rows_of(options: type[DataclassInstance]) -> list[Row]:
-    """Return a row for each option of a dataclass."""
     defaults, fields = options(), options.__dataclass_fields__
     return [
         (

@@ -148,7 +148,6 @@ def added_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
 def losses(
     logs: Tensor, of_targets: Tensor, sums: Tensor, smoothing: float, words: int
 ) -> tuple[Tensor, Tensor]:
-    """Return the summed loss, and that of -log p_t, from what `sums_of_rows` returns."""
     share = smoothing / (words - 1)  # e'
     nll = (logs - of_targets).sum()
     return (1 - smoothing - share) * nll + share * (logs * words - sums).sum(), nll

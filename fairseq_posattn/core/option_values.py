@@ -17,7 +17,7 @@ import dataclasses
 import enum
 import types
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 BAR = "|"
 NONE = "none"
+Value = TypeVar("Value")
+
+
+def option(default: Value, meaning: str) -> Value:
+    """Return a field of a dataclass of options, with its default and what `help` says about it."""
+    return dataclasses.field(default=default, metadata={"help": meaning})
 
 
 def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:
@@ -56,7 +62,6 @@ def read(text: str, kind: Any) -> Any:
 
 
 def chosen(text: str, values: Mapping[str, Any]) -> Any:
-    """Return the value that a text names, whatever its capital letters."""
     if text.lower() not in values:
         raise ValueError(f"'{text}' is none of {', '.join(values)}")
     return values[text.lower()]
@@ -134,10 +139,8 @@ def without_none(kind: Any) -> Any:
 
 
 def is_enum(kind: Any) -> bool:
-    """Return whether a type is an enumeration."""
     return isinstance(kind, type) and issubclass(kind, enum.Enum)
 
 
 def members(kind: type[enum.Enum]) -> dict[str, enum.Enum]:
-    """Return the members of an enumeration by their names in small letters."""
     return {name.lower(): member for name, member in kind.__members__.items()}

@@ -91,6 +91,23 @@ def check_labels(cls: type[Any]) -> None:
         )
 
 
+def check_texts(mechanism: type[Any]) -> None:
+    """Refuse attributes of a mechanism that are no tuples of texts: ("w") without its comma."""
+    for name in ("examples", "unseen"):
+        texts = getattr(mechanism, name)
+        if not isinstance(texts, tuple) or not all(isinstance(text, str) for text in texts):
+            raise RegistrationError(
+                f"{place_of(mechanism)}: {name} = {texts!r} is no tuple of texts; write it in "
+                "brackets, with a comma after each"
+            )
+    check_labels(mechanism)
+    if not mechanism.examples:
+        raise RegistrationError(
+            f"{place_of(mechanism)}: examples = () leaves nothing to check; "
+            'write examples = ("",) for the defaults'
+        )
+
+
 def check_options(cls: type[Any]) -> None:
     """Refuse a class with options that a specification could not write, or not read back."""
     check_dataclass(cls, cls.Options)

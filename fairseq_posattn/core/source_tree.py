@@ -147,11 +147,9 @@ class SourceTree:
         return torch.where(edge, query_depth - key_depth, order * (query_depth + key_depth))
 
     def of_queries(self, x: Tensor) -> Tensor:
-        """Return what x, B K, says of the queries, as B Q 1."""
         return x[:, :, None]
 
     def of_keys(self, x: Tensor) -> Tensor:
-        """Return what x, B K, says of the keys, as B 1 K."""
         return x[:, None, :]
 
     @once
@@ -210,19 +208,6 @@ class SourceTree:
         """Tell where the word of the query lies on the way from that of the key to the root, or is
         the same word: B Q K."""
         return self.of_pieces(self.ancestors.transpose(1, 2))
-
-    def means_of_words(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean of the pieces of each word, B W C, and whether it has pieces, B W.
-
-        x: B T C. A word has no pieces if they were cut off.
-        """
-        words = self.parents.size(1)
-        index = self.words.masked_fill(~self.is_word, words)  # the rest is collected beyond
-        zeros = x.new_zeros(x.size(0), words + 1, x.size(2))
-        sums = zeros.scatter_add(1, index[..., None].expand_as(x), x)[:, :words]
-        ones = self.is_word.to(x.dtype)
-        counts = x.new_zeros(x.size(0), words + 1).scatter_add(1, index, ones)[:, :words]
-        return sums / counts.clamp(min=1)[..., None], counts > 0
 
     def of_pieces(self, table: Tensor) -> Tensor:
         """Return what a table says of two words, B W W, for each two pieces, B Q K.
@@ -301,14 +286,8 @@ def check_sentences(
 
 def is_tree(parents: Sequence[int]) -> bool:
     """Tell whether there is one root, parent 0, to which the parents of every word lead."""
-    if any(not 0 <= parent <= len(parents) for parent in parents):
-        return False
-    return not parents or (parents.count(0) == 1 and all(leads_up(parents, w) for w in parents))
-
-
-def leads_up(parents: Sequence[int], word: int) -> bool:
-    """Tell whether the parents of a word, counted from 1, lead to the root without a circle."""
-    steps = 0
-    while word and steps <= len(parents):
-        word, steps = parents[word - 1], steps + 1
-    return not word
+    level, found = {0}, 0
+    while level:
+        level = {word for word, parent in enumerate(parents, start=1) if parent in level}
+        found += len(level)
+    return found == len(parents) and parents.count(0) == min(1, found)

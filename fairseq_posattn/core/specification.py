@@ -52,12 +52,8 @@ class Term:
 def parse(text: str) -> list[Term]:
     """Return the terms of a specification in their order; an empty one has none."""
     text = text.strip()
-    return [parse_term(part, text) for part in split_terms(text)] if text else []
-
-
-def split_terms(text: str) -> list[str]:
-    """Return the parts of a specification, which it splits at every '+' outside of brackets."""
-    return [part.strip() for part in re.split(r"\+(?![^(]*\))", text)]
+    parts = re.split(r"\+(?![^(]*\))", text) if text else []  # at every '+' outside of brackets
+    return [parse_term(part.strip(), text) for part in parts]
 
 
 def parse_term(part: str, whole: str) -> Term:

@@ -54,7 +54,6 @@ class TaggerShape:
 
     @property
     def attention(self) -> AttentionShape:
-        """Return the sizes that the mechanisms of the attention need."""
         return AttentionShape(self.heads, self.width // self.heads, self.max_positions)
 
 
@@ -105,7 +104,6 @@ class TaggerLayer(nn.Module):
             glorot_normal_(weight, shape.width, shape.width / shape.heads)  # each head has a matrix
 
     def forward(self, x: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the output of the layer, T B C."""
         x = self.attention.before(self.dropout(x), ctx)
         attended: Tensor = self.attention(x, ctx)[0]
         return x + attended
@@ -151,7 +149,6 @@ class Tagger(nn.Module):
         return scores
 
     def context(self, words: Tensor) -> AttentionContext:
-        """Return what the attention may know about the batch."""
         real = words != PADDING
         return AttentionContext(words.size(1), words.device, None if real.all() else real)
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.files import read_lines, same_number_of_lines
+from fairseq_posattn.io.files import same_number_of_lines
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.quantities import duration, size_of
 from fairseq_posattn.preparation.job import Corpus, Job
-from fairseq_posattn.preparation.pairs import evenly
+from fairseq_posattn.preparation.pairs import evenly, write_sample
 from fairseq_posattn.preparation.prepare import PreparationRun, given_trees
 from fairseq_posattn.trees.conllu import read_blocks
 from fairseq_posattn.work.cluster import Cluster
@@ -153,7 +153,7 @@ def measured(job: Job, count: int, lines: int) -> Mapping[str, Cost]:
     """Prepare a sample of the training pairs in a folder of its own, and return what it cost."""
     with tempfile.TemporaryDirectory() as name, quiet():
         folder = Path(name)
-        write_sample(job, folder, count, lines)
+        write_corpus(job, folder, count, lines)
         corpus = Corpus(str(folder / "train"))
         own = replace(
             job,
@@ -184,14 +184,11 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def write_sample(job: Job, folder: Path, count: int, lines: int) -> None:
+def write_corpus(job: Job, folder: Path, count: int, lines: int) -> None:
     """Write so many training pairs, which lie evenly in the corpus, and their given trees."""
     prefix = job.corpus.train
     for language in (job.config.source, job.config.target):
-        with open(folder / f"train.{language}", "w", encoding="utf-8", newline="\n") as file:
-            file.writelines(
-                line + "\n" for line in evenly(read_lines(f"{prefix}.{language}"), count, lines)
-            )
+        write_sample(f"{prefix}.{language}", folder / f"train.{language}", count, lines)
     if job.config.parsed and job.config.parser.parser == "conllu":
         with open(folder / "train.conllu", "w", encoding="utf-8", newline="\n") as file:
             for block in evenly(read_blocks(given_trees(prefix)), count, lines):

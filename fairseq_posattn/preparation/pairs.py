@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from fairseq_posattn.errors import InputError
@@ -83,10 +84,13 @@ def rows(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return zip(*(read_lines(path) for path in files), strict=True)
 
 
-def write_sample(path: str, out: str, count: int) -> None:
-    """Write so many lines of a file, which lie evenly in it, or all if there are fewer."""
+def write_sample(path: str, out: str | Path, count: int, lines: int | None = None) -> None:
+    """Write so many lines of a file, which lie evenly in it, or all if there are fewer.
+
+    lines: how many the file has, if that is known.
+    """
     with written_whole(out) as file:
-        for line in evenly(read_lines(path), count, count_lines(path)):
+        for line in evenly(read_lines(path), count, lines or count_lines(path)):
             file.write(line + "\n")
 
 

@@ -12,13 +12,7 @@ about a mechanism stands in attributes of its class: see `fairseq_posattn.attent
 """
 
 from fairseq_posattn.testing.broken import ContractError, NotApplicable
-from fairseq_posattn.testing.contract import (
-    CONTRACT,
-    check,
-    check_mechanism,
-    examples_of,
-    outcomes,
-)
+from fairseq_posattn.testing.contract import CONTRACT, check, check_mechanism, examples_of, outcomes
 from fairseq_posattn.testing.outcomes import Outcome
 
 __all__ = [

@@ -10,11 +10,7 @@ from torch import Tensor
 from fairseq_posattn.core.attention import CrossContext, SourceTree
 from fairseq_posattn.core.attention.registry import reason_against_crossing
 from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, real_pieces
-from fairseq_posattn.testing.broken import (
-    BrokenPromise,
-    NotApplicable,
-    expect_same,
-)
+from fairseq_posattn.testing.broken import BrokenPromise, NotApplicable, expect_same
 from fairseq_posattn.testing.layer import Attention, attention, mechanisms_of
 
 TARGETS = TREES[::-1]  # the shortest target belongs to the longest source

@@ -52,9 +52,7 @@ def shapes_and_gradients_are_right(specification: str) -> None:
         if parameter.grad is None or not torch.isfinite(parameter.grad).all():
             found = "none" if parameter.grad is None else "nan or infinity"
             raise BrokenPromise(
-                f"a finite gradient of {name}",
-                found,
-                "use it in a stage, or leave it out",
+                f"a finite gradient of {name}", found, "use it in a stage, or leave it out"
             )
 
 
@@ -153,9 +151,7 @@ def empty_rows_stay_finite(specification: str) -> None:
     for name, gradient in gradients.items():
         if gradient is not None and not torch.isfinite(gradient).all():
             raise BrokenPromise(
-                f"a finite gradient of {name} beside an empty sentence",
-                "nan or infinity",
-                look,
+                f"a finite gradient of {name} beside an empty sentence", "nan or infinity", look
             )
 
 

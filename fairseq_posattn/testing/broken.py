@@ -21,7 +21,6 @@ class BrokenPromise(ContractError):
     def __init__(
         self, expected: str, found: str, look: str = "", methods: tuple[str, ...] = METHODS
     ):
-        """Keep the parts of the message; methods are those that may have the fault."""
         super().__init__(f"expected {expected}, found {found}" + (f"; {look}" if look else ""))
         self.expected, self.found, self.look, self.methods = expected, found, look, methods
 
@@ -56,5 +55,4 @@ def expect_same(
 
 
 def shape_of(x: Tensor) -> str:
-    """Return the sizes of a tensor as a text: 3 x 4."""
     return " x ".join(map(str, x.shape))

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fairseq_posattn.core.attention import (
-    MECHANISMS,
-    AttentionSpecification,
-    Mechanism,
-    register,
-)
-from fairseq_posattn.testing import across, bands, batches, paths, settings
-from fairseq_posattn.testing.beside import it_works_beside_others
+from fairseq_posattn.core.attention import MECHANISMS, AttentionSpecification, Mechanism, register
+from fairseq_posattn.testing import across, batches, beside, paths, settings
 from fairseq_posattn.testing.broken import ContractError
 from fairseq_posattn.testing.layer import written
 from fairseq_posattn.testing.outcomes import Check, Outcome, outcome_of
@@ -28,7 +22,7 @@ CONTRACT: tuple[Check, ...] = (
     batches.trees_are_read_if_needed,
     paths.the_fused_way_is_the_explicit_way,
     paths.the_fused_kernel_serves_it,
-    bands.bands_are_the_whole,
+    beside.bands_are_the_whole,
     paths.dropout_acts_once,
     paths.autocast_is_close,
     paths.half_precision_is_close,
@@ -41,7 +35,7 @@ CONTRACT: tuple[Check, ...] = (
     settings.neutral_settings_are_plain_attention,
     settings.a_checkpoint_keeps_it,
     settings.diagnostics_are_numbers_of_its_heads,
-    it_works_beside_others,
+    beside.it_works_beside_others,
 )
 
 

@@ -44,7 +44,6 @@ class Attention(MultiheadSelfAttention):
         return super().forward(self.before(x, ctx, observe), ctx, need_weights, observe)
 
     def with_weights(self, x: Tensor, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
-        """Return the output and the weights."""
         out, weights = self(x, ctx, need_weights=True)
         return out, weights
 
@@ -85,12 +84,10 @@ def beside_plain(specification: str) -> tuple[Attention, Attention]:
 
 
 def mechanisms_of(specification: str) -> list[type[Mechanism]]:
-    """Return the classes of the mechanisms in a specification."""
     return [MECHANISMS[term.name] for term in parse(specification)]
 
 
 def has_replacement(module: Attention) -> bool:
-    """Tell whether some mechanism puts something else in the place of the output."""
     return bool(of_stage(module.mechanisms.values(), PostAttention))
 
 
@@ -101,7 +98,6 @@ def kernel_calls() -> Iterator[list[dict[str, Any]]]:
     kernel = F.scaled_dot_product_attention
 
     def noted(*args: Any, **options: Any) -> Tensor:
-        """Return what the kernel returns, and note its arguments."""
         calls.append(options)
         return kernel(*args, **options)
 

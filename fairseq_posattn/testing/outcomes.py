@@ -34,7 +34,6 @@ class Outcome:
 
 
 def outcome_of(check: Check, specification: str) -> Outcome:
-    """Return what a check finds in a specification."""
     try:
         with torch.random.fork_rng(devices=()):  # the seeds of the checks are nobody else's
             check(specification)
@@ -87,6 +86,5 @@ def line_of(code: object) -> str:
 
 
 def one_line(text: object) -> str:
-    """Return a text without line breaks, shortened where it is long."""
     joined = " ".join(str(text).split())
     return joined if len(joined) <= 400 else f"{joined[:397]}..."

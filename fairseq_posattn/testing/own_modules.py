@@ -33,7 +33,6 @@ def registered_by(module: str) -> list[type[Mechanism]]:
 
 
 def imported_from(module: str) -> ModuleType:
-    """Import what a command line names, and return the module."""
     with plugin_if_possible():
         return module_of(module)
 
@@ -106,7 +105,6 @@ def imported(module: str, load: Callable[[], Loaded]) -> Loaded:
 
 
 def named(error: Exception) -> str:
-    """Return the type of an error with its message, as Python prints it."""
     return traceback.format_exception_only(error)[-1].strip()
 
 
@@ -121,7 +119,6 @@ def place_of(error: Exception, module: str) -> str:
 
 
 def reason_for_none(module: ModuleType) -> str:
-    """Return why no mechanism was found in a module, and what to do."""
     classes = [c.__name__ for c in vars(module).values() if is_own_mechanism(c, module)]
     advice = "write @register (from fairseq_posattn.attention) above"
     if classes:
@@ -130,7 +127,6 @@ def reason_for_none(module: ModuleType) -> str:
 
 
 def is_own_mechanism(thing: Any, module: ModuleType) -> bool:
-    """Tell whether a thing is a mechanism that the module defines itself."""
     return (
         isinstance(thing, type)
         and issubclass(thing, Mechanism)

@@ -64,7 +64,6 @@ class DropsEverything(nn.Module):
     apply_during_inference = False
 
     def forward(self, weights: Tensor) -> Tensor:
-        """Return zeros in the place of the weights."""
         return weights * 0
 
 

@@ -64,7 +64,6 @@ class TreeControl:
 
     @property
     def needs_trees(self) -> bool:
-        """Return whether a tree is made from the sentence's own tree."""
         return self.kind in OF_TREES
 
     @property
@@ -77,7 +76,6 @@ class TreeControl:
 
     @classmethod
     def from_tag(cls, tag: str) -> TreeControl:
-        """Return the control that `tag` describes."""
         found = TAG.fullmatch(tag)
         if not found:
             raise InputError(
@@ -88,7 +86,6 @@ class TreeControl:
         return cls(kind, float(flip or 0), int(seed or 1))
 
     def of(self, sentence: Sentence) -> Sentence:
-        """Return a sentence with its control tree, or unchanged if it lacks the tree for it."""
         if not self or (self.needs_trees and sentence.parents is None):
             return sentence
         if not sentence.words:
@@ -118,13 +115,11 @@ class Dice:
         self.throws = 0
 
     def below(self, bound: int) -> int:
-        """Return a whole number from 0 to bound - 1."""
         self.throws += 1
         thrown = hashlib.blake2b(str(self.throws).encode(), key=self.key, digest_size=8).digest()
         return int.from_bytes(thrown, "big") % bound
 
     def happens(self, probability: float) -> bool:
-        """Return whether an event of this probability happens."""
         return self.below(2**53) < probability * 2**53
 
     def permutation(self, size: int) -> list[int]:
@@ -211,7 +206,6 @@ def flipped(
 
 
 def subtree(parents: Sequence[int], top: int) -> set[int]:
-    """Return a node with all nodes below it; nodes are counted from 0."""
     children: list[list[int]] = [[] for _ in parents]
     for node, parent in enumerate(parents):
         if parent:

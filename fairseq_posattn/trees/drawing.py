@@ -1,12 +1,21 @@
-"""Draw a tree as text: its words stand one below the other, indented by their depth."""
+"""Lay a tree out: as text, whose words are indented by their depth, or with arcs above the words.
+
+All pictures with arcs have the places of `TreeLayout`, whatever they are drawn with.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from itertools import islice, pairwise
 
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.sentence import numbered
+
+LETTER, LABEL_LETTER = 8.0, 6.2  # widths that are a little more than most fonts need
+GAP, STEP, SIDE = 16, 6, 10  # spaces between words, between starts of arcs, at the edges
+RADIUS = 13  # of the corners of an arc
 
 
 def depths(parents: Sequence[int]) -> list[int]:
@@ -26,6 +35,91 @@ def drawn(words: Sequence[str], parents: Sequence[int]) -> Iterator[str]:
     """Yield a line for each word: its depth, a tab, and the indented word."""
     for word, depth in zip(words, depths(parents), strict=True):
         yield f"{depth}\t{'  ' * depth}{visible(word)}"
+
+
+@dataclass(frozen=True)
+class Arc:
+    """Leads from a parent to its child, with words counted from 0; the narrowest arcs have level
+    1."""
+
+    parent: int
+    child: int
+    level: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return min(self.parent, self.child), max(self.parent, self.child)
+
+
+def arcs_of(parents: Sequence[int]) -> list[Arc]:
+    """Return all arcs but the root's, the narrowest first."""
+    arcs: list[Arc] = []
+    pairs = [(parent - 1, child) for child, parent in enumerate(parents) if parent]
+    for parent, child in sorted(pairs, key=lambda pair: (abs(pair[0] - pair[1]), min(pair))):
+        first, last = min(parent, child), max(parent, child)
+        below = [a.level for a in arcs if a.span[0] < last and first < a.span[1]]
+        arcs.append(Arc(parent, child, 1 + max(below, default=0)))
+    return arcs
+
+
+def width_of(text: str, letter: float) -> float:
+    """Return about how wide the text will be drawn; East Asian letters are squares."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return letter * (len(text) + 0.9 * wide)
+
+
+class TreeLayout:
+    """The words of a tree stand beside each other, with an arc from each parent down to its child.
+
+    Arcs whose spans overlap lie at different levels, the wider above the narrower. Arcs that leave
+    a word start beside its middle, wider ones nearer to it, so that no arcs of a projective tree
+    cross.
+    """
+
+    def __init__(
+        self, words: Sequence[str], parents: Sequence[int], relations: Sequence[str] | None = None
+    ):
+        """Lay a tree out; arcs without relations have no labels."""
+        self.words, self.relations = words, relations
+        self.depths = depths(parents)
+        self.roots = [word for word, parent in enumerate(parents) if not parent]
+        self.arcs = arcs_of(parents)
+        self.levels = max((arc.level for arc in self.arcs), default=0)
+        self.offsets = self.starts_beside_middles()
+        self.places = self.middles()
+
+    def ends(self, arc: Arc) -> tuple[float, float]:
+        return self.places[arc.parent] + self.offsets[arc], self.places[arc.child]
+
+    def starts_beside_middles(self) -> dict[Arc, int]:
+        """Return how far from the middle of its parent each arc starts."""
+        found: dict[Arc, int] = {}
+        for side in (-1, 1):
+            count: dict[int, int] = {}
+            for arc in sorted(self.arcs, key=lambda arc: -arc.level):
+                if (arc.child > arc.parent) == (side > 0):
+                    count[arc.parent] = count.get(arc.parent, 0) + 1
+                    found[arc] = side * STEP * count[arc.parent]
+        return found
+
+    def middles(self) -> list[float]:
+        """Return the x of each word, with room for the word, the starts of its arcs, and the arcs'
+        labels."""
+        halves = [max(width_of(word, LETTER), LETTER) / 2 for word in self.words]
+        for arc, offset in self.offsets.items():
+            halves[arc.parent] = max(halves[arc.parent], abs(offset) + 2)
+        places = [SIDE + halves[0]] if self.words else []
+        for left, right in pairwise(range(len(self.words))):
+            place = places[left] + halves[left] + GAP + halves[right]
+            for arc in self.arcs:
+                if arc.span[1] == right:
+                    label = (
+                        width_of(self.relations[arc.child], LABEL_LETTER) if self.relations else 0
+                    )
+                    start = places[arc.span[0]] + abs(self.offsets[arc])
+                    place = max(place, start + label + 2 * RADIUS)
+            places.append(place)
+        return places
 
 
 def words_of_tree(tokens: Sequence[str], words_of_token: Sequence[int] | None) -> list[str]:

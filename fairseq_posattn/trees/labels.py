@@ -48,7 +48,6 @@ def labels_of(sentence: Sentence) -> Labels:
 
 
 def unknown(words: int) -> Labels:
-    """Return the labels of a sentence of which none are known."""
     return Labels([UNKNOWN] * words, [UNKNOWN] * words)
 
 

@@ -27,7 +27,6 @@ Parents = tuple[Sequence[int] | None, Sequence[int] | None]
 
 
 def words_line(words: Sequence[str]) -> str:
-    """Return the line that holds the words of a sentence."""
     return " ".join(words)
 
 
@@ -42,7 +41,6 @@ def parents_line(parents: Sequence[int] | None, words_of_token: Sequence[int] | 
 
 
 def labels_line(labels: Labels) -> str:
-    """Return the line that holds the relations and the parts of speech of the words."""
     return TAB.join(map(" ".join, labels))
 
 
@@ -87,7 +85,6 @@ def parse_labels(line: str, words: int, where: str) -> Labels:
 
 
 def parse_tree(line: str, where: str) -> Tree:
-    """Read a line of a tree, and check that it is one."""
     line, labelled, labels = line.partition(TAB)
     tokens = parse_words(line, where)
     if any(token.count(":") != 1 for token in tokens):
@@ -116,7 +113,6 @@ def _numbers(tokens: Sequence[str], where: str) -> list[int]:
 
 
 def read_words(path: str | Path) -> Iterator[list[str]]:
-    """Yield the words of each line of a file."""
     for number, line in enumerate(read_lines(path), start=1):
         yield parse_words(line, f"{path}:{number}")
 

@@ -33,7 +33,6 @@ def words_of_pieces(
 
 
 def without_separators(pieces: Sequence[str], separator: str = SEPARATOR) -> list[str]:
-    """Return what each piece of subword-nmt spells."""
     return [piece.removesuffix(separator) for piece in pieces]
 
 

@@ -74,7 +74,6 @@ class Sentence:
         return counts
 
     def counted_tokens(self) -> Iterator[tuple[str, int]]:
-        """Yield the tokens with the number of words of each."""
         counts = self.words_of_token or [1] * len(self.words)
         return zip(self.tokens, counts, strict=True)
 
@@ -97,7 +96,6 @@ class Sentence:
         return replace(self, parents=parents, relations=relations, tags=tags, note=note)
 
     def without_tree(self, note: str) -> Sentence:
-        """Return the same words without parents."""
         return replace(self, parents=None, relations=None, note=note)
 
 

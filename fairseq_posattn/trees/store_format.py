@@ -47,17 +47,14 @@ BLOCKS = 1024
 
 
 def bin_path(prefix: str) -> Path:
-    """Return the path of the file that holds the words of the trees."""
     return Path(f"{prefix}.tree.bin")
 
 
 def idx_path(prefix: str) -> Path:
-    """Return the path of the index of the trees."""
     return Path(f"{prefix}.tree.idx")
 
 
 def exists(prefix: str) -> bool:
-    """Return whether both files of trees are there."""
     return bin_path(prefix).exists() and idx_path(prefix).exists()
 
 
@@ -102,7 +99,6 @@ def checksum(pieces: NDArray[np.integer[Any]]) -> int:
 
 
 def damaged(path: Path) -> TreeError:
-    """Return the error for a file that is not as it was written."""
     return TreeError(
         f"{path}: the file was damaged after it was written; "
         "make the trees again with posattn-binarize"

@@ -98,12 +98,8 @@ def test_the_canonical_form_reads_back(options):
     assert options_of(text) == options
     assert canonical(options_of(text)) == text
     assert len(parse(f"{text} + other(a=b)@0|2 + {text}")) == 3  # also among other terms
-
-
-@given(values)
-def test_the_canonical_form_reads_back_with_spaces(options):
-    text = canonical(options).replace("=", " = ").replace("|", " | ").replace(",", " ,")
-    assert options_of(text) == options
+    spaced = text.replace("=", " = ").replace("|", " | ").replace(",", " ,")
+    assert options_of(spaced) == options
 
 
 @pytest.mark.parametrize(

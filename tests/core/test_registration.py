@@ -214,10 +214,7 @@ def test_the_place_of_a_class_that_no_file_has():
 
 @pytest.mark.parametrize(
     ("specification", "text"),
-    [
-        (attention.AttentionSpecification, "mine"),
-        (positions.PositionSpecification, "mine"),
-    ],
+    [(attention.AttentionSpecification, "mine"), (positions.PositionSpecification, "mine")],
 )
 def test_an_unknown_name_mentions_user_dir(specification, text):
     with pytest.raises(SpecificationError) as error:

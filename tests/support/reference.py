@@ -39,6 +39,13 @@ def word_of_pieces(pieces: list[int], keep: int | None = None) -> list[int]:
     return words
 
 
+def one_based(tree) -> tuple[list[int], list[int]]:
+    """Return parents and numbers of pieces of a tree of `core.attention.sample_batch`."""
+    words, parents = tree
+    counts = [words.count(word) for word in range(len(parents))]
+    return [0 if p == w else p + 1 for w, p in enumerate(parents)], counts
+
+
 def piece_depths(parents: list[int], pieces: list[int], keep: int | None = None) -> list[int]:
     """Return one depth for each piece, then end of sentence (Eq. 5 and the text below it).
 
@@ -116,16 +123,6 @@ def tree_index(relation: int, r: int) -> int:
     return clip(relation, r) + r
 
 
-def relative_indices(count: int, r: int) -> list[list[int]]:
-    """Return `relative_index` for every pair of `count` pieces."""
-    return [[relative_index(i, j, r) for j in range(count)] for i in range(count)]
-
-
-def tree_indices(matrix: list[list[int]], r: int) -> list[list[int]]:
-    """Return `tree_index` for every entry of a relation matrix."""
-    return [[tree_index(relation, r) for relation in row] for row in matrix]
-
-
 # --- absolute positions --------------------------------------------------------------
 
 
@@ -144,116 +141,6 @@ def sinusoid(value: int, width: int) -> list[float]:
     if width % 2 == 1:
         numbers.append(0.0)
     return numbers
-
-
-def encoder_positions(embedded, sequence, depths, mode, weight=None, bias=None):
-    """Return the embedding of one sentence, width w, with positions added to it (Eq. 7).
-
-    embedded  I x w, already multiplied by embed_scale (positions are not)
-    sequence  I x w, the row of fairseq's own table for each piece
-    depths    I, the depth of each piece and of end of sentence
-    mode      'none'        embedded
-              'sequence'    embedded + sequence
-              'tree_depth'  embedded + sinusoid(depth)
-              'add'         embedded + sequence + sinusoid(depth)      (footnote 1)
-              'nonlinear'   embedded + tanh(W [sequence ; sinusoid(depth)] + b)
-    weight, bias  W (w x 2w) and b (w) of 'nonlinear'
-    The paper does not print f_abs: the tanh is ours.
-    """
-    embedded = _numbers(embedded)
-    sequence = None if sequence is None else _numbers(sequence)
-    out = []
-    for i in range(len(embedded)):
-        width = len(embedded[i])
-        tree = None if depths is None else _vector(sinusoid(int(depths[i]), width))
-        if mode == "none":
-            position = _vector([0.0] * width)
-        elif mode == "sequence":
-            position = sequence[i]
-        elif mode == "tree_depth":
-            position = tree
-        elif mode == "add":
-            position = _sum(sequence[i], tree)
-        elif mode == "nonlinear":
-            both = [*sequence[i], *tree]  # [seq ; tree], 2w numbers
-            position = [torch.tanh(number) for number in linear(both, weight, bias)]
-        else:
-            raise ValueError(f"unknown mode {mode!r}")
-        out.append(_sum(embedded[i], position))
-    return _stack(out)
-
-
-# --- attention -----------------------------------------------------------------------
-
-
-def relation_aware_attention(q, k, v, terms, allowed=None):
-    """Compute one head of one sentence by Eq. 3 and 4 of Shaw et al.
-
-    s_ij = q_i . (k_j + sum K[c(i,j)]) / sqrt(d),    a_ij = softmax_j(s_ij)
-    o_i = sum_j a_ij (v_j + sum V[c(i,j)])
-
-    q, k, v  I x d
-    terms    list of (c, K, V): c[i][j] a row number, K and V tables of rows of width d
-    allowed  allowed[i][j] True = query i may attend to key j; None = everywhere
-    Both sums run over the terms. A row that is allowed nothing gives zeros.
-    Returns o (I x d) and a (I x I).
-    """
-    q, k, v = _numbers(q), _numbers(k), _numbers(v)
-    terms = [(c, _numbers(key), _numbers(value)) for c, key, value in terms]
-    outputs, weights = [], []
-    for i in range(len(q)):
-        scores = {}
-        for j in range(len(k)):
-            if allowed is None or bool(allowed[i][j]):
-                key = k[j]
-                for c, key_table, _ in terms:
-                    key = _sum(key, key_table[int(c[i][j])])
-                scores[j] = _dot(q[i], key) / math.sqrt(len(q[i]))
-        a = _softmax(scores)
-        o = _vector([0.0] * len(v[0]))
-        for j in a:
-            value = v[j]
-            for c, _, value_table in terms:
-                value = _sum(value, value_table[int(c[i][j])])
-            o = [number + a[j] * part for number, part in zip(o, value, strict=True)]
-        outputs.append(o)
-        weights.append([a[j] if j in a else _scalar(0.0) for j in range(len(k))])
-    return _stack(outputs), _stack(weights)
-
-
-def shaw_multi_head(x, projections, heads, terms, allowed=None):
-    """Compute multi-head self-attention of one sentence, Eq. 1 and 2 with Shaw's Eq. 3 and 4.
-
-    x            I x w
-    projections  {'q_proj', 'k_proj', 'v_proj', 'out_proj'} -> (W, b), W as nn.Linear
-                 has it (out x in): y = W x + b; b may be None
-    terms        one list of (c, K, V) for each head; tables shared by the heads (Shaw)
-                 are [shared] * heads
-    Head h owns the numbers h d to (h + 1) d of q, k, v and of the concatenation.
-    Returns the output (I x w) and the list of the heads' weights (each I x I).
-    """
-    assert len(terms) == heads, "one list of terms for each head"
-    x = _numbers(x)
-    q = [linear(row, *projections["q_proj"]) for row in x]
-    k = [linear(row, *projections["k_proj"]) for row in x]
-    v = [linear(row, *projections["v_proj"]) for row in x]
-    d = len(q[0]) // heads
-    assert d * heads == len(q[0]), "the heads must divide the width"
-    joined, weights = [[] for _ in x], []
-    for h in range(heads):
-        own = slice(h * d, (h + 1) * d)
-        o, a = relation_aware_attention(
-            [row[own] for row in q],
-            [row[own] for row in k],
-            [row[own] for row in v],
-            terms[h],
-            allowed,
-        )
-        for i in range(len(x)):
-            joined[i] += _vector(o[i])
-        weights.append(a)
-    out = [linear(row, *projections["out_proj"]) for row in joined]
-    return _stack(out), weights
 
 
 def linear(x, weight, bias=None):

@@ -9,7 +9,6 @@ import math
 import pytest
 import torch
 
-from support import reference
 from support import reference_mechanisms as slow
 
 LOG2, LOG3 = math.log(2), math.log(3)
@@ -49,14 +48,6 @@ def logs(*numbers):
 # --- the pipeline --------------------------------------------------------------------
 
 
-def test_plain_attention_is_the_other_references():
-    x, projections = random_case()
-    found = slow.multi_head(x, projections, HEADS)
-    expected = reference.shaw_multi_head(x, projections, HEADS, [[]] * HEADS)
-    torch.testing.assert_close(found[0], expected[0])
-    torch.testing.assert_close(found[1], torch.stack(expected[1]))
-
-
 def test_scores_are_scaled_and_sum_up_values():
     """The score of key 1 is q . k / sqrt(4) = log 3: weights 1/4, 3/4; 1/4 · 8 + 3/4 · 4 = 5."""
     q, k = [[2.0, 0, 0, 0]] * 2, [[0.0] * 4, [LOG3, 9, 9, 9]]
@@ -65,44 +56,12 @@ def test_scores_are_scaled_and_sum_up_values():
     near(o, [[5, 0, 1, 3]] * 2)
 
 
-def test_output_projection_joins_the_heads():
-    """There is one piece, so o = v = (2, 3), a head each: 2 + 10 · 3 + 100."""
-    eye = (torch.eye(2), None)
-    projections = {"q_proj": eye, "k_proj": eye, "v_proj": eye}
-    projections["out_proj"] = torch.tensor([[1.0, 10.0]]), torch.tensor([100.0])
-    near(slow.multi_head([[2.0, 3.0]], projections, 2)[0], [[132]])
-
-
 def test_biases_and_changes_in_the_order_listed():
     """Root, end of sentence; m = 0, 1. Scores 0, bias 1 at key 0, density 0.3989 or 0.2420."""
     bias, scale = slow.DirectAbsolute(torch.tensor([[[1.0, 0], [1, 0]]])), tree([0], [1])
     after, before = weights([scale, bias], 2)[0], weights([bias, scale], 2)[0]
     near([math.log(row[0] / row[1]) for row in after], [1, 1])
     near([math.log(row[0] / row[1]) for row in before], [0.39894228, 0.24197072])
-
-
-def test_masks_join_and_weights_are_masked_again():
-    """Width 3 and j <= i leave keys i - 1 and i. A convolution's bias of 5 is masked too."""
-    backwards = slow.Directional(heads=(0,))
-    parts = [slow.Window(3), backwards]
-    expected = [[1, 0, 0], [1 / 2, 1 / 2, 0], [0, 1 / 2, 1 / 2]]
-    near(weights(parts, 3, heads=2)[0], expected)
-    constant = slow.Convolved2d(torch.zeros(2, 3, 3), torch.tensor([5.0, 5.0]))
-    near(weights([constant, *parts], 3, heads=2)[0], [[5, 0, 0], [5, 5, 0], [0, 5, 5]])
-
-
-def test_changes_of_weights_in_the_order_listed():
-    """Two changes of the weight 1/2 give 3/2 in one order and 5/2 in the other."""
-    first = slow.Convolved2d(centre(2.0), torch.tensor([-0.5]))
-    second = slow.Convolved2d(centre(3.0), torch.tensor([0.0]))
-    near(weights([first, second], 2), [[[1.5, 1.5]] * 2])
-    near(weights([second, first], 2), [[[2.5, 2.5]] * 2])
-
-
-def centre(number):
-    filters = torch.zeros(1, 3, 3)
-    filters[0, 1, 1] = number
-    return filters
 
 
 # --- windows and other masks ---------------------------------------------------------
@@ -132,33 +91,6 @@ def test_window_across_heads():
     o, a = attend(*AREA, [slow.Window(1, across=3)], heads=3)
     near(o, [[17.5, 22, 25], [55, 60, 65]])
     near(a, [[[1, 0], [0, 1]]] * 3)
-
-
-def test_all_copies_of_a_key_share_bias_and_value():
-    """Key 1 counts twice (bias log 2), its value is 100 more.
-
-    Head 0: 1 + 3 for key 0, 2 (1 + 1) for key 1: weights 4/8, 4/8;
-    (10 + 60 + 2 · 150 + 2 · 160) / 8. Head 1: 5 and 6 of 11: (110 + 2 (150 + 160 + 170)) / 11.
-    """
-    bias = slow.DirectAbsolute(logs([[1, 2], [1, 2]], [[1, 2], [1, 2]], [[1, 2], [1, 2]]))
-    values = torch.tensor([[[0.0], [0.0], [100.0]]] * 3)
-    term = slow.Relative(torch.zeros(3, 3, 1), values, 1)
-    o, a = attend(*AREA, [slow.Window(3, across=3), bias, term], heads=3)
-    near(o[0], [690 / 8, 1070 / 11, (60 + 40 + 2 * (160 + 170)) / 8])
-    near(a[:2, 0], [[4 / 8, 4 / 8], [5 / 11, 6 / 11]])
-
-
-def test_window_across_heads_for_one_head():
-    """Head 1 still takes its neighbours' keys; head 0 sees its own, and every piece."""
-    o, a = attend(*AREA, [slow.Window(1, across=3, heads=(1,))], heads=3)
-    near(o, [[30, 22, 55], [30, 60, 55]])
-    near(a[:, 0], [[1 / 2, 1 / 2], [1, 0], [1 / 2, 1 / 2]])
-
-
-def test_a_convolution_refuses_copies():
-    parts = [slow.Window(1, across=3), slow.Convolved2d(torch.zeros(3, 3, 3), torch.zeros(3))]
-    with pytest.raises(AssertionError, match="copies"):
-        attend(*AREA, parts, heads=3)
 
 
 def test_directional():
@@ -256,23 +188,6 @@ def test_local_hard():
     near(weights([part], 4, q=1.0)[0][3], [0, 0, far / 2, 1 / 2])
 
 
-def test_local_hard_takes_rows_of_its_head():
-    """W of head 1 moves number 1 of q to place 0; head 0 has W = 0. Keys 0, reach 1/2."""
-    W = torch.zeros(2, 2, 2)
-    W[1, 0, 1] = HALF
-    part = slow.LocalHard(W, torch.tensor([[5.0, 5.0], [2 * LOG3, 7.0]]), reach=0.5)
-    zero = [[0.0] * 4] * 4
-    _, a = attend([[1.0, 1.0, 9.0, 1.0]] * 4, zero, zero, [part], heads=2)
-    near(a[:, 0], [[0, 0, 1, 0], [0, 0, 0, 1]])
-
-
-def test_local_hard_gives_its_centre_a_gradient():
-    v = torch.tensor([[0.5]], requires_grad=True)
-    part = slow.LocalHard(torch.tensor([[[HALF]]]), v, reach=1.25)
-    attend([[1.0]] * 4, [[0.0]] * 4, [[1.0]] * 4, [part])[0].sum().backward()
-    assert v.grad.abs() > 0
-
-
 def test_local_soft():
     """Four pieces have q_i = (0, 1), W (0, 1) = (HALF, 0): tanh 1/2 for head 0, 0 for head 1.
 
@@ -317,14 +232,6 @@ def test_temperature():
     part = slow.Temperature(*torch.tensor([[2.0, 1.0], [3.0, 1.0], [5.0, 1.0]]))
     q, k, v = [[1.0, 1.0]] * 2, [[0.0, 0.0], [LOG3 / 6, LOG3]], [[4.0, 4.0], [8.0, 8.0]]
     near(attend(q, k, v, [part], heads=2)[0], [[35, 7]] * 2)
-
-
-def test_temperature_comes_before_all_that_looks_at_the_query():
-    """q = 1/2 doubled is the q = 1 of test_local_hard, wherever it stands in the list."""
-    local = slow.LocalHard(torch.tensor([[[HALF]]]), torch.tensor([[2 * LOG3]]), reach=1.25)
-    double = slow.Temperature(2 * ONE, ONE, ONE)
-    for parts in ([double, local], [local, double]):
-        near(weights(parts, 4, q=0.5)[0][0], [0, 0, math.exp(-32 / 25) / 2, 1 / 2])
 
 
 # weights (1/4, 3/4) and (2/5, 3/5)
@@ -372,16 +279,6 @@ def test_relative():
     o, a = attend([[1.0], [0.0]], [[0.0], [0.0]], [[1.0], [5.0]], [part])
     near(o, [[31.5], [18]])
     near(a, [[[1 / 4, 3 / 4], [1 / 2, 1 / 2]]])
-
-
-def test_relative_is_the_other_references():
-    x, projections = random_case()
-    keys, values = random_numbers(2, HEADS, 5, D, seed=30)
-    terms = [[(reference.relative_indices(PIECES, 2), keys[h], values[h])] for h in range(HEADS)]
-    found = slow.multi_head(x, projections, HEADS, [slow.Relative(keys, values, 2)])
-    expected = reference.shaw_multi_head(x, projections, HEADS, terms)
-    torch.testing.assert_close(found[0], expected[0])
-    torch.testing.assert_close(found[1], torch.stack(expected[1]))
 
 
 def test_tree_relative():
@@ -470,27 +367,6 @@ def test_block():
     near(weights(seen, 3), [[[1 / 2, 1 / 2, 0], [1 / 2, 1 / 2, 0], [0, 0, 1]]])
 
 
-def test_block_weighs_each_feature_by_itself():
-    """One block has h = (1, 10), (3, 20): weights 1/4, 3/4 for feature 0, 1/2 for feature 1.
-
-    W2 (0, 0) = 0 and W2 (2, 0) = (log 3, 0). F = 1, G = 0, and W5 selects e = v.
-    """
-    parameters = {
-        "w1": (torch.tensor([[1.0, 0], [0, 0]]), torch.tensor([-1.0, 0])),
-        "w2": (torch.tensor([[LOG3 / 2, 0], [0, 0]]), torch.zeros(2)),
-        "projections": projections_to_the_mean(2),
-        "w3": torch.zeros(2, 2),
-        "w4": torch.zeros(2, 2),
-        "b3": torch.full((2,), -900.0),
-        "w5": torch.cat([torch.zeros(2, 4), torch.eye(2)], dim=1),
-        "b5": torch.zeros(2),
-        "w6": torch.zeros(2, 6),
-        "b6": torch.full((2,), 900.0),
-    }
-    given = torch.tensor([[1.0, 10.0], [3.0, 20.0]])
-    near(slow.block([[7.0, 7], [7, 7]], lambda x, parts: given, 2, parameters, 2), [[2.5, 15]] * 2)
-
-
 # Layer norm of (1, 3), (5, 3), (0, 2) is (-n, n), (n, -n), (-n, n)
 STEPS, NORMAL = [[1.0, 3.0], [5.0, 3.0], [0.0, 2.0]], (1 + 1e-5) ** -0.5
 
@@ -508,56 +384,7 @@ def test_cnn_depthwise_separable():
     near(slow.cnn(STEPS, [layer]), [[1 + 90 * n, 3 + 92 * n + 0.5], [5, 3], [0, 2]])
 
 
-def test_cnn_plain_in_two_layers():
-    """y_0 takes 2 x_1 of the step before, 0 at the first: 0, 2n, -2n; y_1 = 3, each time.
-
-    Second layer, of (1, 6), (5 + 2n, 6), (0, 5), with y_0 = 0 and y_1 = 3 again.
-    """
-    weight = torch.zeros(2, 2, 3)
-    weight[0, 1, 0] = 2
-    norm = (torch.ones(2), torch.zeros(2))
-    first = {"norm": norm, "plain": (weight, torch.tensor([0.0, 3.0]))}
-    second = {"norm": norm, "plain": (torch.zeros(2, 2, 1), torch.tensor([0.0, 3.0]))}
-    n = NORMAL
-    near(slow.cnn(STEPS, [first]), [[1, 6], [5 + 2 * n, 6], [0, 5]])
-    near(slow.cnn(STEPS, [first, second]), [[1, 9], [5 + 2 * n, 9], [0, 8]])
-
-
-def test_convolutions_are_torchs():
-    x = random_numbers(5, 3, seed=40)
-    for kernel in (1, 3, 7):
-        weight, bias = random_numbers(3, 3, kernel, seed=41), random_numbers(3, seed=42)
-        norm = random_numbers(2, 3, seed=43)
-        normal = torch.nn.functional.layer_norm(x, (3,), *norm).T
-        expected = x + torch.conv1d(normal, weight, bias, padding="same").T.relu()
-        layer = {"norm": norm, "plain": (weight, bias)}
-        torch.testing.assert_close(slow.cnn(x, [layer]), expected)
-
-
-# --- every part ----------------------------------------------------------------------
-
-HEADS, D, PIECES = 2, 2, 4
-
-
-def random_numbers(*shape, seed):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def random_case():
-    names = ["q_proj", "k_proj", "v_proj", "out_proj"]
-    width = HEADS * D
-    projections = {
-        name: (random_numbers(width, width, seed=n), random_numbers(width, seed=9 + n))
-        for n, name in enumerate(names)
-    }
-    return random_numbers(PIECES, width, seed=20), projections
-
-
-def parameters(*shapes):
-    return [random_numbers(*shape, seed=50 + n) for n, shape in enumerate(shapes)]
-
-
-H, TREE = HEADS, ([2, 0, 2], [1, 1, 1])
+# --- trees and others ----------------------------------------------------------------
 
 
 def test_disentangled():
@@ -672,74 +499,3 @@ def test_tree_depth_bias():
     """Depths are 1, 0, 1, 2 (which counts as 1) and the end of sentence."""
     part = slow.TreeDepthBias(*SENTENCE, torch.tensor([[0.0, LOG2, LOG3]]))
     near(weights([part], 5)[0][2], [2 / 10, 1 / 10, 2 / 10, 2 / 10, 3 / 10])
-
-
-ALL = {
-    slow.Window: [3, 3],
-    slow.Directional: [True],
-    slow.Gaussian: parameters([H]),
-    slow.LocalHard: [*parameters([H, D, D], [H, D]), 1.5],
-    slow.LocalSoft: parameters([H * D, H * D], [H, D], [H, D]),
-    slow.SameBlock: [2],
-    slow.DirectAbsolute: parameters([H, 5, 5]),
-    slow.DirectRelative: parameters([H, 6]),
-    slow.DirectRelativeSymmetric: parameters([H, 6]),
-    slow.Temperature: parameters([H], [H], [H]),
-    slow.Alibi: parameters([H], [H]),
-    slow.T5Bias: [*parameters([H, 8]), 6],
-    slow.Rope: [10.0],
-    slow.Disentangled: [*parameters([H, 6, D], [H, 6, D]), 3],
-    slow.TreeWindow: [*TREE, 1],
-    slow.DepsSan: [*TREE, 1.5],
-    slow.TreeDistanceBias: [*TREE, *parameters([H, 5])],
-    slow.TreeDistanceGaussian: [*TREE, *parameters([H])],
-    slow.TreeDepthBias: [*TREE, *parameters([H, 3])],
-    slow.TreeDepthRelative: [*parameters([H, 5, D], [H, 5, D]), 2, *TREE],
-    slow.Convolved1d: [table.abs() for table in parameters([H, 5, 5, 3], [H, 5])],
-    slow.Convolved2d: [table.abs() for table in parameters([H, 3, 3], [H])],
-    slow.Relative: [*parameters([H, 5, D], [H, 5, D]), 2],
-    slow.TreeRelative: [*parameters([H, 5, D], [H, 5, D]), 2, *TREE],
-    slow.Biaffine: parameters([H, D, D]),
-    slow.TreeLabels: [*parameters([H, 8, D], [H, 8, D]), 3, *TREE, [2, 0, 1]],
-    slow.ParentScaled: [*TREE],
-}
-
-
-def test_every_part_is_listed():
-    found, new = set(), {slow.Part}
-    while new:
-        new = {child for part in new for child in part.__subclasses__()}
-        found |= new
-    listed = {part for part in found if part.__module__ == slow.__name__}
-    assert listed - {slow.OfWords} == set(ALL)  # which says nothing by itself
-
-
-@pytest.mark.parametrize("part", ALL)
-def test_heads_leaves_the_others_alone(part):
-    """Before the output projection each head has its own numbers."""
-    x, projections = random_case()
-    del projections["out_proj"]
-    plain = slow.multi_head(x, projections, HEADS)
-    both = slow.multi_head(x, projections, HEADS, [part(*ALL[part])])
-    second = slow.multi_head(x, projections, HEADS, [part(*ALL[part], heads=(1,))])
-    for h in range(HEADS):
-        assert not torch.allclose(both[0][:, h * D : (h + 1) * D], plain[0][:, h * D : (h + 1) * D])
-    torch.testing.assert_close(second[0][:, :D], plain[0][:, :D])
-    torch.testing.assert_close(second[1][0], plain[1][0])
-    torch.testing.assert_close(second[0][:, D:], both[0][:, D:])
-    torch.testing.assert_close(second[1][1], both[1][1])
-
-
-@pytest.mark.parametrize("part", ALL)
-def test_parameters_get_gradients(part):
-    x, projections = random_case()
-    x.requires_grad_()
-    given = list(ALL[part])
-    tensors = [n for n in range(len(given)) if isinstance(given[n], torch.Tensor)]
-    for n in tensors:
-        given[n] = given[n].clone().requires_grad_()
-    y, _ = slow.multi_head(x, projections, HEADS, [part(*given)])
-    y.square().sum().backward()
-    for tensor in [x, *(given[n] for n in tensors)]:
-        assert torch.isfinite(tensor.grad).all()
-        assert tensor.grad.abs().sum() > 0

@@ -128,12 +128,6 @@ def test_other_trees_of_the_same_size_are_refused(tmp_path):
         TreeFile(prefix)
 
 
-def test_it_travels_to_another_process(tmp_path):
-    prefix, _, _ = write_trees(tmp_path)
-    copy = pickle.loads(pickle.dumps(TreeFile(prefix)))
-    assert copy.read(np.array([0]))[1].tolist() == [3]
-
-
 def test_an_empty_corpus(tmp_path):
     prefix, source, source_file = write_trees(tmp_path, [])
     trees = TreeFile(prefix)
@@ -157,14 +151,8 @@ def change(source, source_file):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (
-            lambda s: s[:3],
-            "4 trees for 3 sentences (the shorter is a part of the longer)",
-        ),
-        (
-            lambda s: [s[0], *s],
-            "4 trees for 5 sentences (they differ first at sentence 2)",
-        ),
+        (lambda s: s[:3], "4 trees for 3 sentences (the shorter is a part of the longer)"),
+        (lambda s: [s[0], *s], "4 trees for 5 sentences (they differ first at sentence 2)"),
         (lambda s: [s[0], s[1], s[3], s[2]], "first sentence that differs is number 3"),
         (lambda s: [s[0] + 1, *s[1:]], "first sentence that differs is number 1"),
         (lambda s: [s[0][1:], *s[1:]], "first sentence that differs is number 1"),

@@ -32,7 +32,7 @@ from fairseq_posattn.core.attention.registry import (
     register,
 )
 from fairseq_posattn.core.attention.supervised import Supervised
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.core.specification import SpecificationError
 

@@ -25,15 +25,13 @@ from fairseq_posattn.core.attention.mechanism import (
     Use,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 SIDES = ("symmetric", "one_sided", "learnt")
 
 
 @dataclass(frozen=True)
 class AlibiOptions:
-    """These are the options that `alibi` takes."""
-
     sides: str = option(
         "symmetric",
         "symmetric: both sides have the slope of the head; one_sided: in an encoder the first half "

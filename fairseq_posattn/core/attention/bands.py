@@ -65,7 +65,6 @@ class Bands:
 
     @property
     def length(self) -> int:
-        """Return the number of pieces of a sentence: T."""
         return self.whole.length
 
     @property
@@ -75,7 +74,6 @@ class Bands:
 
     @property
     def keys_of_block(self) -> int:
-        """Return how many keys a block sees: J."""
         return self.block + 2 * self.reach
 
     def of_keys(self, x: Tensor, beyond: float) -> Tensor:

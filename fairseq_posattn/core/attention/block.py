@@ -28,13 +28,11 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class BlockOptions:
-    """These are the options that `block` takes."""
-
     size: int = option(
         0, "a block has this many pieces; 0 takes the cube root of twice the longest sentence"
     )

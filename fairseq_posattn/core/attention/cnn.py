@@ -13,13 +13,11 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class CnnOptions:
-    """These are the options that `cnn` takes."""
-
     layers: int = option(2, "this many convolutions follow each other")
     kernel: int = option(7, "each convolution sees this many pieces, an odd number")
     separable: bool = option(

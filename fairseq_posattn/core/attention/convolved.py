@@ -27,13 +27,11 @@ from fairseq_posattn.core.attention.mechanism import (
     WeightChange,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class ConvolvedOptions:
-    """These are the options that `convolved_2d` takes."""
-
     init: str = option(
         "glorot",
         "the filters start so: glorot (uniform, as in the authors' program), glorot_normal, or "
@@ -47,8 +45,6 @@ class ConvolvedOptions:
 
 @dataclass(frozen=True)
 class Convolved1dOptions(ConvolvedOptions):
-    """These are the options that `convolved_1d` takes."""
-
     t: int = option(
         0, "inputs have at most this many pieces; 0 takes the longest input of the model"
     )

@@ -18,14 +18,12 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import ScoreChange
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 
 
 @dataclass(frozen=True)
 class DepsSanOptions:
-    """These are the options that `deps_san` takes."""
-
     sigma: float = option(1.0, "the bell has this width, in edges")
     furthest: int = option(
         0, "in training, words further away than this count as furthest; 0 takes no limit"

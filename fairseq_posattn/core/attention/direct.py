@@ -27,14 +27,12 @@ from fairseq_posattn.core.attention.mechanism import (
     Use,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 
 
 @dataclass(frozen=True)
 class DirectOptions:
-    """These are the options that `direct_absolute` takes."""
-
     t: int = option(
         0, "inputs have at most this many pieces; 0 takes the longest input of the model"
     )
@@ -51,8 +49,6 @@ class DirectOptions:
 
 @dataclass(frozen=True)
 class DirectRelativeOptions(DirectOptions):
-    """These are the options that `direct_relative` takes."""
-
     symmetric: bool = option(
         False,
         "true takes R for the spectrum of a circulant matrix, as the authors' program does, "
@@ -102,7 +98,6 @@ class DirectAbsolute(Direct):
         check_length(options.t, shape, "has no score for later positions")
 
     def size(self) -> tuple[int, ...]:
-        """Return the sizes of P: a score for each pair of positions."""
         return self.t, self.t
 
     def fan(self) -> float:
@@ -130,7 +125,6 @@ class DirectRelative(Direct):
     equation = "b_ij = R[i − j + t]"
 
     def size(self) -> tuple[int, ...]:
-        """Return the size of R: a score for each distance."""
         return (2 * self.t,)
 
     def fan(self) -> float:

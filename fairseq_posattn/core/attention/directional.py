@@ -15,13 +15,11 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, ScoreMask, Use
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class DirectionalOptions:
-    """These are the options that `directional` takes."""
-
     strict: bool = option(False, "with true a piece does not see itself, as published by DiSAN")
 
 
@@ -45,7 +43,6 @@ class Directional(ScoreMask):
 
     @property
     def keeps_self(self) -> bool:  # type: ignore[override]  # read-only: nobody assigns it
-        """Tell whether a piece may always attend to itself."""
         return not self.options.strict
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:

@@ -22,19 +22,12 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    KeyBias,
-    QKVTransform,
-)
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, KeyBias, QKVTransform
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class DisentangledOptions:
-    """These are the options that `disentangled` takes."""
-
     max: int = option(512, "the distance k: from it on, distances are treated as this one")
     content_to_position: bool = option(True, "queries attend to the positions of keys")
     position_to_content: bool = option(True, "the positions of queries attend to keys")
@@ -54,7 +47,6 @@ class DisentangledOptions:
 
     @property
     def terms(self) -> int:
-        """Return the number of terms of a score."""
         return 1 + self.content_to_position + self.position_to_content
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.diagonal import DiagonalOptions, ratio_of
+from fairseq_posattn.core.attention.cross_context import DiagonalOptions, ratio_of
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
     Heads,

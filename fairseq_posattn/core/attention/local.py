@@ -21,13 +21,11 @@ from fairseq_posattn.core.attention.mechanism import (
     WeightChange,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class LocalHardOptions:
-    """These are the options that `local_hard` takes."""
-
     reach: int = option(10, "a key may lie this many pieces from the centre")
 
     def __post_init__(self) -> None:

@@ -112,7 +112,8 @@ def attend_transformed(
         return explicit_attention(
             q, k, v, ctx, mechanisms, mask, copies, dropout, need_weights, single, observe
         )
-    bias = repeat_keys(score_bias(q, single, ctx, mechanisms), copies)
+    biases = [spread_bias(m, q, single, ctx) for m in mechanisms if isinstance(m, BIASES)]
+    bias = repeat_keys(sum(biases[1:], start=biases[0]) if biases else None, copies)
     only_padding = mask is ctx.allowed
     return fused_attention(q, k, v, bias, mask, only_padding, dropout_rate(dropout)), None
 
@@ -182,22 +183,6 @@ def common_reach(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> int 
     return min(found) if found else None
 
 
-def score_bias(
-    q: Tensor, k: Tensor, ctx: AttentionContext, mechanisms: Sequence[Mechanism]
-) -> Tensor | None:
-    """Return the sum of all score biases, broadcastable to B H Q K; None if there is none."""
-    biases = [spread_bias(m, q, k, ctx) for m in mechanisms if isinstance(m, BIASES)]
-    return sum(biases[1:], start=biases[0]) if biases else None
-
-
-def own_bias(mechanism: ScoreBias | KeyBias, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-    """Return the bias of one mechanism for its own heads."""
-    q, k = mechanism.on_heads(q), mechanism.on_heads(k)
-    return (
-        mechanism.key_bias(q, k, ctx) if isinstance(mechanism, KeyBias) else mechanism.bias(q, ctx)
-    )
-
-
 def spread_bias(
     mechanism: ScoreBias | KeyBias,
     q: Tensor,
@@ -206,7 +191,11 @@ def spread_bias(
     observe: Observer | None = None,
 ) -> Tensor:
     """Return the bias of one mechanism for all heads, in the precision of the scores."""
-    bias = own_bias(mechanism, q, k, ctx)
+    own = mechanism.on_heads(q)
+    if isinstance(mechanism, KeyBias):
+        bias = mechanism.key_bias(own, mechanism.on_heads(k), ctx)
+    else:
+        bias = mechanism.bias(own, ctx)
     tell(observe, "bias", mechanism, bias=bias)
     if bias.dtype != q.dtype:
         wider = bias.to(torch.promote_types(bias.dtype, q.dtype))
@@ -232,12 +221,9 @@ def allowed_pairs(
 
 def is_fused(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> bool:
     """Tell whether torch's fused kernel can do the work of all the mechanisms of a layer."""
-    return all(m.fused for m in mechanisms) and not may_be_empty(ctx, mechanisms)
-
-
-def may_be_empty(ctx: AttentionContext, mechanisms: Sequence[Mechanism]) -> bool:
-    """Tell whether a real piece may have nothing to attend to."""
-    return ctx.nothing_allowed or not all(m.keeps_self for m in of_stage(mechanisms, ScoreMask))
+    sees_itself = all(m.keeps_self for m in of_stage(mechanisms, ScoreMask))
+    may_be_empty = ctx.nothing_allowed or not sees_itself  # a real piece has nothing to attend to
+    return all(m.fused for m in mechanisms) and not may_be_empty
 
 
 def explicit_attention(

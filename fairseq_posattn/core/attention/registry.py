@@ -27,26 +27,18 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreMask,
 )
 from fairseq_posattn.core.attention.parent_scaled import ParentScaled
-from fairseq_posattn.core.attention.relative import Relative
+from fairseq_posattn.core.attention.relative import Relative, TreeDepthRelative, TreeRelative
 from fairseq_posattn.core.attention.rope import Rope
 from fairseq_posattn.core.attention.t5_bias import T5Bias
 from fairseq_posattn.core.attention.temperature import Temperature
 from fairseq_posattn.core.attention.tree_depth_bias import TreeDepthBias
-from fairseq_posattn.core.attention.tree_depth_relative import TreeDepthRelative
 from fairseq_posattn.core.attention.tree_distance import TreeDistance
 from fairseq_posattn.core.attention.tree_gcn import TreeGcn
 from fairseq_posattn.core.attention.tree_labels import TreeLabels
-from fairseq_posattn.core.attention.tree_relative import TreeRelative
 from fairseq_posattn.core.attention.tree_supervised import TreeSupervised
 from fairseq_posattn.core.attention.tree_window import TreeWindow
 from fairseq_posattn.core.attention.window import Window
-from fairseq_posattn.core.registration import (
-    TAKEN_BY_TORCH,
-    RegistrationError,
-    add,
-    check_labels,
-    place_of,
-)
+from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_texts
 from fairseq_posattn.core.specification import (
     SpecificationError,
     Term,
@@ -75,23 +67,6 @@ def register(mechanism: type[MechanismClass]) -> type[MechanismClass]:
     """
     add(MECHANISMS, mechanism, Mechanism, "mechanism", TAKEN_BY_TORCH, check_texts)
     return mechanism
-
-
-def check_texts(mechanism: type[Mechanism]) -> None:
-    """Refuse attributes that are no tuples of texts, as ("w") without its comma."""
-    for name in ("examples", "unseen"):
-        texts = getattr(mechanism, name)
-        if not isinstance(texts, tuple) or not all(isinstance(text, str) for text in texts):
-            raise RegistrationError(
-                f"{place_of(mechanism)}: {name} = {texts!r} is no tuple of texts; write it in "
-                "brackets, with a comma after each"
-            )
-    check_labels(mechanism)
-    if not mechanism.examples:
-        raise RegistrationError(
-            f"{place_of(mechanism)}: examples = () leaves nothing to check; "
-            'write examples = ("",) for the defaults'
-        )
 
 
 for _mechanism in (
@@ -216,19 +191,15 @@ def use_of(term: Term, cross: bool = False) -> MechanismUse:
     if written is not None and not mechanism.accepts_heads:
         raise SpecificationError(f"'{term.name}' cannot be limited to some heads")
     read = make_options(Term(term.name, options), options_of(mechanism, cross))
-    heads = heads_of(written) if written else mechanism.usual_heads
+    heads = mechanism.usual_heads
+    if written:
+        heads = None if written == "all" else parse_numbers(written)
     layers = mechanism.usual_layers if term.layers is None else term.layers
     return MechanismUse(mechanism, read, layers, heads)
 
 
 def options_of(mechanism: type[Mechanism], cross: bool) -> type[DataclassInstance]:
-    """Return the dataclass of a mechanism's options, in self-attention or in cross-attention."""
     return (mechanism.CrossOptions if cross else None) or mechanism.Options
-
-
-def heads_of(text: str) -> tuple[int, ...] | None:
-    """Return the heads that a text lists, or None for 'all'."""
-    return None if text == "all" else parse_numbers(text)
 
 
 def existing(heads: tuple[int, ...] | None, shape: AttentionShape) -> tuple[int, ...] | None:
@@ -268,7 +239,6 @@ def refuse_masks(use: MechanismUse, others: list[MechanismUse], shape: Attention
 
 
 def heads_in(use: MechanismUse, shape: AttentionShape) -> tuple[int, ...]:
-    """Return the heads of a model on which a mechanism acts."""
     heads = existing(use.heads, shape)
     return tuple(range(shape.heads)) if heads is None else heads
 
@@ -281,14 +251,12 @@ def check_range(what: str, numbers: tuple[int, ...] | None, count: int, unit: st
 
 
 def reason_against(mechanism: type[Mechanism]) -> str | None:
-    """Return why a mechanism cannot stand in a decoder; None: it can."""
     if issubclass(mechanism, (PreAttention, PostAttention)):
         return "acts before or after the attention, which it does in encoders only"
     return reason_against_decoders(mechanism)
 
 
 def safe_in_decoders() -> dict[str, type[Mechanism]]:
-    """Return the mechanisms that can stand in a decoder."""
     return {name: m for name, m in MECHANISMS.items() if reason_against(m) is None}
 
 

@@ -5,6 +5,12 @@ s_ij = q_i·(k_j + K[c(i,j)])/sqrt(d),  o_i = sum_j a_ij (v_j + V[c(i,j)]),  c(i
 K and V are learnt tables of 2r + 1 rows, one pair for each layer. No I x I x d tensor is built: the
 products of a query with all rows are gathered by c, and the weights are summed into 2r + 1 buckets
 before they are multiplied by V.
+
+In a tree c(i,j) is the relation of Wang et al. 2019 (Section 3.1, rules 1 and 2, Eq. 6), whose sign
+runs query minus key, while that of `relative` runs key minus query: both are as published. Or it is
+clip(depth(j) - depth(i)), how much deeper the word of the key lies than that of the query (Omote et
+al. 2019); there the sign would only number the rows in another order. Pieces of one word have the
+same depth, and the end of sentence is one deeper than the deepest word.
 """
 
 from __future__ import annotations
@@ -23,13 +29,11 @@ from fairseq_posattn.core.attention.mechanism import (
     ValueTerm,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class RelativeOptions:
-    """These are the options that `relative` and `tree_relative` take."""
-
     max: int = option(16, "relations beyond this are treated as this one (clipping)")
     shared_heads: bool = option(
         True, "all heads share one pair of tables; with false each head has its own"
@@ -89,10 +93,7 @@ class TableByRelation(ByTables):
         raise NotImplementedError
 
     def rows(self, ctx: AttentionContext) -> Tensor:
-        """Return the row of the tables for each query and key: B 1 Q K, or 1 1 Q K."""
-
         def clipped() -> Tensor:
-            """Return the clipped relation as a row number, which counts from 0."""
             relation = self.relation(ctx).clamp(-self.options.max, self.options.max)
             return (relation + self.options.max).long().view(-1, 1, ctx.queries, ctx.length)
 
@@ -118,5 +119,39 @@ class Relative(TableByRelation):
     equation = "b_ij = q_i·K[c(i,j)]/√d and o_i = Σ_j a_ij (v_j + V[c(i,j)]), c(i,j) = clip(j − i)"
 
     def relation(self, ctx: AttentionContext) -> Tensor:
-        """Return the position of the key minus that of the query."""
         return ctx.distances
+
+
+class TreeRelative(TableByRelation):
+    """A learnt vector of the relation in the dependency tree is added to each key and value.
+
+    The relation is +1 or -1 along an edge, else the sum of the depths with the sign of the order.
+    """
+
+    name = "tree_relative"
+    paper = "Wang et al. 2019, Eq. 6"
+    needs_tree = True
+    banded = True
+    equation = (
+        "as relative, c(i,j) = clip(depth(i) − depth(j)) along an edge of the tree, "
+        "else clip(sign(i − j)·(depth(i) + depth(j)))"
+    )
+
+    def relation(self, ctx: AttentionContext) -> Tensor:
+        """Return the relation in the tree, B Q K; see `SourceTree.relations`."""
+        return ctx.given_tree.relations
+
+
+class TreeDepthRelative(TableByRelation):
+    """A learnt vector of the difference of their depths is added to each key and value."""
+
+    name = "tree_depth_relative"
+    paper = "Omote et al. 2019"
+    needs_tree = True
+    banded = True
+    examples = ("", "max=2, shared_heads=false")
+    equation = "as relative, c(i,j) = clip(depth(j) − depth(i))"
+
+    def relation(self, ctx: AttentionContext) -> Tensor:
+        tree = ctx.given_tree
+        return tree.of_keys(tree.depths) - tree.of_queries(tree.depths)

@@ -20,13 +20,11 @@ from fairseq_posattn.core.attention.mechanism import (
     Use,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class RopeOptions:
-    """These are the options that `rope` takes."""
-
     base: float = option(10000.0, "a pair is turned by powers of this number, the later the less")
     layout: str = option(
         "pairs",

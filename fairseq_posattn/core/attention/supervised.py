@@ -53,10 +53,5 @@ def supervision(scores: Tensor, targets: ParentTargets) -> Tensor:
     right = (words.gather(2, chosen) == targets.parents[:, None]) & targets.ends[:, None]
     heads = scores.size(1)
     return torch.stack(
-        [
-            losses.sum(),
-            targets.known.sum() * heads,
-            right.sum(),
-            targets.ends.sum() * heads,
-        ]
+        [losses.sum(), targets.known.sum() * heads, right.sum(), targets.ends.sum() * heads]
     )

@@ -23,13 +23,11 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreBias,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 
 @dataclass(frozen=True)
 class T5BiasOptions:
-    """These are the options that `t5_bias` takes."""
-
     buckets: int = option(32, "there are this many buckets, an even number")
     max: int = option(128, "from this distance on all keys of a side are in one bucket")
     shared: str = option(

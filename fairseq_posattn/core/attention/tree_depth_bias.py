@@ -16,14 +16,12 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, ScoreBias
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
 
 
 @dataclass(frozen=True)
 class TreeDepthBiasOptions:
-    """These are the options that `tree_depth_bias` takes."""
-
     max: int = option(8, "words that lie deeper than this share one number")
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ from fairseq_posattn.core.attention.mechanism import (
     ScoreBias,
     at_least_float32,
 )
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 
 START = 4.0  # sigma at the start: a word four edges away loses 1/2
@@ -33,8 +33,6 @@ START = 4.0  # sigma at the start: a word four edges away loses 1/2
 
 @dataclass(frozen=True)
 class TreeDistanceOptions:
-    """These are the options that `tree_distance` takes."""
-
     kind: str = option(
         "bias",
         "bias: a learnt score for each number of edges; gaussian: a bell over them, whose width is "

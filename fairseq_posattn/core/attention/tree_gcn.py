@@ -17,14 +17,12 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
 
 
 @dataclass(frozen=True)
 class TreeGcnOptions:
-    """These are the options that `tree_gcn` takes."""
-
     layers: int = option(1, "this many convolutions follow each other")
 
     def __post_init__(self) -> None:
@@ -74,7 +72,7 @@ class TreeConvolution(nn.Module):
         labels = tree.labels
         assert labels is not None  # needs_labels
         relations = labels[0]
-        means, has_pieces = tree.means_of_words(x)  # B W C, B W
+        means, has_pieces = means_of_words(tree, x)  # B W C, B W
         parents = tree.parents[..., None].expand_as(means)  # B W C
         own = torch.arange(tree.parents.size(1), device=x.device)
         has_parent = (tree.parents != own)[..., None]
@@ -105,3 +103,17 @@ class GatedEdges(nn.Module):
         gate = torch.sigmoid(self.gate(h).squeeze(-1) + self.gate_bias[label])
         mapped: Tensor = self.map(h)
         return gate[..., None] * (mapped + self.label_bias[label])
+
+
+def means_of_words(tree: SourceTree, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean of the pieces of each word, B W C, and whether it has pieces, B W.
+
+    x: B T C. A word has no pieces if they were cut off.
+    """
+    words = tree.parents.size(1)
+    index = tree.words.masked_fill(~tree.is_word, words)  # the rest is collected beyond
+    zeros = x.new_zeros(x.size(0), words + 1, x.size(2))
+    sums = zeros.scatter_add(1, index[..., None].expand_as(x), x)[:, :words]
+    ones = tree.is_word.to(x.dtype)
+    counts = x.new_zeros(x.size(0), words + 1).scatter_add(1, index, ones)[:, :words]
+    return sums / counts.clamp(min=1)[..., None], counts > 0

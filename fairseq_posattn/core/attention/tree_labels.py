@@ -16,7 +16,7 @@ from torch import Tensor
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads
 from fairseq_posattn.core.attention.relative import ByTables
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL, SourceTree
 
 NONE, SAME_WORD, FIRST_EDGE = 0, 1, 2
@@ -24,8 +24,6 @@ NONE, SAME_WORD, FIRST_EDGE = 0, 1, 2
 
 @dataclass(frozen=True)
 class TreeLabelsOptions:
-    """These are the options that `tree_labels` takes."""
-
     shared_heads: bool = option(
         True, "all heads share one pair of tables; with false each head has its own"
     )

@@ -30,7 +30,7 @@ from fairseq_posattn.core.attention.mechanism import (
     WeightChange,
 )
 from fairseq_posattn.core.attention.supervised import Supervised, supervision
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.parent_targets import ParentTargets
 from fairseq_posattn.core.source_tree import SourceTree
 
@@ -40,8 +40,6 @@ PIECES = ("first", "all")
 
 @dataclass(frozen=True)
 class TreeSupervisedOptions:
-    """These are the options that `tree_supervised` takes."""
-
     scores: str = option(
         "dot",
         "the head scores as any other (dot), or by a learnt matrix between queries and keys "
@@ -125,7 +123,6 @@ class TreeSupervised(KeyBias, Supervised, WeightChange):
         return ctx.cached((type(self), self.options.pieces), lambda: self.targets(tree))
 
     def targets(self, tree: SourceTree) -> ParentTargets:
-        """Return what each piece of the batch should look at."""
         return (
             ParentTargets.first(tree) if self.options.pieces == "first" else ParentTargets.all(tree)
         )

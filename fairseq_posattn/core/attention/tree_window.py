@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import ScoreMask
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
 
 DIRECTIONS = ("both", "up", "down")
@@ -22,8 +22,6 @@ DIRECTIONS = ("both", "up", "down")
 
 @dataclass(frozen=True)
 class TreeWindowOptions:
-    """These are the options that `tree_window` takes."""
-
     hops: int = option(2, "a query sees words that are at most this many edges away")
     direction: str = option(
         "both", "it sees all of them (both), ancestors only (up), or descendants only (down)"
@@ -56,7 +54,6 @@ class TreeWindow(ScoreMask):
         return ctx.cached((TreeWindow, self.options), lambda: self.near(tree)[:, None])
 
     def near(self, tree: SourceTree) -> Tensor:
-        """Return which pieces are near enough, B Q K."""
         distances = tree.distances
         near = distances <= self.options.hops
         if self.options.direction == "up":

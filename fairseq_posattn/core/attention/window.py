@@ -19,7 +19,7 @@ from torch import Tensor
 from fairseq_posattn.core.attention.bands import Bands
 from fairseq_posattn.core.attention.blockwise import takes, windowed_attention
 from fairseq_posattn.core.attention.context import AttentionContext, is_compiling
-from fairseq_posattn.core.attention.diagonal import check_ratio, ratio_of, ratio_option
+from fairseq_posattn.core.attention.cross_context import check_ratio, ratio_of, ratio_option
 from fairseq_posattn.core.attention.kernels import lowest
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
@@ -29,7 +29,7 @@ from fairseq_posattn.core.attention.mechanism import (
     Use,
 )
 from fairseq_posattn.core.attention.pipeline import allowed_pairs
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 
 # From this length in pieces on, and two windows more, the blockwise way is faster. On the CPU that
 # was measured forward and backward, with 4,096 pieces in a batch and with one sentence: both are
@@ -40,8 +40,6 @@ LONG = {"cpu": 128, "cuda": 1024}
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """These are the options that `window` takes."""
-
     size: int = option(11, "a query sees this many keys, an odd number, with itself in the middle")
     across: int = option(
         1, "a query sees keys of this many heads, an odd number; 3 adds two neighbours"
@@ -58,8 +56,6 @@ class WindowOptions:
 
 @dataclass(frozen=True)
 class CrossWindowOptions(WindowOptions):
-    """These are the options that `window` takes in cross-attention."""
-
     ratio: float = ratio_option()
 
     def __post_init__(self) -> None:

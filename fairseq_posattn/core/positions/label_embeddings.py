@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.options import option
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.position import Position, PositionShape
 from fairseq_posattn.core.source_tree import END_LABEL, PADDING_LABEL, SourceTree
 
@@ -21,8 +21,6 @@ FUSE = ("add", "concat")
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """These are the options that `relation_embedding` and `tag_embedding` take."""
-
     fuse: str = option(
         "add", "the vector is added (add), or joined with the input and projected (concat)"
     )

@@ -1,10 +1,18 @@
-"""A position is a small module that gives each piece a vector before the first layer."""
+"""A position is a small module that gives each piece a vector before the first layer.
+
+A sinusoid turns a number into a vector (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019). A fuser
+joins the position in the sequence and the one in the tree (f_abs of Eq. 7); the paper prints no
+formula for its nonlinear function, and the one here is ours.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
@@ -59,3 +67,42 @@ class Position(nn.Module):
         positions from `ctx.positions`, which counts real pieces, and never count columns.
         """
         raise NotImplementedError
+
+
+def sinusoid(values: Tensor, width: int) -> Tensor:
+    """Return the sinusoids of integers of any shape, float32 [..., width], in fairseq's layout.
+
+    The value itself is used, without the offset of fairseq's table: in that table the row of
+    padding is zero, so depth 1, looked up there, would be a zero vector.
+    """
+    half = width // 2
+    steps = torch.arange(half, device=values.device, dtype=torch.float32)
+    frequencies = torch.exp(steps * -(math.log(10000) / max(half - 1, 1)))
+    angles = values.unsqueeze(-1).float() * frequencies
+    return F.pad(torch.cat([angles.sin(), angles.cos()], dim=-1), (0, width % 2))
+
+
+class Add(nn.Module):
+    """The sum seq + tree has no parameters (the paper's footnote 1)."""
+
+    def __init__(self, width: int):
+        super().__init__()
+
+    def forward(self, sequence: Tensor, tree: Tensor) -> Tensor:
+        return sequence + tree
+
+
+class Nonlinear(nn.Module):
+    """The projection tanh(W [seq ; tree] + b) is the paper's main variant."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.projection = nn.Linear(2 * width, width)
+        nn.init.xavier_uniform_(self.projection.weight)
+        nn.init.zeros_(self.projection.bias)
+
+    def forward(self, sequence: Tensor, tree: Tensor) -> Tensor:
+        return torch.tanh(self.projection(torch.cat([sequence, tree], dim=-1)))
+
+
+FUSERS = {"add": Add, "nonlinear": Nonlinear}

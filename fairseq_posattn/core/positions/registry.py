@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.help import NEEDS_TREES, help_text
-from fairseq_posattn.core.options import option
-from fairseq_posattn.core.positions.fusers import FUSERS
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.label_embeddings import RelationEmbedding, TagEmbedding
-from fairseq_posattn.core.positions.position import Position, PositionShape
-from fairseq_posattn.core.positions.sinusoid import sinusoid
+from fairseq_posattn.core.positions.position import FUSERS, Position, PositionShape, sinusoid
 from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_labels
 from fairseq_posattn.core.specification import (
     SpecificationError,
@@ -70,8 +68,6 @@ class SequencePosition(Position):
 
 @dataclass(frozen=True)
 class TreeDepthOptions:
-    """These are the options that `tree_depth` takes."""
-
     fuse: str = option(
         "nonlinear",
         "it is joined with 'sequence' so: nonlinear is tanh(W [seq;tree] + b), add is a sum",
@@ -106,8 +102,6 @@ OF_THE_MODEL = (NoPosition, SequencePosition)
 
 @dataclass(frozen=True)
 class PositionUse:
-    """This says how a specification uses a position: with which options."""
-
     position: type[Position]
     options: DataclassInstance
 
@@ -133,7 +127,8 @@ class PositionSpecification:
         tree_depth = uses["tree_depth"].options if "tree_depth" in uses else None
         assert tree_depth is None or isinstance(tree_depth, TreeDepthOptions)  # by its name
         self.tree_depth = tree_depth
-        if self.tree_depth and not self.sequence and has_options(terms, "tree_depth"):
+        fuses = any(term.options for term in terms if term.name == "tree_depth")
+        if fuses and not self.sequence:
             raise SpecificationError(f"'{text}': fuse has nothing to fuse without 'sequence'")
 
     @property
@@ -178,8 +173,31 @@ class PositionSpecification:
         ]
 
 
+def joined(
+    sequence: Tensor | None,
+    others: Iterable[nn.Module],
+    ctx: AttentionContext,
+    fuser: nn.Module | None = None,
+) -> Tensor | None:
+    """Return the sum of all positions that are added, B Q C or 1 Q C, or None if there is none.
+
+    The fuser joins the position in the sequence with the depth in the tree (f_abs of Eq. 7).
+    """
+    whole = sequence
+    for position in others:
+        if position.changes_input:
+            continue
+        vectors = position(ctx)
+        if whole is None:
+            whole = vectors
+        elif fuser is not None and isinstance(position, TreeDepth):
+            whole = fuser(whole, vectors.type_as(whole))
+        else:
+            whole = whole + vectors.type_as(whole)
+    return whole
+
+
 def use_of(term: Term) -> PositionUse:
-    """Return the position that a term names, with its options read."""
     position = registered(term.name, POSITIONS, "position")
     return PositionUse(position, make_options(term, position.Options))
 
@@ -188,11 +206,6 @@ def in_order(uses: Mapping[str, PositionUse]) -> list[PositionUse]:
     """Return the positions as they are added up: sequence, depth in the tree, then the others."""
     first = [uses[name] for name in ("sequence", "tree_depth") if name in uses]
     return first + [use for use in uses.values() if use not in first]
-
-
-def has_options(terms: list[Term], name: str) -> bool:
-    """Tell whether the term of a name is written with options."""
-    return any(term.options for term in terms if term.name == name)
 
 
 def safe_in_decoders() -> list[str]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.core.recurrent.content import ContentScore, content_weights
-from fairseq_posattn.core.recurrent.masks import past_states
+from fairseq_posattn.core.recurrent.content import ContentScore, content_weights, past_states
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
 State = dict[str, Tensor]  # every tensor with the batch first, so that a beam can reorder it

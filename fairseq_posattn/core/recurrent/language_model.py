@@ -90,7 +90,6 @@ class RecurrentLanguageModel(nn.Module):
         return F.linear(features, self.embedding.weight, self.bias)
 
     def dropout(self, x: Tensor, probability: float) -> Tensor:
-        """Return x after dropout, which acts in training only."""
         return F.dropout(x, probability, training=self.training)
 
 

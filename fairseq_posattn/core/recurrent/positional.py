@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.mechanism import at_least_float32
-from fairseq_posattn.core.recurrent.masks import masked_softmax
+from fairseq_posattn.core.recurrent.content import masked_softmax
 
 # Without a bound mu grows by a factor at each step and overflows while a model explodes. With mu at
 # this bound (ours) all weight lies on the last key already.
@@ -59,7 +59,6 @@ class PositionGenerator(nn.Module):
         return mu, sigma.squeeze(-1).clamp(min=self.floor), state
 
     def start(self, h: Tensor) -> dict[str, Tensor]:
-        """Return the state before the first step."""
         zeros = h.new_zeros(h.size(0), self.compress.hidden_size)
         mu = at_least_float32(h.new_zeros(h.size(0)))
         step = torch.zeros(h.size(0), dtype=torch.long, device=h.device)
@@ -91,7 +90,6 @@ class PositionGenerator(nn.Module):
 
 
 def columns(*matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yield T times the next column of each matrix, B T."""
     return zip(*(matrix.unbind(dim=1) for matrix in matrices), strict=True)
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.mechanism import at_least_float32
-from fairseq_posattn.core.recurrent.masks import masked_softmax
+from fairseq_posattn.core.recurrent.content import masked_softmax
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
 State = dict[str, Tensor]  # from earlier steps; every tensor has the batch first
@@ -27,7 +27,6 @@ class Source(NamedTuple):
 
     @property
     def lengths(self) -> Tensor:
-        """Return the length of each source without padding."""
         return self.real.sum(dim=1)  # N: B
 
     @property

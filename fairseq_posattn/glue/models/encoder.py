@@ -25,7 +25,7 @@ from fairseq_posattn.core.attention import (
     MultiheadSelfAttention,
 )
 from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
-from fairseq_posattn.core.positions.fusers import FUSERS
+from fairseq_posattn.core.positions.position import FUSERS
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.config import layer_numbers
 from fairseq_posattn.glue.models.cross_attention import (

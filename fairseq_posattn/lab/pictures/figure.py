@@ -1,4 +1,7 @@
-"""Draw a picture with matplotlib, as PNG or SVG; the same picture gives the same bytes."""
+"""Write a picture into a file whose ending says of what kind it is.
+
+PNG and SVG are drawn with matplotlib; the same picture gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole, written_whole
+from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.lab.pictures.canvas import SOFT, STYLE, Canvas, Strip, drawn
 from fairseq_posattn.lab.pictures.figure_rows import Grid
 from fairseq_posattn.lab.pictures.figure_tree import tree_strip
+from fairseq_posattn.lab.pictures.page import page
 from fairseq_posattn.lab.pictures.picture import Picture
 from fairseq_posattn.lab.pictures.rows import limits
 from fairseq_posattn.lab.report.drawing import import_matplotlib, printable
@@ -52,7 +59,6 @@ def with_palette(file: io.BytesIO, about: dict[str, str]) -> bytes:
 
 
 def sheet(picture: Picture):
-    """Return the whole figure: header, tree, then the rows."""
     words = [printable(word) for word in picture.pieces]
     columns = 1 + max(panel.column for row in picture.rows for panel in row.panels)
     grid = Grid(words, columns, SIDE)
@@ -77,13 +83,37 @@ def header(picture: Picture, width: float) -> Iterator[Strip]:
 
 
 def lines(text: str, width: float, **style) -> Iterator[Strip]:
-    """Give a paragraph, line by line."""
     size = style.setdefault("size", 8)
     wide = 1.12 if "weight" in style else 1.0  # bold letters
     letters = int((width - 2 * SIDE) * LETTERS * 8 / size / wide)
-    for line in textwrap.wrap(printable(text), letters):
-        yield Strip(LINE * size / 8, partial(write, text=line, style=style))
+    for part in textwrap.wrap(printable(text), letters):
+        yield Strip(LINE * size / 8, partial(line, text=part, style=style))
 
 
-def write(canvas: Canvas, y: float, text: str, style: dict) -> None:
+def line(canvas: Canvas, y: float, text: str, style: dict) -> None:
     canvas.text(SIDE, y + 0.06, text, **style)
+
+
+KINDS = ("png", "svg", "html")
+
+
+def checked_kind(path: Path) -> str:
+    """Return which kind of file a path names, or refuse what could not be written later."""
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in KINDS:
+        raise InputError(f"--out {path}: name a file that ends in .png, .svg or .html")
+    refuse_unwritable(path)
+    if kind != "html":
+        import_matplotlib()
+    return kind
+
+
+def write(picture: Picture, path: Path, kind: str) -> bool:
+    """Write a file of this kind; return whether it shows all letters of the words."""
+    if kind == "html":
+        text = page(picture)
+        with written_whole(path) as file:
+            file.write(text)
+        return True
+    with replaced_whole(path) as partial:
+        return save(picture, partial, kind)

@@ -61,7 +61,6 @@ class Grid:
         return TITLE + HEAD + self.label + self.panel + BELOW
 
     def draw(self, canvas: Canvas, y: float, row: Row, limit: float) -> None:
-        """Draw a row whose upper edge is at y."""
         canvas.text(self.side, y + 0.04, row.heading, weight="bold", size=8.5)
         top = y + TITLE + HEAD + self.label
         for panel in row.panels:
@@ -91,7 +90,6 @@ class Grid:
 
 
 def draw_matrix(axes: Axes, panel: Panel, kind: Kind, limit: float) -> None:
-    """Draw the cells, with their numbers if they are whole."""
     rows, columns = panel.values.shape
     values = panel.values.astype(float)
     style: dict[str, Any] = {}

@@ -7,10 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.lab.pictures.canvas import PALE, SOFT, Canvas, Strip
-from fairseq_posattn.lab.report.arcs import Arc, arcs_of, middles, offsets
-from fairseq_posattn.lab.report.drawing import printable
-from fairseq_posattn.trees.drawing import depths
-from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.trees.drawing import Arc, TreeLayout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,26 +19,23 @@ UNIT = 105  # of the places of the report's arcs, in an inch
 BEND, HEAD = 0.09, 0.06  # inches: corners of an arc, length of its arrow head
 
 
-def tree_strip(sentence: Sentence, width: float, side: float) -> Strip:
+def tree_strip(layout: TreeLayout, width: float, side: float) -> Strip:
     """Return the tree as a part of a figure, smaller where the sentence is long."""
-    tree = Tree(sentence, width - 2 * side)
+    tree = Tree(layout, width - 2 * side)
     return Strip(tree.height + GAP, partial(tree.draw, x=side))
 
 
 class Tree:
     """A tree has its words beside each other, arcs from parents down to children, depths below."""
 
-    def __init__(self, sentence: Sentence, width: float):
-        assert sentence.parents is not None
-        self.words = [printable(word) for word in sentence.words]
-        self.relations = sentence.relations and [printable(name) for name in sentence.relations]
-        self.parents, self.width = sentence.parents, width
-        self.arcs = arcs_of(self.parents)
-        places = middles(self.words, self.arcs, self.relations)
-        self.scale = min(1 / UNIT, (width - DEPTH) / (places[-1] + 40))
-        self.places = [DEPTH + self.scale * place for place in places]
-        self.top = ROOT + LEVEL * max((arc.level for arc in self.arcs), default=0)
+    def __init__(self, layout: TreeLayout, width: float):
+        self.layout, self.width = layout, width
+        self.scale = min(1 / UNIT, (width - DEPTH) / (layout.places[-1] + 40))
+        self.top = ROOT + LEVEL * layout.levels
         self.height = self.top + BELOW
+
+    def inches(self, place: float) -> float:
+        return DEPTH + self.scale * place
 
     def draw(self, canvas: Canvas, y: float, x: float) -> None:
         axes = canvas.axes(x, y, self.width, self.height)
@@ -49,38 +43,34 @@ class Tree:
         axes.set(xlim=(0, self.width), ylim=(BELOW, -self.top))  # 0: the feet of the arcs
         size = min(8.5, 8.5 * self.scale * UNIT)
         soft: dict[str, Any] = {"size": size - 1.5, "color": SOFT}
-        for place, word, depth in zip(self.places, self.words, depths(self.parents), strict=True):
+        layout = self.layout
+        places = map(self.inches, layout.places)
+        for place, word, depth in zip(places, layout.words, layout.depths, strict=True):
             axes.text(place, 0.1, word, ha="center", va="center", size=size)
             axes.text(place, 0.27, str(depth), ha="center", va="center", **soft)
         axes.text(0, 0.27, "depth", va="center", **soft)
-        for child, parent in enumerate(self.parents):
-            if not parent:
-                self.draw_root(axes, child, size - 2)
-        for arc, offset in offsets(self.arcs).items():
-            self.draw_arc(axes, arc, self.places[arc.parent] + self.scale * offset, size - 2)
+        for root in layout.roots:
+            self.draw_root(axes, self.inches(layout.places[root]), size - 2)
+        for arc in layout.offsets:
+            self.draw_arc(axes, arc, size - 2)
 
-    def draw_root(self, axes: Axes, word: int, size: float) -> None:
-        x = self.places[word]
+    def draw_root(self, axes: Axes, x: float, size: float) -> None:
         draw_line(axes, [(x, 0.12 - self.top), (x, 0)])
         axes.text(x + 0.05, 0.15 - self.top, "root", va="center", size=size, color=SOFT)
 
-    def draw_arc(self, axes: Axes, arc: Arc, start: float, size: float) -> None:
-        end, top = self.places[arc.child], -LEVEL * arc.level
+    def draw_arc(self, axes: Axes, arc: Arc, size: float) -> None:
+        start, end = map(self.inches, self.layout.ends(arc))
+        top = -LEVEL * arc.level
         bend = min(BEND, abs(end - start) / 2) * (1 if end > start else -1)
         corners = [(start, top), (end, top)]
         points = [(start, 0.0), (start, top + BEND), corners[0], (start + bend, top)]
         points += [(end - bend, top), corners[1], (end, top + BEND), (end, 0)]
         draw_line(axes, points)
-        if self.relations:
+        if self.layout.relations:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-            middle = (start + end) / 2
-            style: dict[str, Any] = {
-                "ha": "center",
-                "va": "center",
-                "size": size,
-                "color": SOFT,
-            }
-            axes.text(middle, top, self.relations[arc.child], bbox=box, **style)
+            style: dict[str, Any] = {"ha": "center", "va": "center", "size": size, "color": SOFT}
+            label = self.layout.relations[arc.child]
+            axes.text((start + end) / 2, top, label, bbox=box, **style)
 
 
 def draw_line(axes: Axes, points: Sequence[tuple[float, float]]) -> None:

@@ -16,8 +16,6 @@ from fairseq_posattn.lab.pictures.picture import Picture
 from fairseq_posattn.lab.pictures.rows import Kind, Panel, Row, limits, scale_labels
 from fairseq_posattn.lab.report.arcs import tree_svg
 from fairseq_posattn.lab.report.drawing import printable
-from fairseq_posattn.trees.drawing import depths
-from fairseq_posattn.trees.sentence import Sentence
 
 PAGE = Path(__file__).with_name("page")
 
@@ -34,7 +32,6 @@ class Cell:
 
 
 def page(picture: Picture) -> str:
-    """Return the page as one text, which needs no other file."""
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
     )
@@ -43,20 +40,12 @@ def page(picture: Picture) -> str:
         picture=picture,
         words=[printable(word) for word in picture.pieces],
         css=(PAGE / "show.css").read_text(encoding="utf-8"),
-        tree=svg_of(picture.tree) if picture.tree else "",
+        tree=tree_svg(picture.tree) if picture.tree else "",
         rows=[
             (row, scale_labels(row, limit), list(tables(picture, row, limit)))
             for row, limit in rows
         ],
     )
-
-
-def svg_of(sentence: Sentence) -> str:
-    """Return the tree as the report draws it."""
-    assert sentence.parents is not None
-    words = [printable(word) for word in sentence.words]
-    relations = sentence.relations and [printable(name) for name in sentence.relations]
-    return tree_svg(words, sentence.parents, depths(sentence.parents), relations)
 
 
 def tables(picture: Picture, row: Row, limit: float) -> Iterator[tuple[Panel, list[list[Cell]]]]:

@@ -21,6 +21,8 @@ from fairseq_posattn.lab.pictures.layer import (
 from fairseq_posattn.lab.pictures.rows import Row
 from fairseq_posattn.lab.pictures.sentence import END, context
 from fairseq_posattn.lab.pictures.trace import Trace
+from fairseq_posattn.lab.report.drawing import printable
+from fairseq_posattn.trees.drawing import TreeLayout
 from fairseq_posattn.trees.sentence import Sentence
 
 HEADS, SEED = 4, 2  # what is drawn if nobody asks for anything else
@@ -38,13 +40,13 @@ class About:
 
 @dataclass(frozen=True)
 class Picture:
-    """Holds everything that a drawing needs; `tree` is the sentence, if its tree matters."""
+    """Holds everything that a drawing needs, with the tree if it matters."""
 
     title: str
     mechanisms: tuple[About, ...]
     notes: tuple[str, ...]
     pieces: tuple[str, ...]
-    tree: Sentence | None
+    tree: TreeLayout | None
     rows: tuple[Row, ...]
 
 
@@ -63,7 +65,8 @@ def make_picture(
     shape = AttentionShape(
         head_count(specification, heads), HEAD_WIDTH, len(pieces), relations=relations
     )
-    specification.check(last_layer(specification, number) + 1, shape)
+    named = [max(use.layers) for use in specification.uses if use.layers]
+    specification.check(max([number, *named]) + 1, shape)
     refuse_without_tree(specification, number, sentence)
     ctx = context(sentence)
     attention = make_layer(specification, number, shape, seed)
@@ -75,9 +78,21 @@ def make_picture(
         mechanisms=tuple(about(m) for m in mechanisms),
         notes=(f"Layer {number}, {shape.heads} heads.", *notes(mechanisms, moved, seed), READING),
         pieces=pieces,
-        tree=sentence if any(m.needs_tree or m.learns_from_trees for m in mechanisms) else None,
+        tree=layout_of(sentence) if any(map(reads_trees, mechanisms)) else None,
         rows=tuple(Trace(attention, x, ctx).run()),
     )
+
+
+def reads_trees(mechanism: Mechanism) -> bool:
+    return mechanism.needs_tree or mechanism.learns_from_trees
+
+
+def layout_of(sentence: Sentence) -> TreeLayout | None:
+    """Return the places of the tree that a sentence may have."""
+    if sentence.parents is None:
+        return None
+    relations = sentence.relations and [printable(name) for name in sentence.relations]
+    return TreeLayout([*map(printable, sentence.words)], sentence.parents, relations)
 
 
 def acting_layer(specification: AttentionSpecification, layer: int | None) -> int:
@@ -92,10 +107,6 @@ def acting_layer(specification: AttentionSpecification, layer: int | None) -> in
         )
     first = min(min(use.layers) if use.layers else 0 for use in specification.uses)
     return first if layer is None else layer
-
-
-def last_layer(specification: AttentionSpecification, layer: int) -> int:
-    return max([layer, *(max(use.layers) for use in specification.uses if use.layers)])
 
 
 def head_count(specification: AttentionSpecification, asked: int | None) -> int:

@@ -46,13 +46,13 @@ def factor(change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:
 
 def value_sizes(term: ValueTerm, weights: Tensor, ctx: AttentionContext) -> Tensor:
     """Return the norm of what a term adds to the output if all weight lies on one key, for each
-    key: H Q K, like the weights."""
+    key: H Q K, like the weights. It is 0 where a key has no weight, as behind a mask."""
     columns = []
     for key in range(weights.size(-1)):
         alone = torch.zeros_like(weights)
         alone[..., key] = 1
         columns.append(term.value_term(alone[None], ctx)[0].norm(dim=-1))  # H Q
-    return torch.stack(columns, dim=-1)
+    return torch.stack(columns, dim=-1).masked_fill(weights == 0, 0)
 
 
 def copy_labels(expansion: KeyExpansion, k: Tensor) -> list[list[str]]:

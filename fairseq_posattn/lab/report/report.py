@@ -31,7 +31,7 @@ from fairseq_posattn.lab.report.sections import (
 from fairseq_posattn.lab.report.systems import TITLE, by_test
 from fairseq_posattn.lab.scoring.example_record import Example
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
-from fairseq_posattn.trees.drawing import depths
+from fairseq_posattn.trees.drawing import TreeLayout
 
 PAGE = Path(__file__).with_name("page")
 OF_SCRIPT = ["number", "words", "pieces", "attention"]
@@ -52,8 +52,7 @@ class ShownExample:
         found = self.example
         if not found.parents:
             return None
-        relations = found.relations or None
-        return Markup(tree_svg(found.words, found.parents, depths(found.parents), relations))
+        return Markup(tree_svg(TreeLayout(found.words, found.parents, found.relations or None)))
 
     @property
     def data(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.trees.alignment import match
 from fairseq_posattn.trees.checks import tree_fault
-from fairseq_posattn.trees.conllu_writer import plain_line
+from fairseq_posattn.trees.conllu import plain_line
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.trees.whitespace import shortened
 

@@ -24,8 +24,14 @@ from fairseq_posattn.io.progress import say
 from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
-from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks
-from fairseq_posattn.trees.conllu_writer import TEXT, block, plain_line
+from fairseq_posattn.trees.conllu import (
+    TEXT,
+    ConlluBlock,
+    block,
+    parse_all_columns,
+    plain_line,
+    read_blocks,
+)
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster

@@ -14,7 +14,6 @@ from fairseq_posattn.core.attention import (
     AttentionSpecification,
     KeyExpansion,
     ValueTerm,
-    heads,
     pipeline,
     register,
 )
@@ -27,7 +26,6 @@ from fairseq_posattn.testing.layer import (
     HEADS,
     SHAPE,
     attention,
-    beside_plain,
     fresh,
     has_replacement,
     kernel_calls,
@@ -244,18 +242,3 @@ def test_no_sum_of_biases_is_lower_than_what_is_forbidden():
     low = torch.full((1, 1, 4, 4), 1.9 * pipeline.lowest(torch.float16), dtype=torch.float16)
     mask = torch.tensor([True, True, True, False])[None, None, None]
     assert (pipeline.fused_attention(q, q, v, low, mask, False, 0.0) == 1).all()
-
-
-def test_a_bias_may_be_the_same_for_all_keys_or_queries():
-    """It is broadcast, also beside copies of the keys and on some heads."""
-    bias = torch.randn(1, HEADS, 5, 1)
-    assert heads.repeat_keys(bias, 3) is bias
-    assert heads.spread(torch.ones(5, 5), (0, 2), HEADS).shape == (1, HEADS, 5, 5)
-
-
-def test_changes_are_large_enough_to_be_seen():
-    """The check that a mechanism changes the output would be empty beside tiny numbers."""
-    ctx = context(TREES)
-    plain, changed = beside_plain("gaussian")
-    x = inputs(TREES, ctx)
-    assert (plain.output(x, ctx) - changed.output(x, ctx)).abs().max() > 1e-2

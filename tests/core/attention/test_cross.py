@@ -3,7 +3,6 @@
 import pytest
 import torch
 from test_mechanisms import D, of_all_heads, projections
-from test_relative import one_based
 
 from fairseq_posattn.core.attention import MECHANISMS, CrossContext, CrossSpecification, describe
 from fairseq_posattn.core.attention.registry import safe_across
@@ -12,6 +11,7 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.testing import across
 from fairseq_posattn.testing.layer import HEADS, SHAPE, attention
 from support import reference_cross as slow
+from support.reference import one_based
 
 PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     "window": lambda m, *_: slow.Window(

@@ -82,6 +82,5 @@ def test_watching_changes_nothing():
         about = found(specification)
         plain = attention(specification)
         assert torch.equal(
-            plain.output(about["x"], about["ctx"]),
-            about["module"].output(about["x"], about["ctx"]),
+            plain.output(about["x"], about["ctx"]), about["module"].output(about["x"], about["ctx"])
         )

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from test_relative import one_based
 
 from fairseq_posattn.core.attention import (
     MECHANISMS,
@@ -23,6 +22,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.testing.layer import HEADS, attention
 from support import reference_mechanisms as slow
 from support.distributions import check_keras_normal, check_normal, check_uniform
+from support.reference import one_based
 
 D = WIDTH // HEADS
 
@@ -196,6 +196,10 @@ def compare(specification, pieces, seed=3):
 
 
 SPECIFICATIONS = [
+    "relative(max=2)",
+    "relative(max=2, heads=1|2, shared_heads=false)",
+    "tree_relative(max=2)",
+    "tree_relative(max=2, shared_heads=false)",
     "window(size=1)",
     "window(size=3)",
     "window(size=31)",  # wider than the sentence
@@ -264,6 +268,7 @@ SPECIFICATIONS = [
     "tree_depth_bias(max=1, heads=1|2)",
 ]
 TOGETHER = [
+    "relative(max=2, shared_heads=false) + tree_relative(max=2)",
     "window(size=3, across=3) + relative(max=2) + tree_relative(max=2, shared_heads=false)",
     "window(size=3, across=3) + local_hard(reach=2) + parent_scaled + temperature",
     "relative(max=1) + parent_scaled + gaussian",  # the order of bias and change
@@ -431,7 +436,10 @@ def test_published_counts_of_convoluted_attention(specification, count):
         ("directional", 0),
         ("parent_scaled", 0),
         ("gaussian", 3 * 8),
-        ("relative(shared_heads=false)", 33 * 512 * 2 * 3),
+        ("relative", 3 * 2 * 33 * 64),
+        ("relative(shared_heads=false)", 33 * 512 * 2 * 3),  # as published: 0.1 M
+        ("tree_relative", 3 * 2 * 33 * 64),
+        ("tree_relative(shared_heads=false)", 33 * 512 * 2 * 3),
         ("local_hard", 3 * 8 * (64 * 64 + 64)),
         ("local_soft", 3 * (512 * 512 + 2 * 512)),
         ("block", 3 * (14 * 512 * 512 + 9 * 512)),

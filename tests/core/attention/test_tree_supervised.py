@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from test_relative import one_based
 
 from fairseq_posattn.core.attention import AttentionContext, AttentionSpecification
 from fairseq_posattn.core.attention.sample_batch import TREES, WIDTH, context, inputs, random_tree
@@ -13,6 +12,7 @@ from fairseq_posattn.core.parent_targets import ParentTargets
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.testing.layer import HEADS, SHAPE, attention
 from support import reference_mechanisms as slow
+from support.reference import one_based
 
 PIECES = ["first", "all"]
 MORE = [*TREES, random_tree(12, 7), random_tree(2, 8)]

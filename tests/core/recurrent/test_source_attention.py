@@ -8,7 +8,7 @@ from fairseq_posattn.core.recurrent.source_attention import (
     PositionalSourceAttention,
     Source,
 )
-from support.reference_source_attention import combined, content_weights, positional_weights
+from support.slow_attention import combined, content_weights, positional_weights
 
 WIDTH = 5
 BUILT = {

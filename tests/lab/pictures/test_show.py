@@ -177,6 +177,13 @@ def test_the_size_of_what_is_added_to_values():
     near(only(Trace(layer, x, ctx).run(), "size of what is added"), expected)
 
 
+def test_nothing_is_added_to_the_value_of_a_key_that_a_mask_forbids():
+    rows = rows_of("relative(max=2) + window(size=3)")
+    seen = only(rows, "which keys a query may attend to")
+    added = only(rows, "size of what is added to the value")
+    assert torch.equal(added > 0, seen)
+
+
 def test_the_factor_around_the_parent():
     part = slow.ParentScaled(*TREE)
     found = only(rows_of("parent_scaled"), "what the scores are multiplied by")
@@ -288,13 +295,9 @@ def test_what_has_an_effect_is_shown_at_its_start(specification):
     assert not any("nothing would change" in note for note in picture.notes)
 
 
-def test_gaussian_is_shown_with_its_published_start():
-    bias = matrices(next(r for r in make_picture("gaussian", SENTENCE).rows if r.mechanism))
-    near(bias, table(lambda i, j: -((i - j) ** 2) / 200))
-
-
 def test_a_tree_is_drawn_where_it_matters():
-    assert make_picture("tree_relative + window", BUILT_IN).tree is BUILT_IN
+    assert make_picture("tree_relative + window", BUILT_IN).tree.words == BUILT_IN.words
+    assert make_picture("tree_supervised", sentence_of_text("no tree")).tree is None
     assert make_picture("window", BUILT_IN).tree is None
 
 
@@ -312,11 +315,6 @@ def test_there_are_as_many_heads_as_the_specification_names():
     assert "6 heads" in make_picture("gaussian(heads=0|5)", SENTENCE).notes[0]
     with pytest.raises(InputError, match=r"--heads 4: .* names head 5.* draw at least 6"):
         make_picture("gaussian(heads=0|5)", SENTENCE, heads=4)
-
-
-def test_the_built_in_sentence_is_a_tree():
-    assert BUILT_IN.parents.count(0) == 1 and len(BUILT_IN.relations) == len(BUILT_IN.words)
-    assert len(set(BUILT_IN.words)) < len(BUILT_IN.words)  # a word stands twice
 
 
 def test_words_that_cannot_be_seen_are_shown_as_escapes():
@@ -379,9 +377,18 @@ class Sparse(WeightChange):
         return weights.masked_fill(weights < 0.02, 0.0)
 
 
+class Halved(WeightChange):
+    """Each weight becomes half of it."""
+
+    name = "halved"
+
+    def change_weights(self, weights, q, ctx):
+        return weights / 2
+
+
 @pytest.fixture
 def own(monkeypatch):
-    for mechanism in (Plus, Upside, Scaled, Sparse):
+    for mechanism in (Plus, Upside, Scaled, Sparse, Halved):
         monkeypatch.setitem(MECHANISMS, mechanism.name, mechanism)
 
 
@@ -402,6 +409,14 @@ def test_what_leaves_all_weights_of_a_window_is_no_factor_of_one(others, drawn, 
     """Of the few weights in a window none is small, so there is nothing to draw."""
     rows = make_picture(" + ".join(["sparse", *others.split()]), SENTENCE).rows
     assert [row.title.partition(";")[0] for row in rows if row.mechanism == "sparse"] == drawn
+
+
+def test_weights_after_the_softmax_are_those_before_any_change(own):
+    """The second change finds weights that the first has halved; their rows sum to 1/2."""
+    weights = only(
+        rows_of("halved + convolved_2d + window(size=3)"), "attention weights after the softmax"
+    )
+    near(weights.sum(dim=-1), 1)
 
 
 @pytest.mark.parametrize("specification", ["scaled", "scaled + window(size=3)"])

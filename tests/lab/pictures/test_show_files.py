@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from fairseq_posattn.core.attention import MECHANISMS
-from fairseq_posattn.lab.pictures.figure import sheet
-from fairseq_posattn.lab.pictures.output import write
+from fairseq_posattn.lab.pictures.figure import sheet, write
 from fairseq_posattn.lab.pictures.page import page
 from fairseq_posattn.lab.pictures.picture import make_picture
 from fairseq_posattn.lab.pictures.rows import Kind

@@ -12,7 +12,7 @@ from fairseq_posattn.lab.pictures.figure import sheet
 from fairseq_posattn.lab.pictures.picture import make_picture
 from fairseq_posattn.lab.report import figures
 from fairseq_posattn.lab.report.arcs import tree_svg
-from fairseq_posattn.trees.drawing import depths
+from fairseq_posattn.trees.drawing import TreeLayout
 from fairseq_posattn.trees.sentence import Sentence
 from support.scored_systems import both
 
@@ -55,7 +55,6 @@ def test_trees_of_the_report():
     crossing = Sentence(["a", "b", "c", "d"], [3, 4, 0, 3])
     found = {}
     for sentence in (SENTENCE, crossing):
-        tree = depths(sentence.parents)
-        svg = tree_svg(sentence.words, sentence.parents, tree, sentence.relations)
+        svg = tree_svg(TreeLayout(sentence.words, sentence.parents, sentence.relations))
         found[str(sentence)] = svg.replace("><", ">\n<").splitlines()
     equals_recorded(found, HERE / "trees_of_the_report.json")

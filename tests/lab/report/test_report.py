@@ -10,11 +10,11 @@ import pytest
 
 from fairseq_posattn.cli import report as command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.report.arcs import arcs_of, middles, offsets, tree_svg
+from fairseq_posattn.lab.report.arcs import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.figures import signed
 from fairseq_posattn.lab.report.systems import read_systems
-from fairseq_posattn.trees.drawing import depths
+from fairseq_posattn.trees.drawing import TreeLayout, arcs_of
 from support.scored_systems import BLEU, HOSTILE, both, scored
 
 
@@ -230,7 +230,7 @@ PATH = re.compile(r"M([\d.]+) ([\d.]+)V[\d.]+Q[\d.]+ ([\d.]+) .*Q([\d.]+) [\d.]+
 
 def segments(parents, words):
     """Return x of the start, height and x of the end of each arc as it is drawn."""
-    svg = tree_svg(words, parents, depths(parents), words)
+    svg = tree_svg(TreeLayout(words, parents, words))
     lines = re.findall(r'class="line" d="(M[^"]+Q[^"]+)"', svg)
     return [[float(number) for number in PATH.match(line).groups()] for line in lines]
 
@@ -242,10 +242,9 @@ def test_drawn_arcs_do_not_cross(kind):
     words = [f"w{'o' * (k % 5)}rd" for k in range(len(parents))]
     found = segments(parents, words)
     assert len(found) == len(parents) - 1
-    places = middles(words, arcs_of(parents), words)
-    for arc, (start, _, _, end) in zip(arcs_of(parents), found, strict=True):
-        assert end == pytest.approx(places[arc.child], abs=0.06)
-        assert start == pytest.approx(places[arc.parent] + offsets(arcs_of(parents))[arc], abs=0.06)
+    layout = TreeLayout(words, parents, words)
+    for arc, (start, _, _, end) in zip(layout.arcs, found, strict=True):
+        assert (start, end) == pytest.approx(layout.ends(arc), abs=0.06)
     for one, other in combinations(found, 2):
         for (start, foot, top, end), (left, _, height, right) in ((one, other), (other, one)):
             for upright in (start, end):
@@ -256,7 +255,7 @@ def test_drawn_arcs_do_not_cross(kind):
 def test_words_do_not_touch():
     words = ["a", "Donaudampfschifffahrt", "東京都", ".", "b"]
     parents = [2, 0, 2, 2, 2]
-    places = middles(words, arcs_of(parents), None)
+    places = TreeLayout(words, parents).places
     halves = [len(word) * (16 if word == "東京都" else 7) / 2 for word in words]
     for k in range(4):
         assert places[k] + halves[k] + 8 < places[k + 1] - halves[k + 1]

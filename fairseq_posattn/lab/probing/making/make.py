@@ -22,8 +22,7 @@ from fairseq_posattn.lab.probing.making.settings import LONGEST, SHORTEST, Setti
 from fairseq_posattn.lab.probing.making.shown import Shown
 from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, write_examples
 from fairseq_posattn.lab.probing.tasks import ProbingTask
-from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
-from fairseq_posattn.trees.conllu_writer import block
+from fairseq_posattn.trees.conllu import block, parse_all_columns, read_blocks
 from fairseq_posattn.trees.control import Dice
 from fairseq_posattn.trees.whitespace import OPEN_BOX
 
