@@ -30,7 +30,7 @@ from support.documents import (
 DOCUMENTS = documents()
 SHELL = blocks("bash", "sh", "")
 PYTHON = [block for block in blocks("python") if not block.mark[0]]
-OF_OTHER_PROGRAMS = {"no-build-isolation", "batch", "signal", "all-files"}
+OF_OTHER_PROGRAMS = {"no-build-isolation", "batch", "signal", "all-files", "ci"}
 
 
 def relative(path: Path) -> str:

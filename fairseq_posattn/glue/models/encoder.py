@@ -139,11 +139,6 @@ class PosattnEncoder(TransformerEncoderBase):
         return any(specification.needs_tree for specification in specifications)
 
     @property
-    def crossing(self) -> str:
-        """Return what messages about trees say of the decoder."""
-        return f", cross-attention '{self.cross}'" if self.cross.needs_tree else ""
-
-    @property
     def needs_labels(self) -> set[str]:
         """Return the kinds of labels of words that positions or attention read."""
         return self.attention.needs_labels | self.positions.needs_labels

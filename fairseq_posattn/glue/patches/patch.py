@@ -26,7 +26,8 @@ class Patch(NamedTuple):
 
     def install(self) -> None:
         """Put the wrapper in place, unless it is there already."""
-        if self.is_installed:
+        there = vars(self.place).get(INSTALLED, ())
+        if (self.name, self.wrapper) in there:
             return
         wrapped = self.wrapped(getattr(self.place, self.name))
         if isinstance(inspect.getattr_static(self.place, self.name), staticmethod):

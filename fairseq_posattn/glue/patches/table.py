@@ -218,6 +218,7 @@ INPUT = [
         "load_model_ensemble_and_task",
         input_errors.user_dir_named,
         "A checkpoint with a class of one's own does not say that it needs --user-dir.",
+        "nobody has classes of their own",
     ),
     Patch(
         checkpoint_utils,
