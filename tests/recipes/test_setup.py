@@ -59,7 +59,7 @@ class Checkout:
         (self.folder / name).write_text(text)
 
     def require(self, *requirements: str) -> None:
-        project = f"[project]\ndependencies = {list(requirements)}\n"
+        project = f"[project]\nname = 'it'\ndependencies = {list(requirements)}\n"
         self.write("pyproject.toml", f"{project}optional-dependencies = {{ test = [] }}\n")
 
     def command(self, name: str, text: str) -> Path:
