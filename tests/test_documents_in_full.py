@@ -32,7 +32,10 @@ CHANGES = {
         # The model has not learnt to end a sentence.
         "translation --path run": "translation --max-len-b 5 --path run",
     },
-    "treebank": {"--workers 8": "--workers 2"},
+    "treebank": {
+        "--workers 8": "--workers 2",
+        "posattn-train-parser": f"python {ROOT}/tests/support/train_stanza.py",
+    },
     "tagged": {"--patience 3": "--patience 3 --max-epoch 1"},
     "lm": {"--max-epoch 500": "--max-epoch 1", "--lr 30": "--lr 1"},
 }
@@ -45,7 +48,10 @@ def raw_text(folder: Path, models) -> None:
 
 
 def treebank(folder: Path, models) -> None:
-    """train, dev and test as CoNLL-U, as the text of these trees, and in a translation."""
+    """train, dev and test as CoNLL-U, as the text of these trees, and in a translation.
+
+    The same trees lie in a folder as those of Universal Dependencies do, with new text.
+    """
     make_toy_treebank(folder / "toy", 60, 10, 10)
     (folder / "stanza_resources").symlink_to(models.toy)
     for split in ("train", "dev", "test"):
@@ -54,6 +60,11 @@ def treebank(folder: Path, models) -> None:
         texts = re.findall("^# text = (.*)$", trees, re.M)
         (folder / f"{split}.en").write_text("".join(f"{text}\n" for text in texts))
         shutil.copy(folder / f"toy/{split}.tgt", folder / f"{split}.de")
+    (folder / "UD_Coptic-Scriptorium").mkdir()
+    for split in ("train", "dev"):
+        name = f"UD_Coptic-Scriptorium/cop_scriptorium-ud-{split}.conllu"
+        shutil.copy(folder / f"{split}.conllu", folder / name)
+    shutil.copy(folder / "test.en", folder / "new.cop")
 
 
 def tagged(folder: Path, models) -> None:

@@ -17,7 +17,7 @@ from support.commands import ROOT, script
 OTHERS = {"pip", "torchrun", "srun", "sbatch", "mkdir", "head", "tee", "export", "python"}
 OTHERS |= {"git", "for", "do", "done", "cd", "pre-commit", "."}
 FAIRSEQ = re.compile(
-    r"(?:(?:fairseq-|fairseq_cli\.|posattn-)(?=train|generate|interactive|validate|preprocess)"
+    r"(?:(?:fairseq-|fairseq_cli\.|posattn-)(?=(train|generate|interactive|validate|preprocess)$)"
     r"|fairseq-(?=eval-lm|hydra-train))"
 )
 DOORS = ("prepare", "train", "evaluate", "table", "sweep", "new")  # one for each step of a recipe

@@ -2,6 +2,7 @@
 
 import functools
 import random
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -39,9 +40,9 @@ class StanzaModels:
     @property
     def contracted(self) -> Path:
         """German by name; knows full stops, several sentences in a text, and multiword tokens."""
-        return self._trained("contracted", "de", make_contracted_treebank, "--mwt")
+        return self._trained("contracted", "de", make_contracted_treebank)
 
-    def _trained(self, name: str, lang: str, make: Callable[[Path], None], *options: str) -> Path:
+    def _trained(self, name: str, lang: str, make: Callable[[Path], None]) -> Path:
         from filelock import FileLock
 
         out = self.folder / name
@@ -50,10 +51,14 @@ class StanzaModels:
             if not out.exists():
                 treebank = self.folder / f"{name}-treebank"
                 make(treebank)
-                files = [treebank / "train.src.conllu", treebank / "dev.src.conllu"]
-                trainer = ROOT / "tests/support/train_stanza.py"
-                run(sys.executable, trainer, *files, "--out", out, "--lang", lang, *options)
+                train, dev = treebank / "train.src.conllu", treebank / "dev.src.conllu"
+                train_toy("--train", train, "--dev", dev, "--out", out, "--lang", lang)
         return out
+
+
+def train_toy(*arguments, **kwargs) -> subprocess.CompletedProcess:
+    """Run posattn-train-parser, whose size is that of a toy."""
+    return run(sys.executable, ROOT / "tests/support/train_stanza.py", *arguments, **kwargs)
 
 
 def make_toy_treebank(folder: Path, train: int = 600, dev: int = 100, test: int = 60) -> None:

@@ -1,0 +1,183 @@
+"""Run stanza's trainers, each in a process of its own: they reseed and log for all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import multiprocessing
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.text.parsing.treebank import Corpus
+from fairseq_posattn.work.executors.local import be_worker, interrupts_blocked
+from fairseq_posattn.work.running import clock
+
+MODULES = {"tokenize": "tokenizer", "mwt": "mwt_expander", "pos": "tagger", "depparse": "parser"}
+STEP = re.compile(rb"step\s+(\d+)\s*/\s*(\d+)", re.I)
+TAIL = 4096  # the last step stands in so many bytes of a log
+SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_LINES = 30
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size has the numbers of sentences to use at most, and the options of the trainers.
+
+    train, dev: so many sentences are learnt from, and choose the best step.
+    network: options of tagger and parser; what follows them wins.
+    """
+
+    name: str
+    train: int | None = None
+    dev: int | None = None
+    tokenize: str = ""
+    mwt: str = ""
+    network: str = ""
+    pos: str = ""
+    depparse: str = ""
+
+    def of(self, processor: str) -> str:
+        """Return the options for a trainer."""
+        own: str = getattr(self, processor)
+        return f"{self.network} {own}" if processor in ("pos", "depparse") else own
+
+
+SMALL = Size(
+    "small",
+    train=12000,
+    dev=500,
+    tokenize="--steps 1000 --eval_steps 500",
+    mwt="--num_epoch 10",
+    network="--num_layers 1 --hidden_dim 192 --word_emb_dim 64 --char_emb_dim 32"
+    " --char_hidden_dim 64 --transformed_dim 64 --tag_emb_dim 32 --deep_biaff_hidden_dim 64"
+    " --lr 3e-3 --dropout 0.2 --word_dropout 0.1",
+    pos="--hidden_dim 96 --composite_deep_biaff_hidden_dim 32 --batch_size 32 --lr 4e-3"
+    " --dropout 0.1 --word_dropout 0.05 --max_steps 1800 --eval_interval 600 --fix_eval_interval",
+    # The trainer's own first optimizer, adadelta, wants long trainings. There is a second one, as
+    # nothing else lowers the learning rate at a given step.
+    depparse="--batch_size 750 --max_steps 2000 --eval_interval 200 --optim adam --beta2 0.95"
+    " --weight_decay 0 --no_plateau --second_optim adam --second_optim_start_step 1200"
+    " --second_lr 8e-4 --second_warmup_steps 0",
+)
+FULL = Size("full", dev=2000)  # stanza's own choices
+SIZES = {size.name: size for size in (SMALL, FULL)}
+
+
+def options_of(processor: str, size: Size, train: Corpus, dev: Corpus) -> list[str]:
+    """Return the options for a trainer: its files, and what the size says."""
+    files = {"train_file": train.conllu, "eval_file": dev.conllu}
+    more = ""
+    if processor == "tokenize":
+        files = {"txt_file": train.text, "label_file": train.labels}
+        files |= {"dev_txt_file": dev.text, "dev_label_file": dev.labels}
+        files |= {"mwt_json_file": train.expansions}
+    elif processor == "mwt":
+        files |= {"gold_file": dev.conllu}
+    else:  # there are neither word vectors nor tags but the UPOS
+        more = "--no_pretrain --word_cutoff 2"
+    if processor == "depparse":
+        more += " --no_xpos --no_ufeats"
+    named = [part for name, path in files.items() for part in (f"--{name}", str(path))]
+    return [*named, *more.split(), *size.of(processor).split()]
+
+
+def run_trainer(processor: str, options: list[str], log: Path, name: str) -> None:
+    """Run a trainer to its end, and show how far it is; its output goes to a file.
+
+    name: what the user calls it.
+    """
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    arguments = (os.getpid(), MODULES[processor], options, log, sender)
+    trainer = context.Process(target=be_trainer, args=arguments)
+    log.unlink(missing_ok=True)
+    with interrupts_blocked():
+        trainer.start()
+    sender.close()
+    progress = Progress(log, name)
+    try:
+        while trainer.is_alive():
+            trainer.join(SECONDS_BETWEEN_LOOKS)
+            progress.look()
+    finally:
+        trainer.kill()
+        trainer.join()
+    with contextlib.suppress(EOFError):  # if it has sent nothing
+        raise receiver.recv()
+    if trainer.exitcode:
+        raise InputError(failure(trainer.exitcode, log, name))
+
+
+def failure(code: int, log: Path, name: str) -> str:
+    """Return the message for a trainer that has failed with this exit code."""
+    if code < 0:
+        return (
+            f"{name}: the trainer was killed by signal {-code}, perhaps for lack of memory; run "
+            "the same command again, which goes on from here"
+        )
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return f"{log}:{len(lines)}: the trainer of stanza failed: {lines[-1] if lines else ''}"
+
+
+def be_trainer(parent: int, name: str, options: list[str], log: Path, sender: Any) -> None:
+    """Run a module of stanza in this process, which dies with its parent."""
+    be_worker(parent, None, on_gpus=False)
+    with open(log, "w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    import torch
+
+    torch.save = partial(save_whole, torch.save, sender)
+    import_module(f"stanza.models.{name}").main(options)
+
+
+def save_whole(save: Callable, sender: Any, value: object, path: str, **options: Any) -> None:
+    """Save as torch does, whole or not at all; stanza itself would go on without the file."""
+    buffer = io.BytesIO()
+    save(value, buffer, **options)
+    try:
+        with replaced_whole(path) as growing:
+            growing.write_bytes(buffer.getbuffer())
+    except OSError as error:
+        sender.send(error)
+        os._exit(1)
+
+
+class Progress:
+    """This class shows how far a trainer is, as its log tells, on a terminal or in a log."""
+
+    def __init__(self, log: Path, name: str):
+        self.log, self.name = log, name
+        self.alive = sys.stderr.isatty()
+        self.said = time.monotonic()
+        self.first: tuple[float, int] | None = None  # time and number of the first step seen
+
+    def look(self) -> None:
+        """Show the last step and the time that is left, but not too often in a log."""
+        now = time.monotonic()
+        if (self.alive or now - self.said > SECONDS_BETWEEN_LINES) and (found := self.steps()):
+            self.said, (step, steps) = now, found
+            self.first = self.first or (now, step)
+            line = f"{self.name}: step {step:,} of {steps:,}"
+            if done := step - self.first[1]:
+                line += f", at most {clock((now - self.first[0]) / done * (steps - step))} left"
+            end = "\r" if self.alive and step < steps else "\n"
+            print(f"{line:<78}", end=end, file=sys.stderr, flush=True)
+
+    def steps(self) -> tuple[int, int] | None:
+        """Return the last step that the log tells of, and how many there may be."""
+        with contextlib.suppress(FileNotFoundError), open(self.log, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            if found := STEP.findall(file.read()):
+                return int(found[-1][0]), int(found[-1][1])
+        return None

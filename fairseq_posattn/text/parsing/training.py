@@ -1,0 +1,148 @@
+"""Train a tokeniser, a tagger and a parser of stanza from a treebank, with stanza's own trainers.
+
+OUT.work keeps what is done, with the logs of the trainers. OUT is a folder of models as stanza
+downloads one, with a record of the training.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.atomic import folder_written_whole, full_disk_named, is_used
+from fairseq_posattn.io.checksums import fingerprint
+from fairseq_posattn.io.files import read_json, write_json
+from fairseq_posattn.io.lock import locked
+from fairseq_posattn.io.progress import say
+from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.scores import scores_of
+from fairseq_posattn.text.parsing.stanza_parser import StanzaParser, import_stanza
+from fairseq_posattn.text.parsing.trainers import SMALL, Size, options_of, run_trainer
+from fairseq_posattn.text.parsing.treebank import Corpus, read_trees, spread
+from fairseq_posattn.work.made import Made, Steps, made_before
+
+RECORD = "trained.json"
+LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+NAMES = {"tokenize": "tokeniser", "mwt": "multiword tokens", "pos": "tagger", "depparse": "parser"}
+
+
+def train_parser(
+    train: Path,
+    dev: Path,
+    lang: str,
+    out: Path,
+    size: Size = SMALL,
+    tokenizer: bool = True,
+    cpu: bool = False,
+    work: Path | None = None,
+) -> dict[str, float]:
+    """Train what is not trained yet, make the folder of models, and return the scores on dev.
+
+    A call with the same files and choices goes on where another one was killed.
+    """
+    stanza = import_stanza()
+    if not LANGUAGE.fullmatch(lang):
+        raise InputError(f"--lang {lang}: this is no code of a language; name one such as cop")
+    with locked(out):
+        files = [fingerprint(train), fingerprint(dev)]
+        key = {"files": files, "lang": lang, "size": asdict(size), "tokenizer": tokenizer}
+        if before := made_before(out / RECORD, key, models_in(out)):
+            say(f"{out}: this was trained before")
+            return before.answer["scores"]
+        if is_used(out):
+            raise InputError(
+                f"{out}: the folder holds something else than the parser of this treebank, "
+                "language and size; name another folder, or remove this one"
+            )
+        work = work or Path(f"{out}.work")
+        training = Training(train, dev, lang, size, tokenizer, cpu, work)
+        with full_disk_named(work):
+            scores = training.scores()
+        with folder_written_whole(out, lock=False) as folder:
+            shutil.copytree(training.models, folder, dirs_exist_ok=True)
+            outputs = [fingerprint(path) for path in models_in(folder)]
+            about = {"scores": scores, "stanza": stanza.__version__}
+            Made(key, outputs, about).write(folder / RECORD)
+    return scores
+
+
+def models_in(folder: Path) -> list[Path]:
+    """Return the files of a folder of models, in a fixed order."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != RECORD)
+
+
+class Training:
+    """This class trains the models of a folder one by one, in a folder of work."""
+
+    def __init__(
+        self, train: Path, dev: Path, lang: str, size: Size, tokenizer: bool, cpu: bool, work: Path
+    ):
+        self.given, self.lang, self.size, self.work = [train, dev], lang, size, work
+        self.models = work / "models"
+        self.corpora = [Corpus.of(work / "train"), Corpus.of(work / "dev")]
+        self.trees = [read_trees(train), read_trees(dev)]
+        self.tokenizer = tokenizer
+        self.cpu = ["--cpu"] * cpu
+        self.mwt = tokenizer and any(tree.sentence.multiword for tree in self.trees[0])
+        self.processors = [*["tokenize"] * tokenizer, *["mwt"] * self.mwt, "pos", "depparse"]
+        self.steps = Steps(work)
+
+    def scores(self) -> dict[str, float]:
+        """Train what is not trained yet, and return the scores on dev."""
+        files = [file for corpus in self.corpora for file in corpus]
+        choices = [self.size.train, self.size.dev, self.mwt]
+        self.steps.do("treebank", choices, self.given, files, self.write_corpora)
+        for processor in self.processors:
+            self.train(processor, files)
+        write_json(self.models / "resources.json", self.resources(), indent=2)
+        scores = self.work / "scores.json"
+        inputs = [*models_in(self.models), self.given[1]]
+        self.steps.do("scores", [], inputs, [scores], partial(self.evaluate, scores))
+        return read_json(scores, "remove it")
+
+    def write_corpora(self) -> None:
+        """Write the files of the trainers."""
+        sizes = [self.size.train, self.size.dev]
+        for corpus, trees, at_most in zip(self.corpora, self.trees, sizes, strict=True):
+            corpus.write(spread(trees, at_most), self.mwt)
+
+    def train(self, processor: str, files: list[Path]) -> None:
+        """Train a model, or go on with its training."""
+        name, package = NAMES[processor], self.size.name
+        model = self.models / self.lang / processor / f"{package}.pt"
+        checkpoint = self.work.absolute() / "parser.checkpoint.pt"
+        options = ["--mode", "train", "--seed", "1", "--lang", self.lang, *self.cpu]
+        options += ["--shorthand", f"{self.lang}_{package}"]
+        options += ["--save_dir", str(model.parent), "--save_name", model.name]
+        if processor == "depparse":  # the only trainer that keeps checkpoints
+            options += ["--checkpoint_save_name", str(checkpoint)]
+        options += options_of(processor, self.size, *self.corpora)
+
+        def action() -> None:
+            place = f"{name} ({self.processors.index(processor) + 1} of {len(self.processors)})"
+            run_trainer(processor, options, self.work / f"{name.replace(' ', '-')}.log", place)
+            checkpoint.unlink(missing_ok=True)
+
+        def forget() -> None:
+            checkpoint.unlink(missing_ok=True)
+
+        choices = [self.lang, package, self.size.of(processor)]
+        self.steps.do(name, choices, files, [model], action, forget)
+
+    def resources(self) -> dict:
+        """Return what stanza looks up: which models there are and which it takes."""
+        chosen = {**dict.fromkeys(self.processors, self.size.name), "lemma": "identity"}
+        models: dict = {processor: {package: {}} for processor, package in chosen.items()}
+        packages = {"default": chosen}
+        return {self.lang: {"lang_name": self.lang, **models, "packages": packages}}
+
+    def evaluate(self, path: Path) -> None:
+        """Write the scores on dev."""
+        settings = ParserSettings(
+            lang=self.lang, model_dir=str(self.models), tokenized=not self.tokenizer
+        )
+        write_json(path, scores_of(StanzaParser(settings), self.trees[1], self.tokenizer))

@@ -1,0 +1,170 @@
+"""Read a treebank, and write it as stanza's trainers read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.trees.conllu import (
+    FORM,
+    MULTIWORD,
+    TEXT,
+    ConlluBlock,
+    block,
+    parse_all_columns,
+    read_blocks,
+)
+from fairseq_posattn.trees.sentence import Sentence, Tags
+from fairseq_posattn.trees.whitespace import shortened
+
+BEGINS_PARAGRAPH = ("# newdoc", "# newpar")
+PACKED = ("", ".gz", ".xz", ".zst")
+
+
+def files_of(treebank: Path) -> tuple[Path, Path]:
+    """Return the files for training and development of a folder of Universal Dependencies."""
+    if not treebank.is_dir():
+        raise InputError(
+            f"{treebank}: there is no such folder; name one of Universal Dependencies, or two "
+            "files with --train and --dev"
+        )
+    train, dev = (one_file(treebank, f"*-ud-{split}.conllu") for split in ("train", "dev"))
+    return train, dev
+
+
+def one_file(treebank: Path, pattern: str) -> Path:
+    """Return the only file of such a name, which may be packed."""
+    found = sorted(path for end in PACKED for path in treebank.glob(pattern + end))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "no such file"
+        raise InputError(
+            f"{treebank}/{pattern}: one file is needed, but there is {names}; name the files with "
+            "--train and --dev"
+        )
+    return found[0]
+
+
+@dataclass
+class Tree:
+    """This is a sentence of a treebank, with the text that it was written as."""
+
+    sentence: Sentence
+    text: str
+    begins_paragraph: bool
+
+    def labels(self, mwt: bool) -> str:
+        """Label characters as stanza does: 1 ends a token, 3 one of several words; 2, 4 a sentence.
+
+        mwt: whether tokens of several words are told from others.
+        """
+        labels, end = [0] * len(self.text), 0
+        for token, words in self.sentence.counted_tokens():
+            end = self.text.find(token, end) + len(token)
+            labels[end - 1] = 3 if mwt and words > 1 else 1
+        labels[end - 1] += 1
+        return "".join(map(str, labels))
+
+
+def read_trees(path: Path) -> list[Tree]:
+    """Return the checked sentences of a file, of which each word has all that is learnt."""
+    trees = [tree for given in read_blocks(str(path)) if (tree := read_tree(given))]
+    if not trees:
+        raise InputError(f"{path}: the file has no sentences; name one with trees")
+    return trees
+
+
+def read_tree(given: ConlluBlock) -> Tree | None:
+    """Return the sentence of a block, or None for a block of comments alone."""
+    sentence = parse_all_columns(given)
+    if not sentence.words:
+        return None
+    if sentence.parents is None:
+        raise InputError(f"{sentence.where}: the sentence has no tree (HEAD is _); leave it out")
+    rows = [(k, line.split("\t")) for k, line in enumerate(given.lines) if line[0] != "#"]
+    words = [(k, row) for k, row in rows if row[0].isdecimal()]
+    assert sentence.tags and sentence.relations
+    for (k, _), tags, relation in zip(words, sentence.tags, sentence.relations, strict=True):
+        if missing := "UPOS" if tags.upos == "_" else "DEPREL" if relation == "_" else None:
+            where = f"{given.path}:{given.line + k}"
+            raise InputError(f"{where}: the word has no {missing}, which is learnt; fill it in")
+    # with spaces inside, as the text has them
+    sentence.words = [row[FORM] for _, row in words]
+    tokens = [row[FORM] for _, row in rows if MULTIWORD.fullmatch(row[0])]
+    sentence.multiword = [
+        (first, count, form)
+        for (first, count, _), form in zip(sentence.multiword, tokens, strict=True)
+    ]
+    comments = [(k, line) for k, line in enumerate(given.lines) if line[0] == "#"]
+    text = next(((k, line) for k, line in comments if line.startswith(TEXT)), None)
+    begins = any(line.startswith(BEGINS_PARAGRAPH) for _, line in comments)
+    if text is None:
+        return Tree(sentence, str(sentence), begins)
+    refuse_other_text(text[1].removeprefix(TEXT), sentence, f"{given.path}:{given.line + text[0]}")
+    return Tree(sentence, text[1].removeprefix(TEXT), begins)
+
+
+def refuse_other_text(text: str, sentence: Sentence, where: str) -> None:
+    """Refuse a text that does not consist of the tokens of its sentence."""
+    rest = text
+    for token in sentence.tokens:
+        before, found, rest = rest.partition(token)
+        if not found or before.strip():
+            raise InputError(
+                f"{where}: the text goes on with '{shortened(before + found + rest)}', where the "
+                f"tree has '{shortened(token)}'; mend the text, or remove this line"
+            )
+
+
+class Corpus(NamedTuple):
+    """These are the files that the trainers read, for one split."""
+
+    conllu: Path
+    text: Path
+    labels: Path
+    expansions: Path  # none; an augmentation of the tokeniser asks for them
+
+    @classmethod
+    def of(cls, start: Path) -> Corpus:
+        """Return the files whose names begin so."""
+        return cls(*(start.with_suffix(f".{end}") for end in cls._fields))
+
+    def write(self, trees: Sequence[Tree], mwt: bool) -> None:
+        """Write the trees with what the pipeline will have, and the text with its labels."""
+        texts, labels = [], []
+        for paragraph in paragraphs(trees):
+            texts.append(" ".join(tree.text for tree in paragraph))
+            labels.append("0".join(tree.labels(mwt) for tree in paragraph))
+        self.text.write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+        self.labels.write_text("\n\n".join(labels) + "\n", encoding="utf-8")
+        self.expansions.write_text("[]", encoding="utf-8")
+        with open(self.conllu, "w", encoding="utf-8") as file:
+            for number, tree in enumerate(trees, 1):
+                file.write(block(tree.text, as_the_pipeline_has_it(tree.sentence), number))
+
+
+def as_the_pipeline_has_it(sentence: Sentence) -> Sentence:
+    """Return a sentence whose lemmas are the words, and which has no tags but the UPOS."""
+    pairs = zip(sentence.words, sentence.tags or [], strict=True)
+    return replace(sentence, tags=[Tags(lemma=word, upos=tags.upos) for word, tags in pairs])
+
+
+def paragraphs(trees: Sequence[Tree]) -> Iterator[list[Tree]]:
+    """Yield sentences that follow each other in a text; each by itself where nothing tells."""
+    told = any(tree.begins_paragraph for tree in trees)
+    paragraph: list[Tree] = []
+    for tree in trees:
+        if paragraph and (tree.begins_paragraph or not told):
+            yield paragraph
+            paragraph = []
+        paragraph.append(tree)
+    yield paragraph
+
+
+def spread(trees: Sequence[Tree], at_most: int | None) -> Sequence[Tree]:
+    """Return at most so many sentences, from all over the treebank, which is sorted by genre."""
+    every = max(1, len(trees) // at_most) if at_most else 1
+    return list(islice(trees[::every], at_most))
