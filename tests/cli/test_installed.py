@@ -18,6 +18,7 @@ STEPS += ["binarize", "binarize-tagging"]
 OTHERS = [
     "average",
     "recipe",
+    "train-parser",
     "check-mechanism",
     "translations",
     "sgm",

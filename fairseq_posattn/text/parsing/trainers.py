@@ -126,7 +126,10 @@ def failure(code: int, log: Path, name: str) -> str:
             "the same command again, which goes on from here"
         )
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return f"{log}:{len(lines)}: the trainer of stanza failed: {lines[-1] if lines else ''}"
+    return (
+        f"{log}:{len(lines)}: stanza's trainer failed ({lines[-1] if lines else 'no output'}); "
+        "see there, and begin anew with another --work"
+    )
 
 
 def be_trainer(parent: int, name: str, options: list[str], log: Path, sender: Any) -> None:

@@ -114,7 +114,7 @@ def refuse_other_text(text: str, sentence: Sentence, where: str) -> None:
         before, found, rest = rest.partition(token)
         if not found or before.strip():
             raise InputError(
-                f"{where}: the text goes on with '{shortened(before + found + rest)}', where the "
+                f"{where}: the text goes on with '{shortened((before + found + rest).strip())}', where the "
                 f"tree has '{shortened(token)}'; mend the text, or remove this line"
             )
 
