@@ -112,6 +112,7 @@ def run_trainer(processor: str, options: list[str], log: Path, name: str) -> Non
     finally:
         trainer.kill()
         trainer.join()
+        progress.end()
     with contextlib.suppress(EOFError):  # if it has sent nothing
         raise receiver.recv()
     if trainer.exitcode:
@@ -174,8 +175,12 @@ class Progress:
             line = f"{self.name}: step {step:,} of {steps:,}"
             if done := step - self.first[1]:
                 line += f", at most {clock((now - self.first[0]) / done * (steps - step))} left"
-            end = "\r" if self.alive and step < steps else "\n"
-            print(f"{line:<78}", end=end, file=sys.stderr, flush=True)
+            print(f"{line:<78}", end="\r" if self.alive else "\n", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the last line on a terminal."""
+        if self.alive and self.first:
+            print(file=sys.stderr)
 
     def steps(self) -> tuple[int, int] | None:
         """Return the last step that the log tells of, and how many there may be."""
