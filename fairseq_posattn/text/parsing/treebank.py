@@ -113,9 +113,10 @@ def refuse_other_text(text: str, sentence: Sentence, where: str) -> None:
     for token in sentence.tokens:
         before, found, rest = rest.partition(token)
         if not found or before.strip():
+            goes_on = shortened((before + found + rest).strip())
             raise InputError(
-                f"{where}: the text goes on with '{shortened((before + found + rest).strip())}', where the "
-                f"tree has '{shortened(token)}'; mend the text, or remove this line"
+                f"{where}: the text goes on with '{goes_on}', where the tree has "
+                f"'{shortened(token)}'; mend the text, or remove this line"
             )
 
 
