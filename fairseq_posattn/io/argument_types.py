@@ -34,12 +34,13 @@ def add_model_options(parser: ArgumentParser) -> None:
 
 
 def option(
-    help: str, default: Any = MISSING, group: str = "", metavar: str | None = None, **more: Any
+    help: str, default: Any = MISSING, group: str = "", metavar: Any = None, **more: Any
 ) -> Any:
     """Return the field of a dataclass that `add_fields` makes an option of a command line.
 
     A field without a default is an argument without a name. A list takes several values, and a bool
-    is a flag. group: the heading under which the help shows it. more: what else argparse is told.
+    is a flag. group: the heading under which the help shows it. more: what else argparse is told,
+    and the `key` of the field in a JSON document if that is not its name.
     """
     metadata = {"group": group, "help": help, "metavar": metavar, **more}
     if isinstance(default, list):
@@ -61,12 +62,12 @@ def add_fields(
     one_of = parser.add_mutually_exclusive_group(required=True) if either else parser
     for one in fields(kind):
         more = dict(one.metadata)
-        group = more.pop("group")
+        group, _ = more.pop("group"), more.pop("key", None)
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
         add = (one_of if one.name in either else groups[group]).add_argument
         if "list" in str(one.type):
-            more["nargs"] = "+"
+            more.setdefault("nargs", "+")
         if one.default is MISSING and one.default_factory is MISSING:
             add(one.name, **more)
             continue

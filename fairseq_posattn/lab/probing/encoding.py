@@ -91,20 +91,16 @@ class SentenceEncoder:
                 f"{self.data}: prepare.json says how the text is segmented; leave out --bpe and "
                 "--moses"
             )
+        self.task: Any = self.loaded.task
         encoder = getattr(self.loaded.model, "encoder", None)
         self.encoder: Any = getattr(encoder, "sentence_encoder", encoder)  # as RoBERTa has it
         if self.encoder is None or not hasattr(self.encoder, "embed_tokens"):
             kind = type(self.loaded.model).__name__
             raise InputError(f"{kind} has no encoder of sentences; take a model that has one")
 
-    @property
-    def task(self) -> Any:
-        """Return the task of the model."""
-        return self.loaded.task
-
     @cached_property
     def pipeline(self) -> TextPipeline | None:
-        """Return how the data were prepared, if posattn-prepare made them."""
+        """Return how posattn-prepare made the data, or None if it did not."""
         return TextPipeline.load(self.data) if text_pipeline.exists(self.data) else None
 
     @property
@@ -186,15 +182,9 @@ class SentenceEncoder:
         return text
 
     def batches(
-        self, texts: Sequence[str], trees: Sequence[Sentence] | None = None
-    ) -> Iterator[Batch]:
-        """Yield the vectors of all sentences, in batches of similar length."""
-        yield from self.batches_of(self.segmented(texts, trees), trees)
-
-    def batches_of(
         self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
     ) -> Iterator[Batch]:
-        """Yield the vectors of lines that were segmented."""
+        """Yield the vectors of all lines, in batches of similar length."""
         with torch.no_grad():
             for sample in self.samples(lines, trees):
                 yield self.run(sample)

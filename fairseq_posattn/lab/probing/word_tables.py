@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from fairseq_posattn.lab.probing.agreement import CHILD, PARENT, PLACES
 from fairseq_posattn.lab.probing.results import (
@@ -12,6 +11,7 @@ from fairseq_posattn.lab.probing.results import (
     Probes,
     RelationHead,
     WordProbe,
+    grouped,
     row_name,
 )
 from fairseq_posattn.lab.scoring.cells import NONE
@@ -72,10 +72,8 @@ def of_words(words: Sequence[WordProbe], probes: Probes) -> Table:
 
 def means_of_runs(found: Iterable[WordProbe], figure: str) -> list[float]:
     """Return a figure of each run, the mean over its seeds."""
-    runs: dict[int, list[float]] = {}
-    for one in found:
-        runs.setdefault(one.run, []).append(one.figures[figure])
-    return [sum(values) / len(values) for _, values in sorted(runs.items())]
+    runs = [[one.figures[figure] for one in run] for _, run in sorted(grouped(found, "run"))]
+    return [sum(values) / len(values) for values in runs]
 
 
 def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Table:
@@ -141,11 +139,3 @@ def of_relations(relations: Sequence[RelationHead], direction: str) -> Table:
     )
     way = "to the parent" if direction == PARENT else "to the child"
     return Table(f"Relations in heads, {way}", head, rows, [note])
-
-
-def grouped(records: Iterable[Any], *names: str) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
-    """Yield the records that share the values of these fields, in the order of the first ones."""
-    found: dict[tuple[Any, ...], list[Any]] = {}
-    for record in records:
-        found.setdefault(tuple(getattr(record, name) for name in names), []).append(record)
-    yield from found.items()

@@ -111,7 +111,7 @@ class WordPart:
     def encode(self, start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
         """Yield where words stand among all words, and their vectors: words, layers, numbers."""
         trees = self.trees and self.trees[start:end]
-        for batch in self.encoder.batches_of(self.lines[start:end], trees):
+        for batch in self.encoder.batches(self.lines[start:end], trees):
             numbers = start + batch.numbers
             counts = [[n for n in self.counts[k] if n] for k in numbers]
             places = [np.arange(self.ends[k], self.ends[k + 1]) for k in numbers]

@@ -11,9 +11,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.lab.probing import encoding, vectors
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
-from fairseq_posattn.lab.probing.pooling import POOLINGS
 from fairseq_posattn.lab.probing.probe import Probing
-from fairseq_posattn.lab.probing.vectors import VectorFile, of_sentences
+from fairseq_posattn.lab.probing.request import ProbeRequest
+from fairseq_posattn.lab.probing.vectors import POOLINGS, VectorFile, of_sentences
 from fairseq_posattn.lab.scoring.loaded_model import Loaded
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, PLUGIN
@@ -237,7 +237,7 @@ def test_a_layer_norm_at_the_end_belongs_to_the_top(encoder_called, sentences, t
 
 
 def probing(layer):
-    return Probing(None, Path(), None, [], [], None, Path(), layer=layer)
+    return Probing(ProbeRequest(data=None, layer=layer))
 
 
 def test_names_of_layers():

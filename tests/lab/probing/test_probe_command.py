@@ -16,7 +16,7 @@ from fairseq_posattn.io.records import as_document
 from fairseq_posattn.lab.probing import encoding, vectors
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.making.record import Made
-from fairseq_posattn.lab.probing.probe import named
+from fairseq_posattn.lab.probing.request import named
 from fairseq_posattn.lab.probing.results import (
     Accuracy,
     ProbedTask,
@@ -937,7 +937,7 @@ def test_how_files_of_senteval_are_known(sizes, made, file, labels, source, tmp_
         for s, n in zip(SPLITS, sizes, strict=True)
     ]
     monkeypatch.setattr(module, "read_examples", lambda path: [e for p in parts for e in p])
-    probing = module.Probing(None, tmp_path, None, [], [], None, tmp_path)
+    probing = module.TaskProbing(module.ProbeRequest(data=None, tasks=tmp_path))
     assert [task.source for task in probing.labelled()] == [source]
 
 

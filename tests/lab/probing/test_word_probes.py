@@ -154,7 +154,8 @@ def test_what_the_heads_look_at():
 def test_the_best_head_and_offset_are_chosen_on_other_sentences():
     dev, test = random_sentences(4), random_sentences(5)
     on_dev, on_test = counted(dev), counted(test)
-    found = {(one.direction, one.relation): one for one in best_heads(on_dev, on_test)}
+    of = {"system": "a", "run": 0, "model": "", "kind": "trained", "trees": "none"}
+    found = {(one.direction, one.relation): one for one in best_heads(on_dev, on_test, of)}
     _, _, before = by_loops([(w, c, p, t.relations) for w, c, p, t in dev])
     _, _, after = by_loops([(w, c, p, t.relations) for w, c, p, t in test])
     for key, one in found.items():

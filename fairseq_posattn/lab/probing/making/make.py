@@ -84,7 +84,7 @@ def make(
         refused: dict[str, str] = {}
         for one in making:
             splits = one.sample.splits()
-            if reason := refusal(one, splits, settings.least):
+            if reason := refusal(one, splits, settings.min_sentences):
                 refused[one.task.name] = reason
                 continue
             write_task(folder, one.task, splits)
