@@ -59,13 +59,9 @@ def context(sentence: Sentence) -> AttentionContext:
     if sentence.parents is None:
         return AttentionContext(length, torch.device("cpu"))
     parents = [(parent or word) - 1 for word, parent in enumerate(sentence.parents, start=1)]
-    labels = torch.tensor([numbers_of_relations(sentence)] * 2)[:, None]  # tags are not drawn
-    tree = SourceTree(torch.arange(length)[None], torch.tensor(parents)[None], labels=labels)
-    return AttentionContext(length, torch.device("cpu"), tree=tree)
-
-
-def numbers_of_relations(sentence: Sentence) -> list[int]:
-    """Return a number for the relation of each word, in the order in which they occur."""
     relations = sentence.relations or [UNKNOWN] * len(sentence.words)
     known = list(dict.fromkeys(relations))
-    return [UNKNOWN_LABEL + known.index(relation) for relation in relations]
+    numbers = [UNKNOWN_LABEL + known.index(relation) for relation in relations]
+    labels = torch.tensor([numbers] * 2)[:, None]  # tags are not drawn
+    tree = SourceTree(torch.arange(length)[None], torch.tensor(parents)[None], labels=labels)
+    return AttentionContext(length, torch.device("cpu"), tree=tree)

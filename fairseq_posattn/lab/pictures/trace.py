@@ -56,7 +56,6 @@ class Trace:
 
     @torch.no_grad()
     def run(self) -> list[Row]:
-        """Let the layer work, and return the rows."""
         self.layer(self.layer.before(self.x, self.ctx, self), self.ctx, observe=self)
         self.notes.result(RESULT, self.weights)
         return self.notes.rows
@@ -135,7 +134,6 @@ class Trace:
 
 
 def kind_of(matrix: Tensor) -> Kind:
-    """Return how a matrix of any kind is drawn."""
     if matrix.dtype == torch.bool:
         return Kind.MASK
     if not matrix.is_floating_point():

@@ -76,7 +76,6 @@ class Agreement:
         self.words[place] += len(words)
 
     def look(self, direction: str, relation: str, right: NDArray[np.bool_], offset: int) -> None:
-        """Count one word with its relation."""
         if (direction, relation) not in self.relations:
             self.relations[direction, relation] = Looks(np.zeros(right.shape, dtype=np.int64))
         looks = self.relations[direction, relation]
@@ -93,7 +92,6 @@ class Agreement:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return the number of layers and of heads."""
         layers, heads = self.hits[PARENT].shape
         return layers, heads
 
@@ -125,7 +123,6 @@ def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterat
 
 
 def looks(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[HeadLooks]:
-    """Yield what words look at through each head."""
     for layer, head in np.ndindex(test.shape):
         shares: dict[str, Any] = test.shares(layer, head)
         on_dev = dev.shares(layer, head)
@@ -133,7 +130,6 @@ def looks(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[He
 
 
 def best_offsets(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[PlaceOffset]:
-    """Yield the offsets at which parents and children are most often."""
     for place in (PARENT, CHILD):
         if place in dev.offsets and place in test.offsets:
             offset = commonest(dev.offsets[place])

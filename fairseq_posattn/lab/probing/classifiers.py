@@ -85,7 +85,6 @@ class Mix(nn.Module):
 
 
 def network(setting: Setting, vectors: Tensor, classes: int) -> nn.Sequential:
-    """Return a new classifier for vectors of this shape."""
     width = vectors.shape[-1]
     layers: list[nn.Module] = [Mix(vectors.shape[1])] if vectors.dim() == 3 else []
     if setting.hidden:
@@ -141,7 +140,6 @@ def fit(
 def train_epoch(
     model: nn.Module, optimizer: torch.optim.Optimizer, train: Split, order: torch.Generator
 ) -> None:
-    """Pass once over the training sentences in a new order."""
     model.train()
     for chosen in torch.randperm(len(train.labels), generator=order).split(BATCH):
         chosen = chosen.to(train.vectors.device)
@@ -160,5 +158,4 @@ def right(model: nn.Module, split: Split) -> NDArray[np.bool_]:
 
 
 def parts(split: Split, size: int = 4096) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield a split in parts that fit into memory."""
     yield from zip(split.vectors.split(size), split.labels.split(size), strict=True)

@@ -43,7 +43,6 @@ class Codecs(NamedTuple):
     moses: str | None = None
 
     def build(self) -> list[Any]:
-        """Return fairseq's tokenizer and its segmenter, as far as they are chosen."""
         found = []
         if self.moses:
             moses = {"source_lang": self.moses, "target_lang": self.moses}
@@ -105,7 +104,6 @@ class SentenceEncoder:
 
     @property
     def reads_trees(self) -> bool:
-        """Return whether the model reads trees."""
         return bool(getattr(self.encoder, "needs_tree", False))
 
     @property
@@ -176,7 +174,6 @@ class SentenceEncoder:
         return [*found, f"moses {self.chosen.moses}"] if self.chosen.moses else found
 
     def encode(self, text: str) -> str:
-        """Return the pieces of a text by fairseq's own codecs."""
         for codec in self.codecs:
             text = codec.encode(text)
         return text
@@ -250,7 +247,6 @@ class SentenceEncoder:
             say(f"{self.data}: the model's dictionary lacks {share:.1%} of the pieces")
 
     def run(self, sample: dict) -> Batch:
-        """Return what the encoder gives for a batch."""
         sample = self.loaded.to_device(sample)
         fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
         dictionary = self.task.source_dictionary
@@ -268,7 +264,6 @@ class SentenceEncoder:
 
     @cached_property
     def accepted(self) -> set[str]:
-        """Return the names of the arguments of the encoder."""
         return set(inspect.signature(self.encoder.forward).parameters)
 
     def states(self, fields: dict[str, Any]) -> list[Tensor]:

@@ -40,7 +40,6 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Return how the table calls the row."""
         return row_name(self.system, self.kind, self.layer)
 
 
@@ -75,7 +74,6 @@ class Results:
 
     @cached_property
     def cells(self) -> dict[Row, dict[str, list[Accuracy]]]:
-        """Return the accuracies of each row, by tasks."""
         found: dict[Row, dict[str, list[Accuracy]]] = {}
         every = [accuracy for one in self.probes for accuracy in one.accuracies]
         for (system, kind, layer), same in grouped(every, "system", "kind", "layer"):

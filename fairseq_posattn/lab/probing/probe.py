@@ -19,7 +19,7 @@ from fairseq_posattn.lab.probing.check import tasks_in
 from fairseq_posattn.lab.probing.classifiers import Split, grid, tuned
 from fairseq_posattn.lab.probing.encoding import Codecs, SentenceEncoder
 from fairseq_posattn.lab.probing.given_trees import GIVEN, NONE, TreeSource
-from fairseq_posattn.lab.probing.making.record import read_made
+from fairseq_posattn.lab.probing.making.make import RECORD, TREES, read_made
 from fairseq_posattn.lab.probing.request import ALL, MIX, TOP, Named, ProbeRequest, named
 from fairseq_posattn.lab.probing.results import (
     EMBEDDINGS,
@@ -40,7 +40,6 @@ from fairseq_posattn.lab.probing.vectors import (
 )
 from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
 
-MADE, TREES = "tasks.json", "trees"
 SENTEVAL = (100_000, 10_000, 10_000)
 NO_HIDDEN_LAYER = ("WC",)
 
@@ -81,9 +80,11 @@ class Probing:
         its data.
         """
         assert self.request.data is not None
+        folder = Path(self.request.data)
+        files = [folder / "prepare.json", *sorted(folder.glob("dict.*.txt"))]  # make pieces of text
         described = {
             **{name: about[name] for name in ("model", "kind")},
-            "data": data_checksums(self.request.data),
+            "data": {path.name: sha256(path) for path in files if path.is_file()},
             **of,
             "version": __version__,
             **({"codecs": codecs} if (codecs := encoder.codec_checksums()) else {}),
@@ -124,7 +125,6 @@ class TaskProbing(Probing):
     """This trains classifiers for the labels of tasks on the vectors of sentences."""
 
     def run(self) -> Probes:
-        """Probe all models on all tasks."""
         models, others = named(self.request.path), named(self.request.vectors)
         tasks = list(self.labelled())
         found: list[Accuracy] = []
@@ -145,13 +145,11 @@ class TaskProbing(Probing):
 
     @property
     def folder(self) -> Path:
-        """Return the folder of the tasks."""
         assert self.request.tasks is not None
         return self.request.tasks
 
     def labelled(self) -> Iterator[LabelledTask]:
-        """Yield the tasks with their sentences."""
-        made = (self.folder / MADE).is_file()
+        made = (self.folder / RECORD).is_file()
         for task in tasks_in(self.folder, self.request.task):
             path = self.folder / f"{task.file}.txt"
             examples = list(read_examples(path))
@@ -167,18 +165,16 @@ class TaskProbing(Probing):
 
     @cached_property
     def tree_source(self) -> TreeSource:
-        """Return where trees come from."""
-        request, made = self.request, self.folder / MADE
+        request, made = self.request, self.folder / RECORD
         kind, trees = request.trees_are, request.trees
         beside = trees and trees.resolve() == (self.folder / TREES).resolve()
         if beside and not kind and made.is_file():
             kind = read_made(made).trees
-        return TreeSource(trees, kind or GIVEN, request.kept, request.workers)
+        return TreeSource(request, kind or GIVEN)
 
     def of_encoder(
         self, about: dict[str, Any], encoder: SentenceEncoder, task: LabelledTask
     ) -> Iterator[Accuracy]:
-        """Yield the accuracies of one encoder on one task."""
         trees = self.tree_source.trees(task.task, task.examples, encoder)
         texts, name = [example.text for example in task.examples], task.task.name
         of = {
@@ -195,7 +191,6 @@ class TaskProbing(Probing):
             yield from self.fits(task, chosen, of_layer)
 
     def of_vectors(self, one: Named, task: LabelledTask) -> Iterator[Accuracy]:
-        """Yield the accuracies of vectors that were made elsewhere."""
         path = one.path / f"{task.task.file}.txt"
         if not path.is_file():
             raise InputError(
@@ -264,10 +259,3 @@ def shown_trees(encoder: SentenceEncoder, kind: str) -> str:
         return NONE
     control = encoder.task.new_text.control
     return f"control {control.tag}" if control else kind
-
-
-def data_checksums(data: str) -> dict[str, str]:
-    """Return the checksums of the files on which the pieces of new text depend."""
-    folder = Path(data)
-    found = [folder / "prepare.json", *sorted(folder.glob("dict.*.txt"))]
-    return {path.name: sha256(path) for path in found if path.is_file()}

@@ -31,7 +31,6 @@ HEIGHT, WIDTH, STEP = 3.6, 10.6, 0.13
 
 
 def section(probes: Sequence[Probes], paths: Sequence[str]) -> ExtraSection:
-    """Return the section of the report."""
     results = Results(probes, paths)
     figures = [figure(results)] if results.cells else []
     heads = [one for probe in results.probes for one in probe.heads]

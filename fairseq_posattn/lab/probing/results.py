@@ -201,10 +201,8 @@ def grouped(records: Iterable[Any], *names: str) -> Iterator[tuple[tuple[Any, ..
 
 
 def packed_bits(correct: NDArray[np.bool_]) -> str:
-    """Return a bit for each sentence, as text."""
     return base64.b64encode(np.packbits(correct).tobytes()).decode("ascii")
 
 
 def read_probes(path: str) -> Probes:
-    """Return what a file of posattn-probe holds."""
     return read_record(Probes, path, AGAIN)

@@ -26,7 +26,6 @@ def all_tables(results: Results) -> list[Table]:
 
 
 def accuracies(results: Results) -> Table:
-    """Return the table of accuracies, with the averages of the groups."""
     groups = averaged(results)
     head = ["Vectors", "Trees", *(titles(results)), *groups]
     majority = ["majority", NONE]
@@ -61,7 +60,6 @@ def titles(results: Results) -> list[str]:
 
 
 def averaged(results: Results) -> dict[str, list[str]]:
-    """Return the groups of which there is a task, with their tasks."""
     found = {g: [n for n in results.names if TASKS[n].group == g] for g in GROUPS}
     return {group: names for group, names in found.items() if names}
 
@@ -80,7 +78,6 @@ def figures(results: Results, row: Row, groups: Mapping[str, Sequence[str]]) -> 
 def published(
     results: Results, groups: Mapping[str, Sequence[str]]
 ) -> Iterator[list[str | Figures]]:
-    """Yield the published rows, if the files are those of SentEval."""
     theirs = [name for name in results.names if results.tasks[name].source == "SentEval"]
     if not any(TASKS[name].published for name in theirs):
         return
@@ -140,7 +137,6 @@ def intervals(results: Results) -> Table:
 
 
 def interval(hits: Hits) -> str:
-    """Return the interval of the mean, as text."""
     if not len(hits):
         return NONE
     low, high = bounds(hits)

@@ -18,10 +18,7 @@ from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.given_trees import PARSED, parsed_file
 from fairseq_posattn.lab.probing.probe import Probing, named, shown_trees
 from fairseq_posattn.lab.probing.results import (
-    HeadLooks,
-    PlaceOffset,
     Probes,
-    RelationHead,
     Treebank,
     WordProbe,
 )
@@ -45,16 +42,13 @@ class TreebankProbing(Probing):
 
     @property
     def files(self) -> dict[str, str]:
-        """Return the treebank for train, dev and test."""
         return dict(zip(PARTS, self.request.heads or (), strict=True))
 
     @cached_property
     def sentences(self) -> dict[str, list[Sentence]]:
-        """Return the sentences with trees of each part."""
         return {name: self.read(path) for name, path in self.files.items()}
 
     def read(self, path: str) -> list[Sentence]:
-        """Return the sentences of a file that have a tree."""
         found: list[Sentence] = []
         for block in read_blocks(path):
             if self.request.first and len(found) == self.request.first:
@@ -67,13 +61,9 @@ class TreebankProbing(Probing):
         return found
 
     def run(self) -> Probes:
-        """Probe all models, and return what was found."""
         models = named(self.request.path)
         self.warn()
-        heads: list[HeadLooks] = []
-        offsets: list[PlaceOffset] = []
-        relations: list[RelationHead] = []
-        words: list[WordProbe] = []
+        found: dict[str, list[Any]] = {"heads": [], "offsets": [], "relations": [], "words": []}
         count = 0
         for model in models:
             for about, encoder in self.encoders(model):
@@ -82,10 +72,10 @@ class TreebankProbing(Probing):
                 about["trees"] = shown_trees(encoder, "gold" if self.request.gold else PARSED)
                 if shows_attention(encoder.encoder, "self_attn"):
                     dev, test = agreement(parts["dev"]), agreement(parts["test"])
-                    heads += looks(dev, test, about)
-                    offsets += best_offsets(dev, test, about)
-                    relations += best_heads(dev, test, about)
-                words += self.word_probes(parts, encoder, about)
+                    found["heads"] += looks(dev, test, about)
+                    found["offsets"] += best_offsets(dev, test, about)
+                    found["relations"] += best_heads(dev, test, about)
+                found["words"] += self.word_probes(parts, encoder, about)
         sizes = {name: len(self.sentences[name]) for name in PARTS}
         return Probes(
             version=__version__,
@@ -100,10 +90,7 @@ class TreebankProbing(Probing):
                 words=count,
                 rank=self.request.rank,
             ),
-            heads=heads,
-            offsets=offsets,
-            relations=relations,
-            words=words,
+            **found,
         )
 
     def warn(self) -> None:
@@ -116,7 +103,6 @@ class TreebankProbing(Probing):
             )
 
     def part(self, name: str, encoder: SentenceEncoder) -> WordPart:
-        """Return a part of the treebank as an encoder reads it."""
         gold = self.sentences[name]
         if not encoder.needs_parses:
             return WordPart(encoder, gold, None)
@@ -163,7 +149,6 @@ class TreebankProbing(Probing):
     def of_layer(
         self, sentences: Sequence[Sentences], about: dict[str, Any]
     ) -> Iterator[WordProbe]:
-        """Yield the outcome of the probes on one layer with one seed."""
         train, dev, test = sentences
         rank, seed = self.request.rank or train.vectors.shape[1], about["seed"]
         for name, depth in (("distance", False), ("depth", True)):
@@ -178,9 +163,8 @@ class TreebankProbing(Probing):
 
 
 def agreement(part: WordPart) -> Agreement:
-    """Return what the words of a part look at."""
-    found = Agreement()
-    for number, weights in progress(part.attention(), total=len(part.gold)):
+    found, every = Agreement(), part.encoder.weights_of(part.lines, part.trees)
+    for number, weights in progress(every, total=len(part.gold)):
         found.add(weights, part.counts[number], part.words[number])
     return found
 

@@ -44,13 +44,11 @@ class VectorFile:
 
     @property
     def path(self) -> Path:
-        """Return the file of the vectors."""
         key = hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
         return self.folder / f"{key[:16]}.npy"
 
     @property
     def growing(self) -> Path:
-        """Return the file while it is not complete."""
         return self.path.with_suffix(".growing")
 
     @property
@@ -60,7 +58,6 @@ class VectorFile:
 
     @property
     def complete(self) -> bool:
-        """Return whether all sentences were encoded."""
         return self.path.is_file()
 
     def read(self) -> Vectors:

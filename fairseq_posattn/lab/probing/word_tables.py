@@ -42,7 +42,6 @@ def word_tables(probes: Sequence[Probes]) -> Iterator[Table]:
 
 
 def of_words(words: Sequence[WordProbe], probes: Probes) -> Table:
-    """Return the table of structural probes and of the labels of words."""
     titles = [title for columns in COLUMNS.values() for title in columns.values()]
     rows: list[list[str | Figures]] = []
     for (system, kind, layer, trees), found in grouped(words, "system", "kind", "layer", "trees"):
@@ -71,7 +70,6 @@ def of_words(words: Sequence[WordProbe], probes: Probes) -> Table:
 
 
 def means_of_runs(found: Iterable[WordProbe], figure: str) -> list[float]:
-    """Return a figure of each run, the mean over its seeds."""
     runs = [[one.figures[figure] for one in run] for _, run in sorted(grouped(found, "run"))]
     return [sum(values) / len(values) for values in runs]
 

@@ -15,7 +15,7 @@ import torch
 from fairseq_posattn.io.records import as_document
 from fairseq_posattn.lab.probing import encoding, vectors
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
-from fairseq_posattn.lab.probing.making.record import Made
+from fairseq_posattn.lab.probing.making.make import Made
 from fairseq_posattn.lab.probing.request import named
 from fairseq_posattn.lab.probing.results import (
     Accuracy,

@@ -255,7 +255,7 @@ def test_scores_of_predictions():
             by_length.setdefault(size, []).append(np.mean(rows))
     assert structural.uuas(found) == pytest.approx(100 * right / edges)
     expected = np.mean([np.mean(values) for values in by_length.values()])
-    assert structural.spearman_of_distances(found) == pytest.approx(expected)
+    assert structural.spearman(found, depth=False) == pytest.approx(expected)
 
 
 def test_words_below_punctuation_are_joined_to_the_others():

@@ -18,12 +18,6 @@ class Settings:
     seed: int = option(
         "draw the sentences by chance with this seed (default: %(default)s)", 1, type=not_negative
     )
-    min_sentences: int = option(
-        "refuse a task with fewer than N sentences (default: %(default)s)",
-        *(1000, "", "N"),
-        type=positive,
-        key="least",
-    )
     sizes: list[int] = option(
         "take at most so many sentences for a task (default: 100000 10000 10000)",
         *([100_000, 10_000, 10_000], "", ("TRAIN", "DEV", "TEST")),
@@ -35,6 +29,12 @@ class Settings:
         *([70, 15, 15], "", ("TRAIN", "DEV", "TEST")),
         type=positive,
         nargs=3,
+    )
+    min_sentences: int = option(
+        "refuse a task with fewer than N sentences (default: %(default)s)",
+        *(1000, "", "N"),
+        type=positive,
+        key="least",
     )
     content_rank: int = option(
         "take words of this rank in the corpus or a later one for WC (default: %(default)s)",
