@@ -63,7 +63,16 @@ class TreeSource:
         if path.parent == parsed or (task.changes_words and kind == "gold"):
             kind = PARSED
         sentences = [encoder.normal(sentence) for sentence in read_labelled(path)]
-        self.check(path, examples, sentences, encoder)
+        if len(sentences) != len(examples):
+            raise InputError(
+                f"{path}: there are {len(sentences):,} trees for {len(examples):,} sentences; "
+                "parse the file of the task again"
+            )
+        for example, sentence in zip(examples, sentences, strict=True):
+            text = example.text
+            if encoder.pipeline is not None:
+                text = encoder.pipeline.normal(text, encoder.pipeline.config.source_language)
+            match(text, sentence.tokens, sentence.where)  # it refuses trees of other sentences
         return TaskTrees(kind, sentences, sha256(path))
 
     def given(self, task: ProbingTask) -> Path | None:
@@ -78,24 +87,6 @@ class TreeSource:
                 "posattn-parse, or leave out --trees, and the sentences are parsed"
             )
         return found
-
-    def check(
-        self,
-        path: Path,
-        examples: Sequence[Example],
-        sentences: Sequence[Sentence],
-        encoder: SentenceEncoder,
-    ) -> None:
-        if len(sentences) != len(examples):
-            raise InputError(
-                f"{path}: there are {len(sentences):,} trees for {len(examples):,} sentences; "
-                "parse the file of the task again"
-            )
-        for example, sentence in zip(examples, sentences, strict=True):
-            text = example.text
-            if encoder.pipeline is not None:
-                text = encoder.pipeline.normal(text, encoder.pipeline.config.source_language)
-            match(text, sentence.tokens, sentence.where)
 
 
 def parsed_file(

@@ -17,11 +17,7 @@ from fairseq_posattn.lab.probing.agreement import Agreement, best_heads, best_of
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
 from fairseq_posattn.lab.probing.given_trees import PARSED, parsed_file
 from fairseq_posattn.lab.probing.probe import Probing, named, shown_trees
-from fairseq_posattn.lab.probing.results import (
-    Probes,
-    Treebank,
-    WordProbe,
-)
+from fairseq_posattn.lab.probing.results import Probes, Treebank, WordProbe
 from fairseq_posattn.lab.probing.structural import Sentences, scored, trained
 from fairseq_posattn.lab.probing.word_labels import labelled, selectivity
 from fairseq_posattn.lab.probing.words import WordPart
@@ -144,7 +140,15 @@ class TreebankProbing(Probing):
             pairs = zip(parts.values(), chosen, strict=True)
             sentences = [Sentences(part.words, np.array(found)) for part, found in pairs]
             for seed in self.request.seeds:
-                yield from self.of_layer(sentences, {**of_layer, "seed": seed})
+                for one in self.of_layer(sentences, {**of_layer, "seed": seed}):
+                    figures = ", ".join(
+                        f"{name} {value:.2f}" for name, value in one.figures.items()
+                    )
+                    say(
+                        f"{one.probe}: {one.system} run {one.run}, {one.kind}, layer {one.layer}, "
+                        f"seed {seed}: {figures}"
+                    )
+                    yield one
 
     def of_layer(
         self, sentences: Sequence[Sentences], about: dict[str, Any]
@@ -153,27 +157,17 @@ class TreebankProbing(Probing):
         rank, seed = self.request.rank or train.vectors.shape[1], about["seed"]
         for name, depth in (("distance", False), ("depth", True)):
             figures = scored(trained(train, dev, rank, depth, seed), test)
-            yield told(WordProbe(**about, probe=name, figures=figures))
+            yield WordProbe(**about, probe=name, figures=figures)
         for name, column in LABELS.items():
             words = [labelled(part, column) for part in sentences]
             if set(words[0].labels) == {UNKNOWN}:  # the treebank has none
                 continue
             figures = selectivity(words[0], words[1], words[2], seed)
-            yield told(WordProbe(**about, probe=name, figures=figures))
+            yield WordProbe(**about, probe=name, figures=figures)
 
 
 def agreement(part: WordPart) -> Agreement:
     found, every = Agreement(), part.encoder.weights_of(part.lines, part.trees)
     for number, weights in progress(every, total=len(part.gold)):
         found.add(weights, part.counts[number], part.words[number])
-    return found
-
-
-def told(found: WordProbe) -> WordProbe:
-    """Tell the user of an outcome, and return it."""
-    figures = ", ".join(f"{name} {value:.2f}" for name, value in found.figures.items())
-    say(
-        f"{found.probe}: {found.system} run {found.run}, {found.kind}, layer {found.layer}, seed "
-        f"{found.seed}: {figures}"
-    )
     return found

@@ -128,10 +128,7 @@ POOLINGS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 def of_sentences(
-    encoder: SentenceEncoder,
-    texts: Sequence[str],
-    trees: Sequence[Sentence] | None,
-    pooling: str,
+    encoder: SentenceEncoder, texts: Sequence[str], trees: Sequence[Sentence] | None, pooling: str
 ) -> Encode:
     """Return what encodes a part of the sentences, each of which gets one vector."""
 

@@ -80,7 +80,7 @@ def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Tabl
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         row: list[str | Figures] = [f"{row_name(system, kind)}, run {run}", trees]
         for place in PLACES:
-            best = chosen(found, place)
+            best = max(found, key=lambda one: one.dev[place])  # of equal ones the first
             row.append(f"{getattr(best, place):.1f} (layer {best.layer}, head {best.head})")
         rows.append(row)
     rows += list(of_offsets(offsets))
@@ -91,11 +91,6 @@ def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Tabl
         "that is commonest on dev, which no head needs a tree for."
     )
     return Table("What the words look at most", head, rows, [note])
-
-
-def chosen(heads: Sequence[HeadLooks], place: str) -> HeadLooks:
-    """Return the head that looks at a place most often on dev; of equal ones the first."""
-    return max(heads, key=lambda one: one.dev[place])
 
 
 def of_offsets(offsets: Sequence[PlaceOffset]) -> Iterator[list[str | Figures]]:

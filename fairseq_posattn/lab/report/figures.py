@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fairseq_posattn.lab.report.drawing import INK, Look, drawing, printable
 from fairseq_posattn.lab.report.systems import buckets_of, curve_of, gaps_of, speed_of, words_of
-from fairseq_posattn.lab.scoring.score_record import (
-    Bucket,
-    ScoredSystem,
-    WordGroup,
-    range_name,
-)
+from fairseq_posattn.lab.scoring.score_record import Bucket, ScoredSystem, WordGroup, range_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.lab.probing.making.shown import Shown
-from fairseq_posattn.trees.sentence import NO_TAGS
 
 END = "</s>"  # what follows the last word
 
@@ -73,10 +72,6 @@ class Counts:
         number = np.uint64(text_number(words))
         place = int(np.searchsorted(self.numbers, number))
         return place < len(self.numbers) and bool(self.numbers[place] == number)
-
-    @cached_property
-    def has_tags(self) -> bool:
-        return any(tag != NO_TAGS.upos for _, tag in self.tagged)
 
     @cached_property
     def spellings(self) -> dict[str, str]:

@@ -23,6 +23,7 @@ from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, write
 from fairseq_posattn.lab.probing.tasks import ProbingTask
 from fairseq_posattn.trees.conllu import block, parse_all_columns, read_blocks
 from fairseq_posattn.trees.control import Dice
+from fairseq_posattn.trees.sentence import NO_TAGS
 from fairseq_posattn.trees.whitespace import OPEN_BOX
 
 RECORD, TREES = "tasks.json", "trees"
@@ -171,7 +172,8 @@ def unusable(shown: Shown) -> str | None:
 
 
 def refusal(one: Making, splits: dict[str, list[Kept]], least: int) -> str | None:
-    if one.rule.needs_tags and not one.rule.counts.has_tags:
+    has_tags = any(tag != NO_TAGS.upos for _, tag in one.rule.counts.tagged)
+    if one.rule.needs_tags and not has_tags:
         return "the corpus has no parts of speech (column 4, UPOS), which the task needs"
     total = sum(map(len, splits.values()))
     if total < least:
