@@ -9,14 +9,11 @@ takes the same options, and gives new text the same control.
 
 import argparse
 
-from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.preparation.control import (
-    add_control_options,
-    control_of,
-    control_treebank,
-)
+from fairseq_posattn.preparation.control import control_treebank
 from fairseq_posattn.text.parsing.options import add_several_roots
+from fairseq_posattn.trees.control import TreeControl
 
 
 def parse_options() -> argparse.Namespace:
@@ -30,7 +27,7 @@ def parse_options() -> argparse.Namespace:
         required=True,
         help="write the treebank here; the name ends in .conllu, .conllu.xz or .conllu.zst",
     )
-    add_control_options(parser)
+    add_fields(parser, TreeControl)
     add_several_roots(parser)
     return parser.parse_args()
 
@@ -38,7 +35,8 @@ def parse_options() -> argparse.Namespace:
 def main() -> None:
     """Write the treebank that the command line names."""
     options = parse_options()
-    control_treebank(options.treebank, options.out, control_of(options), options.several_roots)
+    control = chosen(TreeControl, options)
+    control_treebank(options.treebank, options.out, control, options.several_roots)
 
 
 def command() -> None:
