@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,10 +154,6 @@ def main() -> None:
     print(f"{options.out} is the mean of {', '.join(path.name for path in paths)}")
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -10,6 +10,7 @@ found and where to look, or -- with the reason why the check does not apply. No 
 """
 
 import argparse
+from functools import partial
 
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.errors import InputError
@@ -74,10 +75,6 @@ def line(outcome: Outcome) -> str:
     return f"ok      {outcome.promise}"
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -6,6 +6,7 @@ posattn-extract train.conllu.xz --out work/train
 """
 
 import argparse
+from functools import partial
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
@@ -43,10 +44,6 @@ def main() -> None:
     print(visible(f"{done}; {found.without_tree} of these have no tree"))
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

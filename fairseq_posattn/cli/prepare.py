@@ -8,6 +8,7 @@ where it was. The choices are stored in data/prepare.json, by which new text is 
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
@@ -157,10 +158,6 @@ def main() -> None:
     prepare(job)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -14,6 +14,7 @@ sentencepiece, which come from untokenised text:
 """
 
 import argparse
+from functools import partial
 
 from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
 from fairseq_posattn.io.command_line import run
@@ -37,10 +38,6 @@ def main() -> None:
     project(inputs, options.out or f"{inputs.pieces}.trees")
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -136,10 +137,6 @@ def main() -> None:
             sys.exit(error.code)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -6,6 +6,7 @@ posattn-report SYSTEM.json ... --out report.html
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.io.argument_types import command_parser
@@ -58,10 +59,6 @@ def main() -> None:
             file.write(text)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.io.argument_types import command_parser
@@ -45,10 +46,6 @@ def main() -> None:
     write_lines(lines, args.out)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -13,6 +13,7 @@ import logging
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -201,10 +202,6 @@ def buffers(sentences: Iterable, size: int) -> Iterator[list]:
         yield buffer
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

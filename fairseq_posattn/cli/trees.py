@@ -8,6 +8,7 @@ takes the same options, and gives new text the same control.
 """
 
 import argparse
+from functools import partial
 
 from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
 from fairseq_posattn.io.command_line import run
@@ -39,10 +40,6 @@ def main() -> None:
     control_treebank(options.treebank, options.out, control, options.several_roots)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -4,7 +4,7 @@ Options that several commands share are added here, too.
 """
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -97,6 +97,15 @@ def chosen(kind: type[Kind], options: Namespace, **others: Any) -> Kind:
     """
     names = [one.name for one in fields(kind) if "group" in one.metadata]  # type: ignore[arg-type]
     return kind(**{**{name: getattr(options, name) for name in names}, **others})
+
+
+def asked(
+    kind: type[Kind], name: str, description: str | None, words: Sequence[str] | None = None
+) -> Kind:
+    """Return the dataclass that the command line of a command describes; `words` are another."""
+    parser = command_parser(name, description)
+    add_fields(parser, kind)
+    return chosen(kind, parser.parse_args(words))
 
 
 def new_folder(text: str) -> Path:
