@@ -13,7 +13,6 @@ sentencepiece, which come from untokenised text:
         --sentencepiece work/model
 """
 
-import argparse
 from functools import partial
 
 from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
@@ -22,18 +21,13 @@ from fairseq_posattn.preparation.project import ProjectionInputs, project
 from fairseq_posattn.text.parsing.options import add_several_roots
 
 
-def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
+def main() -> None:
+    """Project the trees that the command line names."""
     parser = command_parser("posattn-project", __doc__)
     add_fields(parser, ProjectionInputs)
     add_several_roots(parser)
     parser.add_argument("--out", help="write the trees to this file (default: PIECES.trees)")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Project the trees that the command line names."""
-    options = parse_options()
+    options = parser.parse_args()
     inputs = chosen(ProjectionInputs, options, several_roots=options.several_roots)
     project(inputs, options.out or f"{inputs.pieces}.trees")
 

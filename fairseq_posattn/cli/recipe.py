@@ -24,7 +24,6 @@ from fairseq_posattn.lab.experiments.recipe_options import parse_options
 
 
 def machine_of(options: argparse.Namespace):
-    """Return what the options say about the machine."""
     from fairseq_posattn.lab.experiments.machine import Machine
 
     names = ["cpu", "gpus", "processes", "nodes", "rendezvous", "node_rank", "tokens", "precision"]
@@ -74,12 +73,10 @@ def row_of(experiment: Any, options: argparse.Namespace) -> Any:
 
 
 def seeds(options: argparse.Namespace) -> list[int]:
-    """Return the seeds that the options choose."""
     return options.seeds or [options.seed]
 
 
 def evaluate(experiment: Any, options: argparse.Namespace) -> None:
-    """Evaluate a model that was trained."""
     if options.run and (options.seeds or options.seed != 1):
         raise InputError("--run names one run; leave out --seed and --seeds")
     if options.run:
@@ -91,7 +88,6 @@ def evaluate(experiment: Any, options: argparse.Namespace) -> None:
 
 
 def table(experiment: Any, options: argparse.Namespace) -> None:
-    """Train and evaluate all models."""
     rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]

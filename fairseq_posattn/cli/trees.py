@@ -7,7 +7,6 @@ because any tree may help. All columns but HEAD, DEPREL and DEPS stay as they ar
 takes the same options, and gives new text the same control.
 """
 
-import argparse
 from functools import partial
 
 from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
@@ -17,8 +16,8 @@ from fairseq_posattn.text.parsing.options import add_several_roots
 from fairseq_posattn.trees.control import TreeControl
 
 
-def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
+def main() -> None:
+    """Write the treebank that the command line names."""
     parser = command_parser("posattn-trees", __doc__)
     parser.add_argument(
         "treebank", metavar="CONLLU", help="read this treebank; .gz, .xz and .zst are read"
@@ -30,12 +29,7 @@ def parse_options() -> argparse.Namespace:
     )
     add_fields(parser, TreeControl)
     add_several_roots(parser)
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Write the treebank that the command line names."""
-    options = parse_options()
+    options = parser.parse_args()
     control = chosen(TreeControl, options)
     control_treebank(options.treebank, options.out, control, options.several_roots)
 

@@ -141,7 +141,6 @@ def check_files(split: Split, args: Namespace) -> None:
 
 
 def tree_path(split: Split, args: Namespace) -> str:
-    """Return the path of the trees of a split."""
     return f"{split.prefix}.{args.source_lang}.trees"
 
 

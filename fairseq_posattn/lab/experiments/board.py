@@ -71,7 +71,6 @@ class Board:
 
 
 def terminal_width() -> int:
-    """Return how many characters a line of the terminal has."""
     import shutil
 
     return max(20, shutil.get_terminal_size().columns)

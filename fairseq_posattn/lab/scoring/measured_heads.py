@@ -186,7 +186,6 @@ def heads(request: HeadRequest) -> Heads:
 
 
 def has_mechanisms(decoder: nn.Module) -> bool:
-    """Return whether a decoder has mechanisms of attention."""
     return any(isinstance(module, Mechanism) for module in decoder.modules())
 
 
