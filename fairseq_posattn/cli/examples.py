@@ -6,9 +6,8 @@ posattn-examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out example
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
-from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
+from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, examples
@@ -16,17 +15,8 @@ from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, example
 
 def main() -> None:
     """Translate the sentences and write the examples."""
-    parser = command_parser("posattn-examples", __doc__)
-    add_fields(parser, ExampleRequest)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("examples.json"),
-        help="write the examples to this file (default: %(default)s)",
-    )
-    options = parser.parse_args()
-    found = examples(chosen(ExampleRequest, options))
-    write_json(options.out, found, ensure_ascii=False, indent=1)
+    request = asked(ExampleRequest, "posattn-examples", __doc__)
+    write_json(request.out, examples(request), ensure_ascii=False, indent=1)
 
 
 command = partial(run, main)

@@ -9,9 +9,8 @@ the report by posattn-score --heads.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
-from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
+from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import as_document
@@ -20,16 +19,8 @@ from fairseq_posattn.lab.scoring.measured_heads import HeadRequest, heads
 
 def main() -> None:
     """Describe the heads, and write the file."""
-    parser = command_parser("posattn-heads", __doc__)
-    add_fields(parser, HeadRequest)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("heads.json"),
-        help="write the figures to this file (default: %(default)s)",
-    )
-    options = parser.parse_args()
-    write_json(options.out, as_document(heads(chosen(HeadRequest, options))), indent=1)
+    request = asked(HeadRequest, "posattn-heads", __doc__)
+    write_json(request.out, as_document(heads(request)), indent=1)
 
 
 command = partial(run, main)

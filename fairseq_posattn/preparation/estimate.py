@@ -165,10 +165,8 @@ def measured(job: Job, count: int, lines: int) -> Mapping[str, Cost]:
             binarize_workers=1,
             shards=1,
         )
-        run = PreparationRun(own)
         steps = MeasuredSteps(own.work)
-        run.use(steps)
-        run.run()
+        PreparationRun(own, steps).run()
         return steps.costs
 
 

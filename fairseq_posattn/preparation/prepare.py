@@ -36,18 +36,13 @@ from fairseq_posattn.work.made import Steps
 class PreparationRun:
     """A run does the steps of a job that are not done yet."""
 
-    def __init__(self, job: Job):
-        self.job = job
+    def __init__(self, job: Job, steps: Steps):
+        self.job, self.steps = job, steps
         self.config = job.config
         self.pipeline = TextPipeline(job.config, job.work)
         self.source, self.target = job.config.source, job.config.target
-        self.use(Steps(job.work))
-
-    def use(self, steps: Steps) -> None:
-        """Do the steps with these stamps."""
-        self.steps = steps
-        self.by_lines = StepsByLines(self.job, steps)
-        self.folders = DataFolders(self.job, self.pipeline, self.by_lines)
+        self.by_lines = StepsByLines(job, steps)
+        self.folders = DataFolders(job, self.pipeline, self.by_lines)
 
     def run(self) -> None:
         """Do all steps, up to the binary data."""
@@ -234,7 +229,7 @@ def prepare(job: Job) -> None:
     refuse_separator("--work", job.work, ",")
     refuse_file(job.out)
     with locked(job.work):
-        PreparationRun(job).run()
+        PreparationRun(job, Steps(job.work)).run()
     folders = ":".join(map(str, data_folders(job)))
     say(f"{folders}: the data are ready for --task structured_translation")
 

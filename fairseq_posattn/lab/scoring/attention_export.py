@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -80,20 +81,16 @@ class Translator:
     def words(self, sample: dict, pieces: Sequence[str]) -> Sentence:
         """Return the words of the source with the tree beside the data, or those that the pieces
         spell."""
-        tree = sample["net_input"].get("source_tree")
+        tree = tree_in(sample)
         if tree is None:
             return Sentence(join_pieces(" ".join(pieces[:-1]), self.separator).split())
-        parents, counts = (rows[0].tolist() for rows in tree[:2])
-        length = number_of_words(parents, counts)
-        return Sentence(words_by_counts(pieces, counts[:length], self.separator), parents[:length])
+        parents, counts = tree
+        return Sentence(words_by_counts(pieces, counts, self.separator), parents)
 
     def counts(self, sample: dict, pieces: Sequence[str]) -> list[int]:
         """Return how many pieces each word of the source has."""
-        tree = sample["net_input"].get("source_tree")
-        if tree is None:
-            return pieces_of_words(pieces[:-1], self.separator)
-        parents, counts = (rows[0].tolist() for rows in tree[:2])
-        return counts[: number_of_words(parents, counts)]
+        tree = tree_in(sample)
+        return pieces_of_words(pieces[:-1], self.separator) if tree is None else tree[1]
 
     def check(self, given: Sentence, own: Sentence, pieces: Sequence[str], number: int) -> None:
         """Refuse a sentence or a tree that is not the one in the data, because it would be shown
@@ -132,6 +129,17 @@ class Translator:
         return self.text(self.task.target_dictionary.string(tokens.int().cpu()))
 
 
+def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
+    """Return the parents and the numbers of pieces of the words of the first sentence, if the data
+    have trees."""
+    tree = sample["net_input"].get("source_tree")
+    if tree is None:
+        return None
+    parents, counts = (rows[0].tolist() for rows in tree[:2])
+    length = number_of_words(parents, counts)
+    return parents[:length], counts[:length]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExampleRequest(OnData):
     """This asks for some sentences of a subset of the data; each field is an option of
@@ -150,6 +158,9 @@ class ExampleRequest(OnData):
     )
     trees: str | None = option(
         "read words and relations from here, a tree for each sentence", None, "", "CONLLU"
+    )
+    out: Path = option(
+        "write the examples to this file (default: %(default)s)", Path("examples.json")
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -157,6 +158,7 @@ class HeadRequest(OnData):
         "compare with these trees, one for each sentence (default: those beside the data)",
         *(None, "", "CONLLU"),
     )
+    out: Path = option("write the figures to this file (default: %(default)s)", Path("heads.json"))
 
 
 def heads(request: HeadRequest) -> Heads:
