@@ -10,7 +10,7 @@ from functools import partial
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.preparation.extract import extract
+from fairseq_posattn.preparation.treebanks import extract
 from fairseq_posattn.text.parsing.options import add_several_roots
 
 

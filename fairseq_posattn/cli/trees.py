@@ -11,7 +11,7 @@ from functools import partial
 
 from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.preparation.control import control_treebank
+from fairseq_posattn.preparation.treebanks import control_treebank
 from fairseq_posattn.text.parsing.options import add_several_roots
 from fairseq_posattn.trees.control import TreeControl
 

@@ -18,7 +18,6 @@ from fairseq_posattn.io.paths import refuse_file, refuse_separator
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
-from fairseq_posattn.preparation.extract import extract
 from fairseq_posattn.preparation.job import Job
 from fairseq_posattn.preparation.pairs import (
     filter_lines,
@@ -28,6 +27,7 @@ from fairseq_posattn.preparation.pairs import (
 )
 from fairseq_posattn.preparation.project import ProjectionInputs, project_lines
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
+from fairseq_posattn.preparation.treebanks import extract
 from fairseq_posattn.text.parsing.run import discard, parse
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.work.made import Steps

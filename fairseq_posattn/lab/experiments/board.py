@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from fairseq_posattn.io.quantities import duration
+from fairseq_posattn.io.progress import duration
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.scoring.training_log import INSIDE, TRAIN, measured_in
 
