@@ -7,6 +7,7 @@ If the command is killed, run it again, and it goes on where it was.
 """
 
 import argparse
+from functools import partial
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
@@ -90,10 +91,6 @@ def main() -> None:
     )
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

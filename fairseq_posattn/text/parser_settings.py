@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.records import ABSENT, as_document, at_least, one_of
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
@@ -20,12 +21,34 @@ class ParserSettings:
 
     parser: str = field(default="stanza", metadata=one_of(*PARSERS))
     lang: str = "en"
-    model_dir: str | None = None
-    package: str = "default"
+    model_dir: str | None = option(
+        "stanza's models lie in this folder (default: stanza's own folder)", None, "", "DIR"
+    )
+    package: str = option(
+        "parse with this package of stanza's models (default: %(default)s)", "default"
+    )
     tokenized: bool = False
-    max_words: int = field(default=250, metadata=at_least(1))
-    long_lines: str = field(default="cut", metadata=one_of(*LONG_LINES))
-    on_failure: str = field(default="stop", metadata=one_of(*ON_FAILURE))
+    max_words: int = option(
+        "longer lines are not parsed at once, because costs grow with the square of the length "
+        "(default: %(default)s)",
+        250,
+        type=positive,
+        **at_least(1),
+    )
+    long_lines: str = option(
+        "cut a line of more words into parts, whose roots become children of the first part's root "
+        "(default), or skip its tree; both are reported",
+        "cut",
+        choices=LONG_LINES,
+        **one_of(*LONG_LINES),
+    )
+    on_failure: str = option(
+        "if the parser fails on a line, stop with an error (default), or give the line a flat tree "
+        "and report it",
+        "stop",
+        choices=ON_FAILURE,
+        **one_of(*ON_FAILURE),
+    )
     several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
     no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are left out
 

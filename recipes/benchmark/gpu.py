@@ -246,13 +246,10 @@ def table(found: list[dict]) -> str:
     lines = []
     for part in "abc":
         rows = [
-            (
-                record["name"],
-                " · ".join(f"{k}: {shown(v)}" for k, v in row.items() if v is not None),
-            )
-            for record in found
-            if record["part"] == part
-            for row in record["rows"]
+            (one["name"], " · ".join(f"{k}: {shown(v)}" for k, v in row.items() if v is not None))
+            for one in found
+            if one["part"] == part
+            for row in one["rows"]
         ]
         if rows:
             lines += [f"## Part {part}", "", "| What | Found |", "|---|---|"]

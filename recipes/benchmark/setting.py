@@ -216,8 +216,8 @@ def interval(row: dict) -> str:
     return f"{row['low']:.3f} to {row['high']:.3f}"
 
 
-def base_parser(description: str) -> ArgumentParser:
-    """Return a parser with the options that several benchmarks have."""
+def models_parser(description: str, default: list[str], meaning: str) -> ArgumentParser:
+    """Return a parser with the options of the benchmarks that compare models with stock."""
     parser = ArgumentParser(description=description)
     parser.add_argument("--size", choices=SIZES, default="base", help="build models of this size")
     parser.add_argument(
@@ -231,12 +231,6 @@ def base_parser(description: str) -> ArgumentParser:
     )
     parser.add_argument("--pairs", type=int, default=15, help="measure all models so many times")
     parser.add_argument("--json", help="write the rows to this file, too")
-    return parser
-
-
-def models_parser(description: str, default: list[str], meaning: str) -> ArgumentParser:
-    """Return a parser with the options of the benchmarks that compare models with stock."""
-    parser = base_parser(description)
     parser.add_argument("specifications", nargs="*", default=default, help=meaning)
     parser.add_argument("--batches", type=int, default=5, help="take turns with so many batches")
     return parser

@@ -1,9 +1,8 @@
-"""What the recipes keep: runs, results and their stamps, presets, the study, the taggers' logs."""
+"""What the recipes keep: runs, results and their stamps, presets, the taggers' logs."""
 
 from __future__ import annotations
 
 import json
-import lzma
 import shutil
 from argparse import Namespace
 from dataclasses import replace
@@ -12,11 +11,10 @@ from unittest import mock
 
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.experiments import runs
-from support.commands import script
 
 from .classes_logs import measured, write
 from .classes_report import SYSTEMS
-from .corpora import TARGET, must_pass
+from .corpora import must_pass
 from .mutations import BYTES, COLUMNS, JSON, LINES
 from .registry import ROOT, Command, add, calling
 
@@ -120,41 +118,6 @@ def fill_in(folder: Path) -> None:
 
 
 add("presets", preset, "base.yaml", [*LINES, *BYTES], share=0.5)(calling(fill_in))
-
-# the translations of a study; packed files have checksums
-
-
-def study(folder: Path) -> None:
-    (folder / "study").mkdir()
-    for name in ("sequence", "structural_chain"):
-        for seed in (1, 2):
-            lines = [f"{line} {name} {seed}" for line in TARGET]
-            packed = lzma.compress("".join(f"{line}\n" for line in lines).encode())
-            (folder / f"study/{name}.demo.seed{seed}.de.xz").write_bytes(packed)
-    write(folder / "reference", "".join(f"{line}\n" for line in TARGET))
-
-
-def tell(folder: Path) -> None:
-    program = script(ROOT / "recipes/multi30k_en_de/study.py")
-    found: list[str] = []
-    with (
-        mock.patch.object(program, "HERE", folder),
-        mock.patch.object(program, "draw", lambda counted, path: found.append(json.dumps(counted))),
-    ):
-        program.main()
-    write(folder / "out", "\n".join(found))
-
-
-add(
-    "translations of the study",
-    study,
-    "study/*.xz",
-    BYTES,
-    "out",
-    result=lambda folder: (folder / "out").read_text(),
-    share=0.2,
-)(lambda folder: Command(lambda: tell(folder), [folder / "reference"]))
-
 
 TRAINED = """\
 2026-01-02 03:04:06 | INFO | fairseq_cli.train | num. model params: 1,400,832 (num. trained: 9)

@@ -147,9 +147,9 @@ def test_the_loss_is_summed_over_exactly_these_targets(corpus, tmp_path):
 @torch.no_grad()
 def losses_of(path: Path, data: Path, pairs: list):
     """Yield the loss of each target, all sentences one by one."""
-    from loaded import load
+    from fairseq_posattn.lab.scoring.loaded_model import load
 
-    model, task = load(path, data)
+    model, task, _ = load(path, data)
     symbols = task.source_dictionary
 
     def number(word: str) -> int:

@@ -126,26 +126,6 @@ def test_the_table_stands_beside_the_published_one():
     assert str(part.rows[0][-1]) == "–"
 
 
-def test_learning_curves_from_both_formats_of_a_log(tmp_path):
-    simple, logged = tmp_path / "simple.log", tmp_path / "json.log"
-    simple.write_text(
-        "x | INFO | train_inner | epoch 001: 1 / 9 loss=12.5, ppl=3, num_updates=10, lr=30\n"
-        "x | INFO | valid | epoch 001 | valid on 'valid' subset | loss 9.25 | ppl 3 | wps 4 | "
-        "num_updates 20\n"
-    )
-    logged.write_text(
-        'x | INFO | train_inner | {"epoch": 1, "loss": "12.5", "ppl": "3", "num_updates": "10"}\n'
-        'x | INFO | valid | {"epoch": 1, "valid_loss": "9.25", "valid_num_updates": "20"}\n'
-    )
-    from learning_curves import read_curves
-
-    expected = {"train": [(10, 12.5)], "valid": [(20, 9.25)]}
-    assert read_curves(simple) == expected and read_curves(logged) == expected
-    plot = tmp_path / "curves.png"
-    run(sys.executable, RECIPE / "learning_curves.py", f"a={logged}", "--plot", plot)
-    assert plot.read_bytes().startswith(b"\x89PNG")
-
-
 # real runs
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairseq_posattn.io.argument_types import positive
-from fairseq_posattn.text.parser_settings import LONG_LINES, ON_FAILURE, PARSERS
+from fairseq_posattn.io.argument_types import add_fields, positive
+from fairseq_posattn.text.parser_settings import PARSERS, ParserSettings
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
 
 PARSE_HELP = "parse with stanza (default), or take the trees of --trees"
@@ -32,39 +32,9 @@ def add_parser_options(group, lang: str | None = None) -> None:
         default=lang,
         help=f"the text is in this language, which stanza must know (default: {default})",
     )
-    add(
-        "--package",
-        default="default",
-        help="parse with this package of stanza's models (default: %(default)s)",
-    )
-    add(
-        "--model-dir",
-        metavar="DIR",
-        help="stanza's models lie in this folder (default: stanza's own folder)",
-    )
-    add("--download", action="store_true", help="download the models of stanza before parsing")
-    add(
-        "--max-words",
-        type=positive,
-        default=250,
-        help="longer lines are not parsed at once, because costs grow with the square of the "
-        "length (default: %(default)s)",
-    )
-    add(
-        "--long-lines",
-        choices=LONG_LINES,
-        default="cut",
-        help="cut a line of more words into parts, whose roots become children of the first part's "
-        "root (default), or skip its tree; both are reported",
-    )
-    add(
-        "--on-failure",
-        choices=ON_FAILURE,
-        default="stop",
-        help="if the parser fails on a line, stop with an error (default), or give the line a flat "
-        "tree and report it",
-    )
+    add_fields(group, ParserSettings)
     add_several_roots(group)
+    add("--download", action="store_true", help="download the models of stanza before parsing")
     add(
         "--shard-lines",
         type=positive,

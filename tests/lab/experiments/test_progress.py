@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from fairseq_posattn.io.quantities import duration
+from fairseq_posattn.io.progress import duration
 from fairseq_posattn.lab.experiments.board import Board, LogReader, TrainingProgress
 
 LINES = """\

@@ -12,7 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq_posattn.cli import examples as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.report.report import ShownExample
-from fairseq_posattn.lab.scoring.attention_export import examples, read_trees
+from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, examples, read_trees
 from fairseq_posattn.lab.scoring.attention_maps import attention, packed
 from fairseq_posattn.lab.scoring.example_record import read_examples
 from fairseq_posattn.lab.scoring.loaded_model import load
@@ -50,10 +50,8 @@ def trees(conllu):
 
 
 def made(data, checkpoint, numbers=NUMBERS, **options):
-    loaded = load(checkpoint, str(data), options.pop("user_dir", None), cpu=True)
-    if "gen_subset" in options:
-        options["subset"] = options.pop("gen_subset")
-    return examples(loaded, str(data), numbers, beam=2, **options)
+    options |= {"data": str(data), "path": checkpoint, "sentences": numbers}
+    return examples(ExampleRequest(**options, beam=2, cpu=True))
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,8 @@ from fairseq_cli import train as fairseq_train
 from fairseq_posattn.cli import tag
 from fairseq_posattn.glue.optim.rmsprop import RMSprop
 from fairseq_posattn.glue.tasks.tagging import TaggingTask
-from fairseq_posattn.preparation.binarize_tagging import binarize, parser
+from fairseq_posattn.io.argument_types import asked
+from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
 from fairseq_posattn.text.tagging.curve import Curve
 from support.commands import PATIENCE, PLUGIN, fairseq, run
 from support.in_process import call
@@ -67,7 +68,8 @@ def make_data(folder: Path, train: int, others: int, *options: str) -> Path:
     for seed, (name, size) in enumerate([("train", train), ("valid", others), ("test", others)]):
         (folder / name).write_text(grammar_treebank(seed, size))
         arguments += [f"--{name}", str(folder / name)]
-    binarize(parser().parse_args([*arguments, "--destdir", str(folder / "data"), *options]))
+    arguments += ["--destdir", str(folder / "data"), *options]
+    binarize(asked(TaggingData, "posattn-binarize-tagging", None, arguments))
     return folder / "data"
 
 

@@ -20,7 +20,8 @@ from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
 from fairseq_posattn.glue.models.san_tagger import SanTaggerConfig
 from fairseq_posattn.glue.tasks.tagging import TaggingConfig, TaggingTask
 from fairseq_posattn.io import command_line
-from fairseq_posattn.preparation.binarize_tagging import binarize, parser
+from fairseq_posattn.io.argument_types import asked
+from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
 from fairseq_posattn.text.tagging.sentences import TaggedSentence, read_tagged
 from fairseq_posattn.text.tagging.vectors import load_vectors
 from fairseq_posattn.text.tagging.vocabulary import PlainDictionary, Settings, Vocabulary, learn
@@ -246,11 +247,12 @@ def test_padding_is_0_and_unknown_1():
 # --- the step ------------------------------------------------------------------------
 
 
-def options(folder: Path, *extra) -> Namespace:
+def options(folder: Path, *extra) -> TaggingData:
     """Defaults: folder/train, valid and test -> folder/data."""
     files = [*("--train", folder / "train"), *("--valid", folder / "valid")]
     files += [*("--test", folder / "test"), *("--destdir", folder / "data")]
-    return parser().parse_args([str(part) for part in (*files, *extra)])
+    words = [str(part) for part in (*files, *extra)]
+    return asked(TaggingData, "posattn-binarize-tagging", None, words)
 
 
 @pytest.fixture
