@@ -17,8 +17,7 @@ from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.preparation.control import add_control_options, control_of
 from fairseq_posattn.preparation.job import add_label_subtypes
 from fairseq_posattn.text.languages import language
-from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing.options import add_parser_options
+from fairseq_posattn.text.parsing.options import ParserSettings, add_parser_options
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 

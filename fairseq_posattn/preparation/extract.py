@@ -7,9 +7,8 @@ from itertools import chain
 from fairseq_posattn.io.atomic import written_together
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.trees.conllu import read_labelled
-from fairseq_posattn.trees.labels import labels_of
 from fairseq_posattn.trees.lines import NO_TREE, labels_line, parents_line, words_line
-from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.trees.sentence import Sentence, labels_of
 
 
 @dataclass

@@ -17,7 +17,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.records import ABSENT, as_document, as_record, limit, one_of, plain_name
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.segmenters import (
     SPACE,
     Segmentation,
@@ -27,8 +27,7 @@ from fairseq_posattn.text.segmenters import (
 )
 from fairseq_posattn.trees.control import OF_WORDS, TreeControl
 from fairseq_posattn.trees.projection import SEPARATOR
-from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.trees.whitespace import escape_whitespace
+from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 
 FILE = "prepare.json"
 VERSION = 1

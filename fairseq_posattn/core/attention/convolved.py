@@ -18,8 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.direct import check_length, refuse_longer
-from fairseq_posattn.core.attention.glorot import glorot_uniform_
+from fairseq_posattn.core.attention.direct import check_length, glorot_uniform_, refuse_longer
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
     Heads,

@@ -4,8 +4,8 @@
 absolute (P): s_ij + P_ij, where P is t x t.    relative (R): s_ij + R[i - j + t], R has 2t numbers.
 
 t is the maximal length, in translation the longest input that the model takes. The authors' program
-starts from Keras' Glorot normal distribution (`glorot`); to start from zeros, which is plain
-attention, is ours.
+starts from Keras' Glorot normal distribution (`glorot`; Glorot and Bengio 2010); to start from
+zeros, which is plain attention, is ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.glorot import glorot_normal_
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
     Heads,
@@ -163,3 +162,22 @@ def refuse_longer(ctx: AttentionContext, t: int) -> None:
     """Refuse a batch with a sentence of more than t pieces; padding may go beyond."""
     if ctx.length > t and int(ctx.lengths.max()) > t:
         raise InputError(f"a sentence of {int(ctx.lengths.max())} pieces is longer than t={t}")
+
+
+# A normal distribution keeps this share of its deviation when it is cut off at two deviations.
+KEPT_OF_DEVIATION = 0.87962566103423978
+
+
+def glorot_normal_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
+    """Fill a tensor from a normal distribution that is cut off at two standard deviations.
+
+    What remains has the standard deviation sqrt(2 / (fan_in + fan_out)).
+    """
+    uncut = math.sqrt(2 / (fan_in + fan_out)) / KEPT_OF_DEVIATION
+    nn.init.trunc_normal_(tensor, std=uncut, a=-2 * uncut, b=2 * uncut)
+
+
+def glorot_uniform_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
+    """Fill a tensor uniformly, with the standard deviation sqrt(2 / (fan_in + fan_out))."""
+    bound = math.sqrt(6 / (fan_in + fan_out))
+    nn.init.uniform_(tensor, -bound, bound)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.specification import format_numbers, format_options, format_term
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -53,16 +54,20 @@ class AttentionShape:
         return self.heads * self.head_width
 
 
-class Use(Protocol):
-    """This is what a mechanism learns about another one in its layer."""
+@dataclass(frozen=True)
+class Use:
+    """This says how a specification uses a mechanism: options, layers and heads (None: all)."""
 
-    @property
-    def mechanism(self) -> type[Mechanism]:
-        """Return the class of the other mechanism."""
+    mechanism: type[Mechanism]
+    options: Any  # an instance of its Options
+    layers: tuple[int, ...] | None
+    heads: Heads
 
-    @property
-    def options(self) -> Any:
-        """Return the options of the other mechanism, an instance of its Options."""
+    def __str__(self) -> str:
+        pairs = format_options(self.options)
+        if self.heads != self.mechanism.usual_heads or self.heads is not None:
+            pairs.append(f"heads={'all' if self.heads is None else format_numbers(self.heads)}")
+        return format_term(self.mechanism.name, pairs, self.layers)
 
 
 class Mechanism(nn.Module):

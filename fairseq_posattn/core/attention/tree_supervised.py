@@ -29,9 +29,8 @@ from fairseq_posattn.core.attention.mechanism import (
     Use,
     WeightChange,
 )
-from fairseq_posattn.core.attention.supervised import Supervised, supervision
+from fairseq_posattn.core.attention.supervised import ParentTargets, Supervised, supervision
 from fairseq_posattn.core.option_values import option
-from fairseq_posattn.core.parent_targets import ParentTargets
 from fairseq_posattn.core.source_tree import SourceTree
 
 SCORES = ("dot", "biaffine")

@@ -14,7 +14,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.trees.labels import KINDS, UNKNOWN, Labels, without_subtype
+from fairseq_posattn.trees.sentence import KINDS, UNKNOWN, Labels, without_subtype
 
 LARGEST = 256  # a label is stored in one byte
 REMEDY = (

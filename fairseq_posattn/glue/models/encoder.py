@@ -43,7 +43,7 @@ from fairseq_posattn.glue.models.stock_checkpoints import (
     forget_pruned,
     is_superfluous,
 )
-from fairseq_posattn.trees.labels import KINDS
+from fairseq_posattn.trees.sentence import KINDS
 
 SENTENCES = "sentences"  # the key under which the sentence of each row stands
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.sentence import Sentence

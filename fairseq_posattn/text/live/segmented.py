@@ -8,9 +8,14 @@ from typing import NamedTuple
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees import Sentence, escape_whitespace, words_of_pieces
-from fairseq_posattn.trees.alignment import Span, spans
-from fairseq_posattn.trees.labels import Tree
-from fairseq_posattn.trees.projection import checked_parents, project_line, without_separators
+from fairseq_posattn.trees.projection import (
+    Span,
+    checked_parents,
+    project_line,
+    spans,
+    without_separators,
+)
+from fairseq_posattn.trees.sentence import Tree
 
 Tokenize = Callable[[Sequence[str]], list[Sentence] | None]  # it returns the words of each text
 

@@ -1,10 +1,41 @@
-"""Define the options of a parser for the command lines of posattn-parse and posattn-prepare."""
+"""Define the settings of a parser, on which the trees of a corpus depend, and their options on the
+command lines of posattn-parse and posattn-prepare.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Any
+
 from fairseq_posattn.io.argument_types import positive
-from fairseq_posattn.text.parser_settings import LONG_LINES, ON_FAILURE, PARSERS
+from fairseq_posattn.io.records import ABSENT, as_document, at_least, one_of
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+
+LONG_LINES = ("cut", "skip")
+ON_FAILURE = ("stop", "flat")
+PARSERS = ("stanza", "conllu", "none")
+REMEDIES = ("on_failure", "several_roots")  # they only concern lines that would be an error
+
+
+@dataclass(frozen=True)
+class ParserSettings:
+    """These settings are all that a tree depends on; they are kept with what was parsed."""
+
+    parser: str = field(default="stanza", metadata=one_of(*PARSERS))
+    lang: str = "en"
+    model_dir: str | None = None
+    package: str = "default"
+    tokenized: bool = False
+    max_words: int = field(default=250, metadata=at_least(1))
+    long_lines: str = field(default="cut", metadata=one_of(*LONG_LINES))
+    on_failure: str = field(default="stop", metadata=one_of(*ON_FAILURE))
+    several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
+    no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are left out
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings that the tree of a line depends on if the line can be parsed."""
+        return {name: value for name, value in as_document(self).items() if name not in REMEDIES}
+
 
 PARSE_HELP = "parse with stanza (default), or take the trees of --trees"
 PREPARE_HELP = (
@@ -14,7 +45,7 @@ PREPARE_HELP = (
 )
 
 
-def add_parser_options(group, lang: str | None = None) -> None:
+def add_parser_options(group: Any, lang: str | None = None) -> None:
     """Add the options of a parser to a parser of a command line.
 
     lang: the default language of posattn-parse; None adds the options of posattn-prepare.
@@ -73,7 +104,7 @@ def add_parser_options(group, lang: str | None = None) -> None:
     )
 
 
-def add_several_roots(group) -> None:
+def add_several_roots(group: Any) -> None:
     """Add the option that says what happens to a tree with several roots."""
     group.add_argument(
         "--several-roots",

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.trees.alignment import match
 from fairseq_posattn.trees.checks import tree_fault
 from fairseq_posattn.trees.conllu import plain_line
-from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.trees.whitespace import shortened
+from fairseq_posattn.trees.projection import match
+from fairseq_posattn.trees.sentence import Sentence, shortened
 
 Line = TypeVar("Line", str, Sentence, contravariant=True)  # a raw line, or a tokenised one
 

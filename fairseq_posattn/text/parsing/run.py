@@ -21,7 +21,7 @@ from fairseq_posattn.io.files import count_lines, open_to_write, read_json, read
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.conllu import (

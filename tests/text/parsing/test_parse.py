@@ -12,8 +12,8 @@ import pytest
 import zstandard
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing import run as whole_run
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import at_spaces, load_pipeline, one_line
 from fairseq_posattn.trees.checks import TreeError
@@ -183,7 +183,7 @@ def test_threads_of_the_parser(toy):
     program = (
         "import sys, torch\n"
         "from fairseq_posattn.text.parsing.stanza_parser import load_parser\n"
-        "from fairseq_posattn.text.parser_settings import ParserSettings\n"
+        "from fairseq_posattn.text.parsing.options import ParserSettings\n"
         "load_parser(ParserSettings(model_dir=sys.argv[1], tokenized=True))\n"
         "print(torch.get_num_threads())\n"
     )
