@@ -1,4 +1,4 @@
-"""Each check has an outcome: what was expected and found, and where a fault in the class may lie."""
+"""Each check has an outcome: what was expected and found, and where a fault in a class may lie."""
 
 from __future__ import annotations
 

@@ -26,8 +26,7 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
-
-SIDES = ("symmetric", "one_sided", "learnt")
+from fairseq_posattn.io.records import one_of
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,11 @@ class AlibiOptions:
         "symmetric: both sides have the slope of the head; one_sided: in an encoder the first half "
         "of the heads sees keys up to the query and the other half those from it on, each half "
         "with the slopes of H/2 heads; learnt: each head learns a slope for either side",
+        one_of("symmetric", "one_sided", "learnt"),
     )
     offset: float = option(
         0.0, "keys after the query count as this many pieces further away, to tell left from right"
     )
-
-    def __post_init__(self) -> None:
-        if self.sides not in SIDES:
-            raise ValueError(f"sides={self.sides}: expected one of {', '.join(SIDES)}")
 
 
 class Alibi(ScoreBias, ScoreMask):

@@ -29,17 +29,16 @@ from fairseq_posattn.core.attention.mechanism import (
 )
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class BlockOptions:
     size: int = option(
-        0, "a block has this many pieces; 0 takes the cube root of twice the longest sentence"
+        0,
+        "a block has this many pieces; 0 takes the cube root of twice the longest sentence",
+        at_least(0),
     )
-
-    def __post_init__(self) -> None:
-        if self.size < 0:
-            raise ValueError(f"size={self.size}: a block has at least one piece (0: by length)")
 
 
 class Block(ScoreMask, PostAttention):

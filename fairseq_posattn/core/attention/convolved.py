@@ -27,6 +27,7 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least, one_of
 
 
 @dataclass(frozen=True)
@@ -35,23 +36,17 @@ class ConvolvedOptions:
         "glorot",
         "the filters start so: glorot (uniform, as in the authors' program), glorot_normal, or "
         "identity, which is plain attention",
+        one_of("glorot", "glorot_normal", "identity"),
     )
-
-    def __post_init__(self) -> None:
-        if self.init not in ("glorot", "glorot_normal", "identity"):
-            raise ValueError(f"init={self.init}: expected glorot, glorot_normal or identity")
 
 
 @dataclass(frozen=True)
 class Convolved1dOptions(ConvolvedOptions):
     t: int = option(
-        0, "inputs have at most this many pieces; 0 takes the longest input of the model"
+        0,
+        "inputs have at most this many pieces; 0 takes the longest input of the model",
+        at_least(0),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.t < 0:
-            raise ValueError(f"t={self.t}: the maximal length cannot be negative")
 
 
 class Convolved(WeightChange):

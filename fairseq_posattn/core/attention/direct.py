@@ -28,22 +28,21 @@ from fairseq_posattn.core.attention.mechanism import (
 )
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.records import at_least, one_of
 
 
 @dataclass(frozen=True)
 class DirectOptions:
     t: int = option(
-        0, "inputs have at most this many pieces; 0 takes the longest input of the model"
+        0,
+        "inputs have at most this many pieces; 0 takes the longest input of the model",
+        at_least(0),
     )
     init: str = option(
-        "zeros", "the scores start so: zeros, which is plain attention, or glorot, as published"
+        "zeros",
+        "the scores start so: zeros, which is plain attention, or glorot, as published",
+        one_of("zeros", "glorot"),
     )
-
-    def __post_init__(self) -> None:
-        if self.t < 0:
-            raise ValueError(f"t={self.t}: the maximal length cannot be negative")
-        if self.init not in ("zeros", "glorot"):
-            raise ValueError(f"init={self.init}: expected zeros or glorot")
 
 
 @dataclass(frozen=True)

@@ -24,26 +24,26 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, KeyBias, QKVTransform
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least, one_of
 
 
 @dataclass(frozen=True)
 class DisentangledOptions:
-    max: int = option(512, "the distance k: from it on, distances are treated as this one")
+    max: int = option(
+        512, "the distance k: from it on, distances are treated as this one", at_least(1)
+    )
     content_to_position: bool = option(True, "queries attend to the positions of keys")
     position_to_content: bool = option(True, "the positions of queries attend to keys")
     p2c: str = option(
         "published",
         "published: position to content takes Q[delta(j,i)]; program: Q[delta(i,j)], as the "
         "authors' program does",
+        one_of("published", "program"),
     )
 
     def __post_init__(self) -> None:
-        if self.max < 1:
-            raise ValueError(f"max={self.max}: must be at least 1")
         if not (self.content_to_position or self.position_to_content):
             raise ValueError("no term with positions is left; choose at least one of the two")
-        if self.p2c not in ("published", "program"):
-            raise ValueError(f"p2c={self.p2c}: expected published or program")
 
     @property
     def terms(self) -> int:

@@ -22,15 +22,12 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class LocalHardOptions:
-    reach: int = option(10, "a key may lie this many pieces from the centre")
-
-    def __post_init__(self) -> None:
-        if self.reach < 1:
-            raise ValueError(f"reach={self.reach}: must be at least 1")
+    reach: int = option(10, "a key may lie this many pieces from the centre", at_least(1))
 
 
 class LocalHard(ScoreMask, WeightChange):

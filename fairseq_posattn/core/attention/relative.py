@@ -30,18 +30,15 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class RelativeOptions:
-    max: int = option(16, "relations beyond this are treated as this one (clipping)")
+    max: int = option(16, "relations beyond this are treated as this one (clipping)", at_least(1))
     shared_heads: bool = option(
         True, "all heads share one pair of tables; with false each head has its own"
     )
-
-    def __post_init__(self) -> None:
-        if self.max < 1:
-            raise ValueError(f"max={self.max}: the clipping distance must be at least 1")
 
 
 class ByTables(ScoreBias, ValueTerm):

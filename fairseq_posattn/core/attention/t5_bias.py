@@ -24,22 +24,25 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import limit, one_of
 
 
 @dataclass(frozen=True)
 class T5BiasOptions:
-    buckets: int = option(32, "there are this many buckets, an even number")
+    buckets: int = option(
+        32,
+        "there are this many buckets, an even number",
+        limit(lambda count: count > 3 and count % 2 == 0, "an even number from 4 on"),
+    )
     max: int = option(128, "from this distance on all keys of a side are in one bucket")
     shared: str = option(
-        "layers", "layers: all layers have one table, as in T5; nothing: each has its own"
+        "layers",
+        "layers: all layers have one table, as in T5; nothing: each has its own",
+        one_of("layers", "nothing"),
     )
     scaled: bool = option(True, "with false scores are not divided by sqrt(d), as in T5")
 
     def __post_init__(self) -> None:
-        if self.shared not in ("layers", "nothing"):
-            raise ValueError(f"shared={self.shared}: expected layers or nothing")
-        if self.buckets < 4 or self.buckets % 2:
-            raise ValueError(f"buckets={self.buckets}: give an even number from 4 on")
         if self.max <= self.buckets // 2:
             raise ValueError(
                 f"max={self.max}: in a decoder the first {self.buckets // 2} buckets have one "

@@ -18,15 +18,12 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class TreeDepthBiasOptions:
-    max: int = option(8, "words that lie deeper than this share one number")
-
-    def __post_init__(self) -> None:
-        if self.max < 1:
-            raise ValueError(f"max={self.max}: give 1 or more")
+    max: int = option(8, "words that lie deeper than this share one number", at_least(1))
 
 
 class TreeDepthBias(ScoreBias):

@@ -27,6 +27,7 @@ from fairseq_posattn.core.attention.mechanism import (
 )
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
+from fairseq_posattn.io.records import at_least, one_of
 
 START = 4.0  # sigma at the start: a word four edges away loses 1/2
 
@@ -37,14 +38,11 @@ class TreeDistanceOptions:
         "bias",
         "bias: a learnt score for each number of edges; gaussian: a bell over them, whose width is "
         "learnt",
+        one_of("bias", "gaussian"),
     )
-    max: int = option(8, "bias: words further away than this have the score of this distance")
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("bias", "gaussian"):
-            raise ValueError(f"kind={self.kind}: expected bias or gaussian")
-        if self.max < 1:
-            raise ValueError(f"max={self.max}: must be at least 1")
+    max: int = option(
+        8, "bias: words further away than this have the score of this distance", at_least(1)
+    )
 
 
 class TreeDistance(ScoreBias):

@@ -19,15 +19,12 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class TreeGcnOptions:
-    layers: int = option(1, "this many convolutions follow each other")
-
-    def __post_init__(self) -> None:
-        if self.layers < 1:
-            raise ValueError(f"layers={self.layers}: must be at least 1")
+    layers: int = option(1, "this many convolutions follow each other", at_least(1))
 
 
 class TreeGcn(PreAttention):

@@ -32,9 +32,7 @@ from fairseq_posattn.core.attention.mechanism import (
 from fairseq_posattn.core.attention.supervised import ParentTargets, Supervised, supervision
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
-
-SCORES = ("dot", "biaffine")
-PIECES = ("first", "all")
+from fairseq_posattn.io.records import one_of
 
 
 @dataclass(frozen=True)
@@ -43,20 +41,14 @@ class TreeSupervisedOptions:
         "dot",
         "the head scores as any other (dot), or by a learnt matrix between queries and keys "
         "(biaffine), and training goes on with the parents of the tree",
+        one_of("dot", "biaffine"),
     )
     pieces: str = option(
         "first",
         "the last piece of a word looks at the first piece of its parent, and the others at the "
         "next piece (first), or all pieces look at all pieces of the parent (all)",
+        one_of("first", "all"),
     )
-
-    def __post_init__(self) -> None:
-        for name, chosen, known in (
-            ("scores", self.scores, SCORES),
-            ("pieces", self.pieces, PIECES),
-        ):
-            if chosen not in known:
-                raise ValueError(f"{name}={chosen}: expected {' or '.join(known)}")
 
 
 class TreeSupervised(KeyBias, Supervised, WeightChange):

@@ -12,7 +12,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.help import NEEDS_TREES, help_text
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.label_embeddings import RelationEmbedding, TagEmbedding
-from fairseq_posattn.core.positions.position import FUSERS, Position, PositionShape, sinusoid
+from fairseq_posattn.core.positions.position import Position, PositionShape, sinusoid
 from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_labels
 from fairseq_posattn.core.specification import (
     SpecificationError,
@@ -25,6 +25,7 @@ from fairseq_posattn.core.specification import (
     refuse_in_decoders,
     registered,
 )
+from fairseq_posattn.io.records import one_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -71,11 +72,8 @@ class TreeDepthOptions:
     fuse: str = option(
         "nonlinear",
         "it is joined with 'sequence' so: nonlinear is tanh(W [seq;tree] + b), add is a sum",
+        one_of("add", "nonlinear"),
     )
-
-    def __post_init__(self) -> None:
-        if self.fuse not in FUSERS:
-            raise ValueError(f"fuse={self.fuse}: expected one of {', '.join(FUSERS)}")
 
 
 @register

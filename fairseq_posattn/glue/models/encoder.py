@@ -25,7 +25,7 @@ from fairseq_posattn.core.attention import (
     MultiheadSelfAttention,
 )
 from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
-from fairseq_posattn.core.positions.position import FUSERS
+from fairseq_posattn.core.positions.position import Nonlinear
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.config import layer_numbers
 from fairseq_posattn.glue.models.cross_attention import (
@@ -120,8 +120,9 @@ class PosattnEncoder(TransformerEncoderBase):
         if not self.positions.sequence:
             self.embed_positions = None
         self.fuser = None
-        if self.positions.sequence and self.positions.tree_depth:
-            self.fuser = FUSERS[self.positions.tree_depth.fuse](shape.width)
+        depth = self.positions.tree_depth
+        if self.positions.sequence and depth and depth.fuse == "nonlinear":
+            self.fuser = Nonlinear(shape.width)
         self.added_positions = by_name(self.positions.build(shape))
         self.shared_mechanisms = nn.ModuleDict(self.of_all_layers)
         del self.of_all_layers
