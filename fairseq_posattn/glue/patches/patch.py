@@ -1,4 +1,4 @@
-"""Describe one patch: a function of fairseq, what takes its place, and the reason."""
+"""Describe one patch: a function of fairseq, and what takes its place."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ class Patch(NamedTuple):
 
     wrapper: is called in its place with it and the arguments of each call. What cannot be called,
     such as a module, is replaced by what the wrapper makes of it.
-    why, until: what goes wrong without the patch, and what would make it superfluous.
     """
 
     place: object
     name: str
     wrapper: Callable
-    why: str
-    until: str = "fairseq does the same"
 
     def install(self) -> None:
         """Put the wrapper in place, unless it is there already."""
