@@ -116,7 +116,6 @@ class TextPipeline:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TextPipeline:
-        """Read prepare.json in a folder of data."""
         path, remedy = Path(folder) / FILE, "prepare the data again"
         about = read_json(path, remedy)
         if about.pop("version", None) != VERSION:
@@ -182,7 +181,6 @@ class TextPipeline:
         return self.cased(text)
 
     def cased(self, text: str) -> str:
-        """Return a text in lower case, if the data are."""
         return text.lower() if self.config.lowercase else text
 
     # target
@@ -218,7 +216,6 @@ def with_models_found(config: TextConfig, folder: Path, from_here: object) -> Te
 
 
 def exists(folder: str | os.PathLike[str]) -> bool:
-    """Return whether a folder of data has a prepare.json."""
     return (Path(folder) / FILE).exists()
 
 

@@ -93,7 +93,6 @@ def add_cluster_options(group) -> None:
 
 
 def cluster_of(options: Namespace) -> Cluster:
-    """Return the cluster that the options of a command describe."""
     return Cluster(
         options.executor,
         options.workers,

@@ -46,7 +46,6 @@ class AttentionSpecification:
 
     @property
     def needs_tree(self) -> bool:
-        """Tell whether some mechanism reads the trees of the sentences."""
         return any(use.mechanism.needs_tree for use in self.uses)
 
     @property
@@ -56,7 +55,6 @@ class AttentionSpecification:
 
     @property
     def needs_labels(self) -> set[str]:
-        """Return the kinds of labels of words that some mechanism reads."""
         return {kind for use in self.uses for kind in use.mechanism.needs_labels}
 
     def check(self, layers: int, shape: AttentionShape) -> None:

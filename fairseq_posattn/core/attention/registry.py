@@ -84,7 +84,6 @@ def reason_against_crossing(mechanism: type[Mechanism]) -> str | None:
 
 
 def safe_across() -> dict[str, type[Mechanism]]:
-    """Return the mechanisms that can stand in cross-attention, by name."""
     return {n: m for n, m in sorted(MECHANISMS.items()) if reason_against_crossing(m) is None}
 
 

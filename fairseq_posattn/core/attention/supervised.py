@@ -111,7 +111,6 @@ class ParentTargets:
 
     @classmethod
     def of(cls, tree: SourceTree, allowed: Tensor, parents: Tensor) -> ParentTargets:
-        """Return targets with all that follows from them."""
         known = allowed.any(dim=-1)
         return cls(allowed, known, tree.words, parents, last_pieces(tree) & known)
 

@@ -116,7 +116,6 @@ class T5Bias(ScoreBias, QKVTransform):
         return ctx.cached((T5Bias, self.options), lambda: self.buckets(ctx.distances, ctx.causal))
 
     def buckets(self, distances: Tensor, causal: bool) -> Tensor:
-        """Return the bucket of each distance j - i."""
         starts = self.of_one_side if causal else self.of_two
         buckets = torch.searchsorted(starts, distances.abs(), right=True) - 1
         return buckets if causal else buckets + len(starts) * (distances > 0)

@@ -52,7 +52,6 @@ class LabelEmbedding(Position):
         return self.options.fuse == "concat"
 
     def count(self, shape: PositionShape) -> int:
-        """Return how many labels there are."""
         raise NotImplementedError
 
     def labels(self, tree: SourceTree) -> Tensor:

@@ -131,19 +131,16 @@ class PositionSpecification:
 
     @property
     def needs_tree(self) -> bool:
-        """Tell whether some position reads the trees of the sentences."""
         return any(use.position.needs_tree for use in self.uses)
 
     @property
     def needs_labels(self) -> set[str]:
-        """Return the kinds of labels of words that some position reads."""
         return {kind for use in self.uses for kind in use.position.needs_labels}
 
     def __str__(self) -> str:
         return " + ".join(map(self.format, self.uses))
 
     def format(self, use: PositionUse) -> str:
-        """Return one term in canonical form."""
         fuses_nothing = use.position is TreeDepth and not self.sequence
         pairs = [] if fuses_nothing else format_options(use.options)
         return format_term(use.position.name, pairs)

@@ -218,7 +218,6 @@ class AttentionS2SModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Return the model that the options describe."""
         refuse_what_cannot_work(cfg)
         if cfg.decoder_start is None:
             cfg.decoder_start = ENCODER if cfg.attention == NONE else ZEROS
@@ -244,7 +243,6 @@ def refuse_what_cannot_work(cfg) -> None:
 
 
 def build_lstm(cfg: AttentionS2SConfig) -> nn.LSTM:
-    """Return the LSTM of the encoder or of the decoder."""
     between = cfg.dropout if cfg.layers > 1 else 0.0
     return nn.LSTM(cfg.width, cfg.width, cfg.layers, batch_first=True, dropout=between)
 

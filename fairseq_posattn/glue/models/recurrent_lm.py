@@ -160,7 +160,6 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Return the model that the options describe."""
         length = cfg.sentence_length
         if length not in ("own", "maximal") and not (length.isdecimal() and int(length) > 0):
             raise InputError(
@@ -178,7 +177,6 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
 
 
 def shape_of(cfg, dictionary) -> RecurrentShape:
-    """Return the shape that the options and the dictionary give the model."""
     return RecurrentShape(
         vocabulary=len(dictionary),
         padding=dictionary.pad(),

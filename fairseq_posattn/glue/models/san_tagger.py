@@ -116,7 +116,6 @@ class SanTaggerModel(BaseFairseqModel):
         return scores[..., self.specials :].argmax(dim=-1) + self.specials
 
     def get_normalized_probs(self, net_output, log_probs, sample=None):
-        """Return the probabilities of the labels, or their logarithms."""
         softmax = F.log_softmax if log_probs else F.softmax
         return softmax(net_output.float(), dim=-1)
 
@@ -125,7 +124,6 @@ class SanTaggerModel(BaseFairseqModel):
 
 
 def shape_of(cfg, vocabulary) -> TaggerShape:
-    """Return the shape that the options and the vocabulary give the tagger."""
     return TaggerShape(
         words=len(vocabulary.words),
         characters=len(vocabulary.chars),

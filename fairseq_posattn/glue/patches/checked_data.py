@@ -66,7 +66,6 @@ def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None
 
 
 def check_size(path: str, expected: int) -> None:
-    """Refuse a file that does not have the expected number of bytes."""
     if os.path.getsize(path) != expected:
         raise torn(path, expected)
 

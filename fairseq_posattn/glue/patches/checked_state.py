@@ -42,7 +42,6 @@ class TorchThatChecks(ModuleType):
 
     @staticmethod
     def load(file: BinaryIO, *args, **kwargs) -> dict:
-        """Load and check a checkpoint."""
         return load(file, *args, **kwargs)
 
 

@@ -117,7 +117,6 @@ def dictionaries(task) -> dict[str, Dictionary]:
 
 
 def fingerprints(task) -> dict[str, str]:
-    """Return a fingerprint of each dictionary."""
     return {name: fingerprint(dictionary) for name, dictionary in dictionaries(task).items()}
 
 

@@ -37,7 +37,6 @@ class Curve:
         self.last = 0  # the last point was measured after this number of updates
 
     def is_due(self, updates: int) -> bool:
-        """Return whether a point must be measured after this number of updates."""
         return updates % self.interval == 0 and updates > self.last
 
     def add_point(self, task, model, criterion, updates: int) -> None:
@@ -119,7 +118,6 @@ class TaggingTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: TaggingConfig, **kwargs):
-        """Return the task with the vocabulary of the data."""
         vocabulary = Vocabulary.load(cfg.data)
         logger.info(
             "words: %d, characters: %d, labels: %d (padding and unknown counted)",
@@ -180,10 +178,8 @@ class TaggingTask(FairseqTask):
 
     @property
     def source_dictionary(self):
-        """Return the dictionary of the words."""
         return self.vocabulary.words
 
     @property
     def target_dictionary(self):
-        """Return the dictionary of the tags."""
         return self.vocabulary.tags

@@ -76,11 +76,9 @@ class LiveParser:
         self.turns = Turns()
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
-        """Return the words of each line."""
         return self.ask("tokenize", list(lines))
 
     def parse(self, lines_of_words: Sequence[Sentence]) -> list[Sentence]:
-        """Return the trees of lines that are tokenised already."""
         return self.ask("parse", list(lines_of_words))
 
     def ask(self, what: str, lines: list) -> list[Sentence]:
@@ -161,7 +159,6 @@ class ParsesWords:
         return line
 
     def parse(self, lines: Sequence[Sentence]) -> list[Sentence]:
-        """Return the trees of the lines."""
         return self.parser.parse_words(lines)
 
 

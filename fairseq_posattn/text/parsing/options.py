@@ -105,7 +105,6 @@ def add_parser_options(group: Any, lang: str | None = None) -> None:
 
 
 def add_several_roots(group: Any) -> None:
-    """Add the option that says what happens to a tree with several roots."""
     group.add_argument(
         "--several-roots",
         choices=SEVERAL_ROOTS,

@@ -108,12 +108,10 @@ def parse_step(text: str, out: str, settings: ParserSettings, trees: str | None)
 
 
 def parts_folder(out: str) -> Path:
-    """Return the folder of the shards of a parse."""
     return Path(f"{out}.parts")
 
 
 def record_of(out: str) -> Path:
-    """Return the record of a finished parse."""
     return Path(f"{out}.json")
 
 
