@@ -37,13 +37,6 @@ class StateAttention(nn.Module):
         h: B Q C, the states of the LSTM; lengths: B, N of each sentence; state: what the call for
         the steps before returned.
         """
-        context, weights, state = self.attend(h, lengths, state)
-        return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
-
-    def attend(
-        self, h: Tensor, lengths: Tensor, state: State | None = None
-    ) -> tuple[Tensor, Tensor, State]:
-        """Return the contexts c_t, B Q C, the weights, B Q K, and the state; see `forward`."""
         past = 0 if state is None else state["memory"].size(1)
         memory = h if state is None else torch.cat([state["memory"], h], dim=1)  # B K C
         keys = torch.arange(memory.size(1), device=h.device)
@@ -51,7 +44,8 @@ class StateAttention(nn.Module):
         allowed = keys <= steps if self.include_current else keys < steps  # Q K
         weights, state = self.weigh(h, lengths, keys, allowed, state)
         context = torch.bmm(weights.type_as(h), memory)  # Eq. 2: B Q C
-        return context, weights, {**state, "memory": memory}
+        combined = torch.tanh(self.combine(torch.cat([context, h], dim=-1)))
+        return combined, weights, {**state, "memory": memory}
 
     def weigh(
         self, h: Tensor, lengths: Tensor, keys: Tensor, allowed: Tensor, state: State | None

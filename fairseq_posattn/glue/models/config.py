@@ -11,12 +11,14 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_da
 from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
+from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer.transformer_config import (
     DecoderConfig,
     EncDecBaseConfig,
     QuantNoiseConfig,
 )
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 
 NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -103,6 +105,18 @@ def plain_namespace(cfg: Any) -> Namespace:
     """Return a dataclass, DictConfig or Namespace as a Namespace that may change."""
     items = cfg.items() if hasattr(cfg, "items") else vars(cfg).items()
     return Namespace(**dict(items))
+
+
+def wrapped(layer, cfg):
+    """Return a layer under activation checkpointing and FSDP, as the options ask for.
+
+    As in fairseq, FSDP wraps every layer under checkpointing, whatever its size.
+    """
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    return fsdp_wrap(
+        layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    )
 
 
 def layer_numbers(side) -> list[int]:

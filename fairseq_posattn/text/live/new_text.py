@@ -18,7 +18,12 @@ from fairseq_posattn.text.live.providers import (
     parser_settings,
     trees_of,
 )
-from fairseq_posattn.text.live.segmented import SegmentedLine, lines_of_encoder, lines_of_pipeline
+from fairseq_posattn.text.live.segmented import (
+    SegmentedLine,
+    lines_of_encoder,
+    lines_of_pipeline,
+    with_words,
+)
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import Sentence, TreeError
 from fairseq_posattn.trees.checks import checked_tree
@@ -174,11 +179,7 @@ class NewText:
         """Return the lines with their words, which the provider finds where they are not known."""
         if all(line.words is not None for line in lines):
             return lines
-        tokenize = getattr(self.provider, "words", None)  # as in `lines`
-        words = tokenize([line.text for line in lines]) if tokenize else None
-        if words is None:
-            return lines
-        return [line._replace(words=of_line) for line, of_line in zip(lines, words, strict=True)]
+        return with_words(lines, getattr(self.provider, "words", None))  # as in `lines`
 
     def check_given(
         self, lines: list[SegmentedLine], given: Sequence[Given]

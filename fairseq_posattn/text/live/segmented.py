@@ -63,7 +63,11 @@ def lines_of_encoder(
     raw: Sequence[str], encode: Callable[[str], str], separator: str, tokenize: Tokenize | None
 ) -> list[SegmentedLine]:
     """Segment lines by fairseq's --bpe and --tokenizer; their text is what the pieces spell."""
-    lines = [spelled(encode(line), separator) for line in raw]
+    return with_words([spelled(encode(line), separator) for line in raw], tokenize)
+
+
+def with_words(lines: list[SegmentedLine], tokenize: Tokenize | None) -> list[SegmentedLine]:
+    """Return the lines with the words that are found in their texts, if any are looked for."""
     words = tokenize([line.text for line in lines]) if tokenize else None
     if words is None:
         return lines
