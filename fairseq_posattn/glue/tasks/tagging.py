@@ -4,7 +4,7 @@
 
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
@@ -17,6 +17,7 @@ from omegaconf import MISSING
 from torch import distributed as dist
 
 from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset, check_parts
 from fairseq_posattn.io.atomic import written_whole
@@ -76,33 +77,19 @@ logger = logging.getLogger(__name__)
 class TaggingConfig(FairseqDataclass):
     """These are the options of the task tagging."""
 
-    data: str = field(
-        default=MISSING, metadata={"help": "read the folder that posattn-binarize-tagging made"}
+    data: str = option(MISSING, "read the folder that posattn-binarize-tagging made")
+    word_vectors: Optional[str] = option(
+        None, "start the words from the pretrained vectors in this text file (fastText, word2vec)"
     )
-    word_vectors: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "start the words from the pretrained vectors in this text file (fastText, "
-            "word2vec)"
-        },
+    fixed_word_vectors: bool = option(False, "keep the word embeddings as they are in training")
+    batches: ChoiceEnum(["by_length", "shuffled"]) = option(  # type: ignore[valid-type]  # fairseq calls it
+        "by_length",
+        "batch sentences of about the same length, which is faster (by_length), or any "
+        "sentences, as the authors' program does (shuffled)",
     )
-    fixed_word_vectors: bool = field(
-        default=False, metadata={"help": "keep the word embeddings as they are in training"}
-    )
-    batches: ChoiceEnum(["by_length", "shuffled"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="by_length",
-        metadata={
-            "help": "batch sentences of about the same length, which is faster (by_length), or any "
-            "sentences, as the authors' program does (shuffled)"
-        },
-    )
-    curve: Optional[str] = field(
-        default=None,
-        metadata={"help": "write the learning curve on the set `valid` to this file"},
-    )
-    curve_interval: int = field(
-        default=100,
-        metadata={"help": "set the number of batches between two points of the learning curve"},
+    curve: Optional[str] = option(None, "write the learning curve on the set `valid` to this file")
+    curve_interval: int = option(
+        100, "set the number of batches between two points of the learning curve"
     )
 
 
