@@ -53,13 +53,15 @@ def add_fields(
     either: Collection[str] = (),
     short: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Add the options that a dataclass describes.
+    """Add the options that a dataclass describes, by those of its fields that `option` made.
 
     either: of these fields one must be given. short: letters of fields, such as -t.
     """
     groups: dict[str, Any] = {"": parser}
     one_of = parser.add_mutually_exclusive_group(required=True) if either else parser
     for one in fields(kind):
+        if not one.metadata:
+            continue
         more = dict(one.metadata)
         group = more.pop("group")
         if group not in groups:
