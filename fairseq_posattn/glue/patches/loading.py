@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType, SimpleNamespace
 
-import numpy
+from fairseq_posattn.glue.patches.patch import stand_in
 
 
 def ending_workers(run, self) -> None:
@@ -18,16 +18,9 @@ def ending_workers(run, self) -> None:
         self._source._iterator = None
 
 
-class NumpyWithCompat(ModuleType):
-    """Behaves as numpy, with the part that numpy 2 lacks but whose `long` two of fairseq's datasets
-    use with --sample-break-mode eos; numpy itself does not change."""
-
-    compat = SimpleNamespace(long=int)
-
-    def __getattr__(self, name: str):
-        return getattr(numpy, name)
-
-
 def with_compat(module: ModuleType) -> ModuleType:
-    """Return numpy itself where it has `compat`, else a stand-in that has it."""
-    return module if hasattr(module, "compat") else NumpyWithCompat("numpy")
+    """Return numpy with the part that numpy 2 lacks but whose `long` two of fairseq's datasets use
+    with --sample-break-mode eos; numpy itself does not change."""
+    if hasattr(module, "compat"):
+        return module
+    return stand_in(module, compat=SimpleNamespace(long=int))

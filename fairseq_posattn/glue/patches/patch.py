@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 INSTALLED = "posattn_patches"  # the attribute in which a place keeps what is installed there
@@ -42,3 +43,10 @@ class Patch(NamedTuple):
             return self.wrapper(original, *args, **kwargs)
 
         return call
+
+
+def stand_in(module: ModuleType, **own: Any) -> ModuleType:
+    """Return what behaves as a module, but for some things of its own."""
+    found = ModuleType(module.__name__)
+    vars(found).update(own, __getattr__=lambda name: getattr(module, name))
+    return found
