@@ -26,7 +26,7 @@ from fairseq_posattn.glue.data.tree_dataset import (
 )
 from fairseq_posattn.glue.data.tree_files import load_tree_file, source_prefixes
 from fairseq_posattn.glue.patches import trained_on
-from fairseq_posattn.glue.patches.reading_ahead import prepare_ahead
+from fairseq_posattn.glue.patches.loading import prepare_ahead
 from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.live.new_text import NewText, flat

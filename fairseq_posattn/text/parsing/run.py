@@ -187,7 +187,7 @@ def parsed_lines(
         else:
             parser = load_parser(settings)
             with gc_paused():
-                parsed = parse_safely(parser, some, where, settings.on_failure)
+                parsed = parse_safely(parser.parse, parser.words, some, where, settings.on_failure)
             yield from parsed
 
 
