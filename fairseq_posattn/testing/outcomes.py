@@ -18,6 +18,7 @@ METHODS = (  # those that the pipeline calls
     *("before", "transform", "expand", "bias", "change_scores", "allowed", "change_weights"),
     *("value_term", "replace", "fast_path"),
 )
+MAKING = ("make_parameters", "__init__")
 
 
 class ContractError(AssertionError):
@@ -112,7 +113,7 @@ def unexpected(error: Exception, mechanisms: list[type[Mechanism]]) -> str:
     files = {inspect.getsourcefile(mechanism) for mechanism in mechanisms}
     frames = traceback.extract_tb(error.__traceback__)
     own = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename in files]
-    places = own[-1:] or places_of(mechanisms, (*METHODS, "__init__")) or ["its class"]
+    places = own[-1:] or places_of(mechanisms, (*METHODS, *MAKING)) or ["its class"]
     place = ", ".join(places)
     return one_line(f"expected no error, found {type(error).__name__}: {error}; look at {place}")
 

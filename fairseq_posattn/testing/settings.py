@@ -22,6 +22,7 @@ from fairseq_posattn.testing.layer import (
     written,
 )
 from fairseq_posattn.testing.outcomes import (
+    MAKING,
     METHODS,
     BrokenPromise,
     NotApplicable,
@@ -156,7 +157,7 @@ def a_checkpoint_keeps_it(specification: str) -> None:
             "the same output after loading a checkpoint",
             "another one",
             "keep what is random in a nn.Parameter or a buffer",
-            ("__init__",),
+            MAKING,
         )
 
 

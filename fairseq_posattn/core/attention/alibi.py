@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     ScoreBias,
     ScoreMask,
     Use,
@@ -57,9 +56,8 @@ class Alibi(ScoreBias, ScoreMask):
     neutral = "sides=learnt"
     equation = "b_ij = −m_h |i − j|, m_h = 2^(−8h/H)"
 
-    def __init__(self, options: AlibiOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        if options.sides == "learnt":  # the slopes are the sigmoids of these
+    def make_parameters(self) -> None:
+        if self.options.sides == "learnt":  # the slopes are the sigmoids of these
             self.slopes = nn.Parameter(torch.empty(2, self.head_count))
             nn.init.normal_(self.slopes, -2, 1)
 

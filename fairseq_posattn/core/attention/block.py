@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     PostAttention,
     ScoreMask,
     Use,
@@ -52,12 +51,11 @@ class Block(ScoreMask, PostAttention):
     options: BlockOptions
     equation = "F ∘ ReLU(W5 [x; h; e] + b5) + (1 − F) ∘ x, h inside blocks, e over blocks"
 
-    def __init__(self, options: BlockOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        width = shape.width
+    def make_parameters(self) -> None:
+        width = self.shape.width
         self.hidden = nn.Linear(width, width)  # W1
         self.pooling = nn.Linear(width, width)  # W2
-        self.over_blocks = MultiheadSelfAttention(width, shape.heads)
+        self.over_blocks = MultiheadSelfAttention(width, self.shape.heads)
         self.gate = nn.Linear(2 * width, width)  # W3 W4
         self.fusion = nn.Linear(3 * width, 2 * width)  # W5 above W6
         for linear in (self.hidden, self.pooling, self.gate):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
+from fairseq_posattn.core.attention.mechanism import PreAttention
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import at_least, limit
 
@@ -42,11 +42,12 @@ class Cnn(PreAttention):
     neutral = ""
     equation = "x + ReLU(conv(layernorm(x))), before the attention"
 
-    def __init__(self, options: CnnOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.norms = nn.ModuleList(nn.LayerNorm(shape.width) for _ in range(options.layers))
+    def make_parameters(self) -> None:
+        self.norms = nn.ModuleList(
+            nn.LayerNorm(self.shape.width) for _ in range(self.options.layers)
+        )
         self.convolutions = nn.ModuleList(
-            convolution(shape.width, options) for _ in range(options.layers)
+            convolution(self.shape.width, self.options) for _ in range(self.options.layers)
         )
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:

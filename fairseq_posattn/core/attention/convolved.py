@@ -21,7 +21,6 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.direct import check_length, glorot_uniform_, refuse_longer
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     Use,
     WeightChange,
     at_least_float32,
@@ -103,11 +102,11 @@ class Convolved1d(Convolved):
 
     name = "convolved_1d"
     Options = Convolved1dOptions
+    options: Convolved1dOptions
     equation = "A′ = ReLU(conv(a)): the rows are the steps, t filters of width 3"
 
-    def __init__(self, options: Convolved1dOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        t = options.t or shape.max_positions
+    def make_parameters(self) -> None:
+        t = self.options.t or self.shape.max_positions
         self.weight = nn.Parameter(torch.zeros(self.head_count, 3, t, t))  # H u j j'
         self.bias = nn.Parameter(torch.zeros(self.head_count, t))
         self.initialise(fan=3 * t)
@@ -149,8 +148,7 @@ class Convolved2d(Convolved):
     Options = ConvolvedOptions
     equation = "A′ = ReLU(conv(a)): one 3 × 3 filter for each head"
 
-    def __init__(self, options: ConvolvedOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
+    def make_parameters(self) -> None:
         self.weight = nn.Parameter(torch.zeros(self.head_count, 1, 3, 3))
         self.bias = nn.Parameter(torch.zeros(self.head_count))
         self.initialise(fan=9)

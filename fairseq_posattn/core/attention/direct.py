@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     ScoreBias,
     Use,
     at_least_float32,
@@ -64,11 +63,10 @@ class Direct(ScoreBias):
     neutral = ""
     options: DirectOptions
 
-    def __init__(self, options: DirectOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.t = options.t or shape.max_positions
+    def make_parameters(self) -> None:
+        self.t = self.options.t or self.shape.max_positions
         self.scores = nn.Parameter(torch.zeros(self.head_count, *self.size()))
-        if options.init == "glorot":
+        if self.options.init == "glorot":
             glorot_normal_(self.scores, self.fan(), self.fan())
 
     def diagnostics(self) -> Mapping[str, Tensor]:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, KeyBias, QKVTransform
+from fairseq_posattn.core.attention.mechanism import KeyBias, QKVTransform
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import at_least, one_of
 
@@ -78,14 +78,13 @@ class Disentangled(KeyBias, QKVTransform):
     equation = "s_ij = (q_i·k_j + q_i·K[δ(i,j)] + k_j·Q[δ(j,i)])/√(3d), δ(i,j) = clip(i − j + k)"
     shared: Positions
 
-    def __init__(self, options: DisentangledOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        size = (self.head_count, shape.width, shape.head_width)
-        if options.content_to_position:
+    def make_parameters(self) -> None:
+        size = (self.head_count, self.shape.width, self.shape.head_width)
+        if self.options.content_to_position:
             self.to_keys = nn.Parameter(torch.empty(size))  # W_k of each head
-        if options.position_to_content:
+        if self.options.position_to_content:
             self.to_queries = nn.Parameter(torch.empty(size))  # W_q
-        bound = math.sqrt(6 / (2 * shape.width))  # as for one matrix of all heads
+        bound = math.sqrt(6 / (2 * self.shape.width))  # as for one matrix of all heads
         for matrix in self.parameters():
             nn.init.uniform_(matrix, -bound, bound)
 

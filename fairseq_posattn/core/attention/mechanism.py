@@ -50,7 +50,6 @@ class AttentionShape:
 
     @property
     def width(self) -> int:
-        """Return the width of all heads together."""
         return self.heads * self.head_width
 
 
@@ -112,6 +111,10 @@ class Mechanism(nn.Module):
         self.head_count = shape.heads if heads is None else len(heads)
         self.watching = False  # whether to keep what `seen` has, at the cost of some sums
         self.seen: dict[str, Tensor] = {}  # what was predicted from the last batch
+        self.make_parameters()
+
+    def make_parameters(self) -> None:
+        """Make what is learnt, by self.options, self.shape and self.heads."""
 
     @classmethod
     def check(cls, options: Any, shape: AttentionShape, others: Sequence[Use]) -> None:
@@ -221,10 +224,8 @@ class KeyBias(Mechanism):
     """This mechanism adds a bias to the scaled scores that depends on the keys, too."""
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, broadcastable to B H Q K of the mechanism's heads.
-
-        k: B H K D, the keys of these heads after all transforms.
-        """
+        """Return the bias, broadcastable to B H Q K of the mechanism's heads, whose keys after all
+        transforms are k: B H K D."""
         raise NotImplementedError
 
 

@@ -22,13 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    ScoreBias,
-    ValueTerm,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import ScoreBias, ValueTerm, at_least_float32
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import at_least
 
@@ -81,9 +75,8 @@ class TableByRelation(ByTables):
     Options = RelativeOptions
     options: RelativeOptions
 
-    def __init__(self, options: RelativeOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.make_tables(2 * options.max + 1, options.shared_heads)
+    def make_parameters(self) -> None:
+        self.make_tables(2 * self.options.max + 1, self.options.shared_heads)
 
     def relation(self, ctx: AttentionContext) -> Tensor:
         """Return the relation of query and key as an integer, broadcastable to B Q K."""

@@ -16,13 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    QKVTransform,
-    ScoreBias,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import QKVTransform, ScoreBias, at_least_float32
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.io.records import limit, one_of
 
@@ -76,12 +70,14 @@ class T5Bias(ScoreBias, QKVTransform):
     of_one_side: Tensor  # the least distance of each bucket where all are for the past
     of_two: Tensor  # the same for each side of an encoder
 
-    def __init__(self, options: T5BiasOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        if options.shared == "nothing":
-            self.own = Table(self.head_count, options.buckets)
-        for name, count in (("of_one_side", options.buckets), ("of_two", options.buckets // 2)):
-            starts = torch.tensor(starts_of(count, options.max))
+    def make_parameters(self) -> None:
+        if self.options.shared == "nothing":
+            self.own = Table(self.head_count, self.options.buckets)
+        for name, count in (
+            ("of_one_side", self.options.buckets),
+            ("of_two", self.options.buckets // 2),
+        ):
+            starts = torch.tensor(starts_of(count, self.options.max))
             self.register_buffer(name, starts, persistent=False)
 
     def for_all_layers(self) -> Table | None:

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     KeyBias,
     KeyExpansion,
     Use,
@@ -65,12 +64,11 @@ class TreeSupervised(KeyBias, Supervised, WeightChange):
     neutral = ""
     equation = "training adds −log a_i,t(i), where t(i) is the parent of i"
 
-    def __init__(self, options: TreeSupervisedOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
+    def make_parameters(self) -> None:
         self.between = None
-        if options.scores == "biaffine":  # U
+        if self.options.scores == "biaffine":  # U
             self.between = nn.Parameter(
-                torch.zeros(self.head_count, shape.head_width, shape.head_width)
+                torch.zeros(self.head_count, self.shape.head_width, self.shape.head_width)
             )
 
     @classmethod
