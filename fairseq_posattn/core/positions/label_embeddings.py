@@ -35,8 +35,8 @@ class LabelEmbedding(Position):
     options: LabelOptions
     needs_tree = True
 
-    def __init__(self, options: LabelOptions, shape: PositionShape):
-        super().__init__(options, shape)
+    def make_parameters(self) -> None:
+        shape, options = self.shape, self.options
         width = shape.width if options.fuse == "add" else options.width
         labels = max(self.count(shape), END_LABEL + 1)
         self.embedding = nn.Embedding(labels, width, padding_idx=PADDING_LABEL)

@@ -46,6 +46,10 @@ class Position(nn.Module):
         super().__init__()
         self.options = options  # an instance of Options
         self.shape = shape
+        self.make_parameters()
+
+    def make_parameters(self) -> None:
+        """Make what is learnt, by self.options and self.shape."""
 
     @classmethod
     def check(cls, options: Any, shape: PositionShape) -> None:
