@@ -26,8 +26,8 @@ CHANGES = {
     "raw_text": {
         "src=en tgt=de": "src=de tgt=en",
         "parser=--download": "parser='--model-dir stanza_resources'",
-        "model=posattn_structural ": "model=posattn_structural_tiny ",
-        "symbols=8000 updates=100000 every=1000": "symbols=90 updates=30 every=3",
+        "symbols=4000": "symbols=90",
+        "--save-dir run |": "--save-dir run --max-update 30 --save-interval-updates 5 |",
         "--parsed --out tasks": "--parsed --out tasks --task BShift --min-sentences 20",
         # The model has not learnt to end a sentence.
         "translation --path run": "translation --max-len-b 5 --path run",

@@ -50,6 +50,8 @@ def experiment_of(options: argparse.Namespace) -> Any:
     more = getattr(options, "at_once", None), getattr(options, "corpora", None) or ()
     experiment = kind(file, Place(work, shell), plan, machine_of(options), *more)
     experiment.refuse(options.step, vars(options))
+    if hasattr(options, "size"):
+        options.size = experiment.sized(options.size)
     shell.act(lambda: work.mkdir(parents=True, exist_ok=True))
     return experiment
 
@@ -108,6 +110,17 @@ def new(options: argparse.Namespace) -> None:
     print(f"{path}: the recipe was written; go on with recipes/prepare.sh {quote(name)}")
 
 
+def options_of_training(options: argparse.Namespace) -> None:
+    """Print the options with which fairseq-train trains a preset at a shared size.
+
+    They have no spaces and quotes, so that a shell takes them as they are: $(posattn-recipe ...).
+    """
+    from fairseq_posattn.lab.experiments.training import options_for
+
+    words = options_for(options.model, options.size, options.data)
+    print(*(word.strip("()").replace(" ", "") for word in words))
+
+
 STEPS = {
     "prepare": lambda experiment, asked: experiment.prepare(
         asked.source, asked.any_size, asked.rest
@@ -124,8 +137,8 @@ def main() -> None:
     from fairseq_posattn.lab.experiments.commands import CommandFailed
 
     options = parse_options(sys.argv[1:], __doc__)
-    if options.step == "new":
-        new(options)
+    if alone := {"new": new, "options": options_of_training}.get(options.step):
+        alone(options)
         return
     experiment = experiment_of(options)
     with experiment.place.shell.passing_signals_on():

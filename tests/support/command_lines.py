@@ -20,6 +20,8 @@ FAIRSEQ = re.compile(
     r"(?:(?:fairseq-|fairseq_cli\.|posattn-)(?=train|generate|interactive|validate|preprocess)"
     r"|fairseq-(?=eval-lm|hydra-train))"
 )
+SUBSTITUTED = r"\$\(([^()]*)\)"
+PRINTED = {"posattn-recipe options": "--arch posattn_transformer"}  # the begin of what it prints
 DOORS = ("prepare", "train", "evaluate", "table", "sweep", "new")  # one for each step of a recipe
 PREPARATION = ["posattn-prepare", "--source=a", "--target=b", "--train=c", "--out=d"]
 TRAINING = ["posattn-train", "data", "--arch=posattn_transformer"]
@@ -45,6 +47,9 @@ def simple_commands(code: str) -> Iterator[list[str]]:
     stands for more options."""
     values: dict[str, str] = {}
     for line in code.replace("\\\n", " ").splitlines():
+        for inner in re.findall(SUBSTITUTED, line):
+            yield from simple_commands(inner)
+        line = re.sub(SUBSTITUTED, lambda inner: PRINTED.get(inner[1][:22], "…"), line)
         words: list[str] = []
         tokens = iter(tokens_of(line))
         for token in tokens:

@@ -102,6 +102,10 @@ class Experiment:
         """Return the run in a folder of this name."""
         raise NotImplementedError
 
+    def sized(self, asked: str | None) -> str | None:
+        """Return the size of the models to take, where the user asks for this one or for none."""
+        return asked
+
     def shares(self, jobs: int) -> tuple[Machine, list[Share]]:
         """Return how so many jobs share the machine."""
         return shares(self.machine, jobs, self.at_once)

@@ -11,10 +11,10 @@ from fairseq_posattn.io.files import count_lines
 from fairseq_posattn.lab.experiments.allowed import PLAIN, is_plain
 from fairseq_posattn.lab.experiments.corpora import PACKED
 from fairseq_posattn.lab.experiments.recipe import FILE
+from fairseq_posattn.lab.experiments.sizes import DEMO, fitted, size_on_gpus, symbols
 from fairseq_posattn.text.languages import language
 
 VALID = ("valid", "val", "dev")
-SMALL = 200_000  # corpora of fewer sentences get models that learn from little
 TEMPLATE = """\
 # This file was written by recipes/new.sh; change whatever you like. docs/recipes.md explains it.
 title = "{source} to {target}"
@@ -33,7 +33,12 @@ tests = [{tests}]
 [training] # options of fairseq-train
 share-all-embeddings = true
 
-{sizes}
+# The models have the size `{size}` on GPUs, and `demo` on a CPU. Their hyper-parameters stand in
+# fairseq_posattn/glue/config/sizes.toml; what is written here goes before them.
+[sizes.{size}]
+
+{demo}
+
 [evaluation]
 beam = 5
 lenpen = 1.0
@@ -53,51 +58,6 @@ model = "structural"
 name = "structural_chain"
 trees = "chain"
 size = "{size}"
-"""
-IWSLT = """\
-[sizes.small] # 6 + 6 layers of width 512, an evening on one GPU
-arch = "_iwslt_de_en"
-updates = 20000
-batch_tokens = 8192
-save_every = 1000
-averaged = 5
-
-[sizes.small.training]
-lr = 5e-4
-dropout = 0.3
-warmup-updates = 4000
-
-[sizes.demo] # 3 + 2 layers of width 128, half an hour on a CPU
-arch = "_tiny"
-updates = 2000
-batch_tokens = 1700
-save_every = 100
-averaged = 5
-
-[sizes.demo.training]
-lr = 4e-3
-dropout = 0.1
-warmup-updates = 300
-encoder-layers = 3
-decoder-layers = 2
-encoder-attention-heads = 4
-decoder-attention-heads = 4
-encoder-embed-dim = 128
-decoder-embed-dim = 128
-encoder-ffn-embed-dim = 256
-decoder-ffn-embed-dim = 256
-"""
-WMT = """\
-[sizes.base] # Transformer Base of Vaswani et al. (2017), days on 8 GPUs
-arch = "_wmt_en_de"
-updates = 100000
-batch_tokens = 32768
-averaged = 5
-
-[sizes.base.training]
-lr = 7e-4
-dropout = 0.1
-warmup-updates = 4000
 """
 
 
@@ -128,7 +88,7 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
             f"{corpus}: there is no {', no '.join(missing)}, plain or compressed; put the texts "
             "there under these names, one sentence a line"
         )
-    large = sentences(corpus, f"train.{source}") >= SMALL
+    pairs = sentences(corpus, f"train.{source}")
     content = TEMPLATE.format(
         source=source,
         target=target,
@@ -136,9 +96,9 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
         train="train",
         valid=valid,
         tests=", ".join(toml_string(name) for name in tests),
-        prepare=prepare_options(source, target, large),
-        sizes=WMT if large else IWSLT,
-        size="base" if large else "small",
+        prepare=prepare_options(source, target, pairs),
+        size=size_on_gpus(pairs),
+        demo=demo_size(pairs),
     )
     folder.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as file:
@@ -146,9 +106,21 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
     return path
 
 
-def prepare_options(source: str, target: str, large: bool) -> str:
-    """Return the options of posattn-prepare that suit the languages and the size."""
-    lines = [f"symbols = {32000 if large else 8000}"]
+def demo_size(pairs: int) -> str:
+    """Return the size for a CPU as recipe.toml has it, and say what fits the corpus."""
+    own = fitted(DEMO, pairs)
+    training = own.pop("training", {})
+    lines = [f"[sizes.{DEMO}]" + (f" # fitted to {pairs:,} pairs" if own else "")]
+    lines += [f"{name} = {value}" for name, value in own.items()]
+    if training:
+        lines += ["", f"[sizes.{DEMO}.training]"]
+        lines += [f"{name} = {value}" for name, value in training.items()]
+    return "\n".join(lines)
+
+
+def prepare_options(source: str, target: str, pairs: int) -> str:
+    """Return the options of posattn-prepare that suit the languages and the number of pairs."""
+    lines = [f"symbols = {symbols(pairs)}"]
     if not (language(source).spaced and language(target).spaced):
         lines.append('segmenter = "sentencepiece" # for text without spaces between words')
     return "\n".join(lines)

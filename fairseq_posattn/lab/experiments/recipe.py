@@ -7,7 +7,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.code_version import CHECKOUT
 from fairseq_posattn.io.records import Record, as_record
 from fairseq_posattn.lab.experiments.recipe_content import Content, Row
+from fairseq_posattn.lab.experiments.sizes import with_shared
 
 FILE = "recipe.toml"
 USER_DIR = CHECKOUT / "fairseq_posattn"
@@ -39,11 +40,6 @@ class Recipe:
         """Return how the scripts in recipes/ find the recipe: by its name, or by its folder."""
         return self.name if self.folder.parent == CHECKOUT / "recipes" else str(self.folder)
 
-    @cached_property
-    def presets(self) -> list[str]:
-        """Return the models that can be trained."""
-        return sorted(path.stem for path in (USER_DIR / "glue/config/model").glob("*"))
-
     def size(self, name: str | None) -> str:
         """Return the name of a size, which is the first one if none is named."""
         sizes = self.content.sizes
@@ -63,8 +59,8 @@ class Recipe:
         for row in self.content.models:
             if row.title == model:
                 return replace(row, size=size, published={}, paper="")
-        if model not in self.presets:
-            refuse_unknown([model], [row.title for row in self.content.models] + self.presets)
+        if model not in presets():
+            refuse_unknown([model], [row.title for row in self.content.models] + presets())
         return Row(model, size)
 
     def rows(self, size: str | None) -> list[Row]:
@@ -82,12 +78,18 @@ class Recipe:
         return list(dict.fromkeys(["own", *(row.trees for row in self.content.models)]))
 
 
+@cache
+def presets() -> list[str]:
+    """Return the models that can be trained."""
+    return sorted(path.stem for path in (USER_DIR / "glue/config/model").glob("*"))
+
+
 def read_recipe(name: str) -> Recipe:
     """Return the recipe in a folder, or the one of this name among those of the checkout."""
     path = recipe_file(name)
     recipe = Recipe(path.parent, read_content(Content, path))
     for row in recipe.content.models:
-        if row.model not in recipe.presets:
+        if row.model not in presets():
             raise InputError(f"{path}: there is no preset '{row.model}'; {REMEDY}")
     return recipe
 
@@ -112,6 +114,12 @@ def read_content(kind: type[Record], path: Path) -> Record:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: this is no TOML ({error}); {REMEDY}") from None
+    sizes = document.get("sizes")
+    if isinstance(sizes, dict):
+        document["sizes"] = {
+            name: with_shared(name, size) if isinstance(size, dict) else size
+            for name, size in sizes.items()
+        }
     return as_record(kind, document, str(path), REMEDY)
 
 

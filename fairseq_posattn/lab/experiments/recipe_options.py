@@ -215,6 +215,15 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
             *(*SEEDS, *TRAINING, *EVALUATION, *MACHINE),
         ),
     ),
+    "options": (
+        "print the options of fairseq-train for a preset of a size: demo, small, base or big",
+        "",
+        (
+            option("model", help="name a preset without posattn_"),
+            option("size", help="name the size; demo is fitted to the number of sentences"),
+            option("data", type=Path, help="the data folder of posattn-prepare"),
+        ),
+    ),
     "new": (
         "write a recipe for a corpus of your own",
         "",

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.experiments.allowed import Options
 from fairseq_posattn.lab.experiments.board import LogReader, TrainingProgress
 from fairseq_posattn.lab.experiments.commands import Command
-from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
 from fairseq_posattn.lab.experiments.preparing import check_texts
-from fairseq_posattn.lab.experiments.recipe import arguments
-from fairseq_posattn.lab.experiments.recipe_content import Row
+from fairseq_posattn.lab.experiments.recipe import arguments, presets, refuse_unknown
+from fairseq_posattn.lab.experiments.recipe_content import Row, Size
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord, fingerprints, named_files
+from fairseq_posattn.lab.experiments.sizes import size_for
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
@@ -66,16 +68,53 @@ def updates(place: Workplace, row: Row, plan: Plan) -> int:
 
 def options_of(place: Workplace, row: Row, seed: int) -> dict[str, Any]:
     """Return the options of fairseq-train that do not depend on the machine."""
-    size = place.content.sizes[row.size]
+    size, training = place.content.sizes[row.size], place.content.training
+    return {**options_of_size(row.model, size, training), **row.training, "seed": seed}
+
+
+def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]:
+    """Return the options of a preset at a size; those of the size go before `training`."""
     return {
-        "arch": f"posattn_{row.model}{size.arch}",
+        "arch": f"posattn_{model}{size.arch}",
         "batch-tokens": size.batch_tokens,
         **TRAINING,
-        **place.content.training,
+        **training,
         **size.training,
-        **row.training,
-        "seed": seed,
     }
+
+
+def options_for(model: str, name: str, data: Path) -> list[str]:
+    """Return the options with which fairseq-train trains a preset at a shared size on data.
+
+    They are for all GPUs that are visible, or for the CPU if there is none.
+    """
+    refuse_unknown([model], presets())
+    shards = sorted(data.glob("shard*")) or [data]
+    size = size_for(name, sum(map(training_pairs, shards)))
+    machine = Machine(cpu=not visible_devices())
+    joined = len({path.read_bytes() for path in shards[0].glob("dict.*.txt")}) == 1
+    embeddings = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
+    options = options_of_size(model, size, {embeddings: True})
+    options |= machine.batch(options.pop("batch-tokens"))
+    options |= {
+        "max-update": size.updates,
+        "no-epoch-checkpoints": True,
+        "save-interval-updates": save_interval(size.save_every, size.averaged, size.updates),
+        "keep-interval-updates": size.averaged,
+        **machine.options(),
+    }
+    return arguments(options)
+
+
+def training_pairs(data: Path) -> int:
+    """Return the number of sentence pairs in the training data of a folder."""
+    from fairseq.data.indexed_dataset import MMapIndexedDataset
+
+    for path in data.glob("train.*-*.*.bin"):
+        _, languages, language = path.stem.split(".")
+        if languages.startswith(f"{language}-"):
+            return len(MMapIndexedDataset(str(path.with_suffix(""))))
+    raise InputError(f"{data}: there are no training data; name a data folder of posattn-prepare")
 
 
 def command_of(
@@ -89,7 +128,7 @@ def command_of(
         "max-update": run.record.updates,
         "save-dir": run.folder,
         "no-epoch-checkpoints": True,
-        "save-interval-updates": save_interval(size.save_every, size.averaged, run.record),
+        "save-interval-updates": save_interval(size.save_every, size.averaged, run.record.updates),
         "keep-interval-updates": size.averaged,
         "tensorboard-logdir": run.folder / "tensorboard",
         "log-format": "simple",
@@ -115,8 +154,12 @@ def train_once(
     progress, reader = TrainingProgress(run.record.updates), LogReader(log)
 
     def look() -> None:
+        before = progress.time_left()
         progress.read(reader.new_lines())
-        place.board.show(run.name, str(progress))
+        first = not before and bool(
+            progress.time_left()
+        )  # is told at once, also outside a terminal
+        place.board.show(run.name, str(progress), first)
 
     def finish() -> None:
         run.finish()
@@ -138,11 +181,11 @@ def begin(place: Place, run: Run) -> bool:
     return True
 
 
-def save_interval(every: int, averaged: int, record: RunRecord) -> int:
+def save_interval(every: int, averaged: int, updates: int) -> int:
     """Return after how many updates a checkpoint is saved, so that there are enough to average."""
-    if record.updates // every > averaged:
+    if updates // every > averaged:
         return every
-    return max(1, record.updates // (averaged + 1))
+    return max(1, updates // (averaged + 1))
 
 
 def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> list[str]:

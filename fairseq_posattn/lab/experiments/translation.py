@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.lab.experiments.commands import Command, python
 from fairseq_posattn.lab.experiments.evaluating import evaluate
 from fairseq_posattn.lab.experiments.experiment import Experiment, Seeds
-from fairseq_posattn.lab.experiments.machine import Machine, Share
+from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
 from fairseq_posattn.lab.experiments.preparing import prepare
 from fairseq_posattn.lab.experiments.recipe import read_recipe, refuse_unknown
 from fairseq_posattn.lab.experiments.recipe_content import Row
 from fairseq_posattn.lab.experiments.runs import RECORD, Run, one_run, runs_in
 from fairseq_posattn.lab.experiments.scoring import check_scoring, score
+from fairseq_posattn.lab.experiments.sizes import DEMO
 from fairseq_posattn.lab.experiments.tables import (
     Results,
     bleu_of,
@@ -42,6 +44,21 @@ class Translation(Experiment):
         recipe = read_recipe(str(file.parent))
         workplace = Workplace(place.work, place.shell, place.board, recipe=recipe)
         super().__init__(file, workplace, plan, *machine)
+
+    def sized(self, asked: str | None) -> str | None:
+        """Return the size, which is `demo`, on the CPU, where nothing is asked for and no GPU is
+        visible."""
+        machine = self.machine
+        chosen = machine.cpu or machine.gpus is not None or asked not in (None, DEMO)
+        if chosen or DEMO not in self.place.content.sizes or visible_devices():
+            return asked
+        self.machine = replace(machine, cpu=True)
+        updates = self.plan.updates or self.place.content.sizes[DEMO].updates
+        say(
+            f"no GPU is visible: models of the size {DEMO} are trained on the CPU, for {updates:,} "
+            "updates each; --size with --cpu or --gpus chooses otherwise"
+        )
+        return DEMO
 
     def row(self, model: str, size: str | None) -> Row:
         """Return the row of a model."""

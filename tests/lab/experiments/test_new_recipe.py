@@ -3,7 +3,7 @@
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.experiments import new_recipe as module
+from fairseq_posattn.lab.experiments import sizes
 from fairseq_posattn.lab.experiments.new_recipe import new_recipe, prepare_options
 from fairseq_posattn.lab.experiments.recipe import read_recipe
 
@@ -24,21 +24,25 @@ def test_a_recipe_is_written_that_can_be_read(tmp_path, corpus):
     assert (content.corpus.valid, content.corpus.tests) == ("dev", ["test1"])
     assert content.corpus.prepare["segmenter"] == "sentencepiece"
     assert [row.title for row in content.models] == ["sequence", "structural", "structural_chain"]
-    assert {row.size for row in content.models} == {"small"} and "demo" in content.sizes
+    assert {row.size for row in content.models} == {"small"}
+    # so few pairs are learnt by heart long before the shared number of updates
+    assert content.sizes["demo"] == sizes.size_for("demo", 3) != sizes.size_for("demo", 30_000)
 
 
 @pytest.mark.parametrize("target", ["zh_CN", "jpn", "Thai", "yue", "lo"])
 def test_languages_without_spaces(target):
-    assert "sentencepiece" in prepare_options("en", target, False)
-    assert "sentencepiece" in prepare_options(target, "en", False)
-    assert "segmenter" not in prepare_options("en", "ko", False)
+    assert "sentencepiece" in prepare_options("en", target, 3000)
+    assert "sentencepiece" in prepare_options(target, "en", 3000)
+    assert "segmenter" not in prepare_options("en", "ko", 3000)
 
 
 def test_a_large_corpus_gets_a_larger_model(tmp_path, corpus, monkeypatch):
-    monkeypatch.setattr(module, "SMALL", 3)
+    monkeypatch.setattr(sizes, "LARGE", 3)
     new_recipe(tmp_path / "mine", "en", "ja", corpus)
     content = read_recipe(str(tmp_path / "mine")).content
-    assert list(content.sizes) == ["base"] and content.corpus.prepare["symbols"] == 32000
+    assert list(content.sizes) == ["base", "demo"]
+    assert content.corpus.prepare["symbols"] == 32000
+    assert content.sizes["base"] == sizes.size_for("base", 3)
 
 
 def test_what_is_missing_is_named(tmp_path, corpus):

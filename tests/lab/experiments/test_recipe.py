@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -14,6 +15,7 @@ from fairseq_posattn.lab.experiments.recipe import CHECKOUT, arguments, read_con
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent
 from fairseq_posattn.lab.experiments.recipe_options import parse_options
 from fairseq_posattn.lab.experiments.scoring import check_scoring
+from fairseq_posattn.lab.experiments.sizes import size_for
 from fairseq_posattn.lab.experiments.training import run_of
 from fairseq_posattn.lab.experiments.trials import TRIAL, trial_class
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
@@ -64,6 +66,25 @@ def test_rows_and_presets(tmp_path):
         found.size("big")
 
 
+@pytest.mark.parametrize("name", ["demo", "small", "base", "big"])
+def test_a_size_of_all_recipes(tmp_path, name):
+    """A recipe takes it by its name; what the recipe says goes before it."""
+    row = f'[[models]]\nmodel = "sequence"\nsize = "{name}"\n'
+    begin = GOOD.partition("[sizes.base]")[0]
+    shared = size_for(name, 30_000)
+    taken = recipe(tmp_path, f"{begin}[sizes.{name}]\n{row}").content.sizes[name]
+    assert taken == shared and taken.training["lr"] <= 4e-3
+    own = f"[sizes.{name}]\nupdates = 7\n[sizes.{name}.training]\ndropout = 0.2\n"
+    found = recipe(tmp_path, f"{begin}{own}{row}").content.sizes[name]
+    training = {**shared.training, "dropout": 0.2}
+    assert found == replace(shared, updates=7, training=training)
+
+
+def test_a_size_with_an_architecture_is_the_recipes_own(tmp_path):
+    found = recipe(tmp_path).content.sizes["base"]
+    assert (found.updates, found.training, found.averaged) == (10, {}, 5)
+
+
 def test_data_are_made_for_each_control(tmp_path):
     row = '\n[[models]]\nname = "{0}"\nmodel = "structural"\nsize = "base"\ntrees = "{0}"\n'
     found = recipe(tmp_path, GOOD + row.format("chain") + row.format("own-flip0.5"))
@@ -78,6 +99,7 @@ def test_data_are_made_for_each_control(tmp_path):
         ("updates = 10", 'updates = "10"', 'sizes.base.updates is "10", expected a whole number'),
         ("updates = 10", "updates = 0", "sizes.base.updates is 0, expected at least 1"),
         ("batch_tokens = 100", "", "sizes.base.batch_tokens is missing"),
+        ('[sizes.base]\narch = "_tiny"', "[sizes.mine]", "sizes.mine.arch is missing"),
         ('size = "base"', 'size = "big"', "has the size 'big', which is none of: base"),
         ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "no control of trees"),
         ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a plain name"),
