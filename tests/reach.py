@@ -12,7 +12,6 @@ MODULES, DOCUMENTS = (
     ("*.md", "docs/*.md", "recipes/*.md", "recipes/*/*.md"),
 )
 LONGEST_FILE, LONGEST_FUNCTION = 300, 60  # lines
-HELD = True
 
 
 class Part(NamedTuple):

@@ -13,8 +13,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.records import ABSENT
-from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing.options import add_parser_options
+from fairseq_posattn.text.parsing.options import ParserSettings, add_parser_options
 from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 

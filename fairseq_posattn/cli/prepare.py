@@ -24,8 +24,7 @@ from fairseq_posattn.preparation.job import (
     suited_segmenter,
 )
 from fairseq_posattn.text.languages import language
-from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing.options import add_parser_options
+from fairseq_posattn.text.parsing.options import ParserSettings, add_parser_options
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.work.cluster import add_cluster_options, cluster_of

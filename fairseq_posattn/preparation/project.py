@@ -16,7 +16,6 @@ from fairseq_posattn.text.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.labels import Tree, labels_of
 from fairseq_posattn.trees.lines import (
     NO_TREE,
     Parents,
@@ -25,8 +24,7 @@ from fairseq_posattn.trees.lines import (
     read_words,
     tree_line,
 )
-from fairseq_posattn.trees.sentence import Sentence, Tags, of_tokens
-from fairseq_posattn.trees.whitespace import shortened
+from fairseq_posattn.trees.sentence import Sentence, Tags, Tree, labels_of, of_tokens, shortened
 from fairseq_posattn.work.lines import Part
 
 

@@ -16,8 +16,8 @@ from fairseq_posattn.trees.conllu import (
     read_labelled,
 )
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.labels import labels_of
 from fairseq_posattn.trees.lines import NO_TREE, labels_line, parents_line, words_line
+from fairseq_posattn.trees.sentence import labels_of
 
 DEPS = 8  # enhanced dependencies, which would contradict the new tree
 

@@ -30,8 +30,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import option, positive, share
 from fairseq_posattn.io.records import limit, one_of
 from fairseq_posattn.trees.checks import flat_tree
-from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.trees.whitespace import escape_whitespace
+from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 
 FIXED: dict[str, Callable[[int], list[int]]] = {  # these trees depend on the number of words only
     "chain": lambda size: list(range(size)),

@@ -24,7 +24,7 @@ from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import write_tree_file
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.scoring.statistics import median_interval
-from fairseq_posattn.trees.labels import Labels, Tree
+from fairseq_posattn.trees.sentence import Labels, Tree
 
 PLUGIN = str(Path(fairseq_posattn.__file__).parent)
 STOCK = "stock"

@@ -19,8 +19,7 @@ from fairseq_posattn.text.live.providers import PROVIDERS, TreeProvider
 from fairseq_posattn.trees import Parsed, Sentence, TreeError, read_conllu
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.labels import Labels
-from fairseq_posattn.trees.sentence import of_tokens
+from fairseq_posattn.trees.sentence import Labels, of_tokens
 from fairseq_posattn.trees.store import TreeFile, bin_path
 from support.commands import binarize, project, step
 from support.in_process import (

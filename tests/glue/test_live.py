@@ -21,7 +21,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.tasks.structured_translation import StructuredTranslationTask
 from fairseq_posattn.text.live import parser_process as live
 from fairseq_posattn.text.live.parser_process import LiveParser, answer
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.trees import Parsed, TreeError
@@ -679,7 +679,7 @@ def test_a_fork_has_a_parser_of_its_own(quick_stanza):
 PROGRAM = """
 import sys, time
 from fairseq_posattn.text.live.parser_process import LiveParser
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 
 parser = LiveParser(ParserSettings(tokenized=True))
 parser.start()

@@ -10,7 +10,7 @@ import torch
 
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
-from fairseq_posattn.trees.whitespace import shortened
+from fairseq_posattn.trees.sentence import shortened
 from support.commands import FULL_TREE, PLUGIN, run
 from support.in_process import (
     batch,

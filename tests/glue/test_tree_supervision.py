@@ -83,7 +83,7 @@ from dataclasses import replace
 from fairseq_posattn import plugin
 from fairseq_posattn.attention import Supervised, register
 from fairseq_posattn.core.attention.supervised import supervision
-from fairseq_posattn.core.parent_targets import ParentTargets
+from fairseq_posattn.core.attention.supervised import ParentTargets
 
 
 @register

@@ -27,7 +27,7 @@ from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.pipeline import TextPipeline
 from support import reference_projection as reference
 from support.commands import step

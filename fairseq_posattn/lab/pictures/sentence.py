@@ -13,8 +13,7 @@ from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
-from fairseq_posattn.trees.labels import UNKNOWN
-from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.trees.sentence import UNKNOWN, Sentence
 
 END = "</s>"  # the end of the sentence attends and is attended to, as in a model
 LONGEST = 100  # words; more cannot be read in a picture

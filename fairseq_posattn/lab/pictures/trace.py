@@ -18,7 +18,7 @@ from fairseq_posattn.core.attention import (
     WeightChange,
     attend,
 )
-from fairseq_posattn.core.attention.heads import sum_copies
+from fairseq_posattn.core.attention.kernels import sum_copies
 from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.lab.pictures.probes import copy_labels, factor, receptive_field, value_sizes
 from fairseq_posattn.lab.pictures.rows import Kind, Panel, Row, panels

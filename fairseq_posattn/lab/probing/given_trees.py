@@ -14,8 +14,8 @@ from fairseq_posattn.lab.probing.request import ProbeRequest
 from fairseq_posattn.lab.probing.task_files import Example
 from fairseq_posattn.lab.probing.tasks import ProbingTask
 from fairseq_posattn.text.parsing.run import parse
-from fairseq_posattn.trees.alignment import match
 from fairseq_posattn.trees.conllu import read_labelled
+from fairseq_posattn.trees.projection import match
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.cluster import Cluster
 

@@ -22,9 +22,9 @@ from fairseq_posattn.lab.scoring.attention_maps import (
 from fairseq_posattn.lab.scoring.generate_log import join_pieces, to_text
 from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
 from fairseq_posattn.lab.scoring.metrics.buckets import pieces_of_words
-from fairseq_posattn.trees.alignment import dense
 from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks
 from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
+from fairseq_posattn.trees.projection import dense
 from fairseq_posattn.trees.sentence import Sentence
 
 

@@ -8,7 +8,6 @@ from fairseq_posattn.core.recurrent import (
     PositionalAttention,
     PositionGenerator,
     gaussian_weights,
-    past_states,
 )
 from support import slow_attention as slow
 
@@ -202,13 +201,6 @@ def test_an_exploding_generator_stays_finite():
     torch.testing.assert_close(weights[0].diagonal(), torch.ones(35))
     for gradient in (h.grad, *(parameter.grad for parameter in attention.parameters())):
         assert gradient.isfinite().all()
-
-
-def test_which_states_a_step_sees():
-    steps = torch.arange(3)
-    assert past_states(steps, steps).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    assert past_states(steps, steps, False).tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
-    assert past_states(steps[2:], steps).tolist() == [[1, 1, 1]]
 
 
 def test_an_unknown_clamp_is_refused():

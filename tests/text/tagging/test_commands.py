@@ -24,10 +24,9 @@ from fairseq_cli import train as fairseq_train
 
 from fairseq_posattn.cli import tag
 from fairseq_posattn.glue.optim.rmsprop import RMSprop
-from fairseq_posattn.glue.tasks.tagging import TaggingTask
+from fairseq_posattn.glue.tasks.tagging import Curve, TaggingTask
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
-from fairseq_posattn.text.tagging.curve import Curve
 from support.commands import PATIENCE, PLUGIN, fairseq, run
 from support.in_process import call
 
@@ -506,7 +505,7 @@ def same_state(left: Path, right: Path) -> None:
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_first_of_several_processes_writes_the_curve(rank, tmp_path, monkeypatch):
     several = Namespace(is_initialized=lambda: True, get_rank=lambda: rank)
-    monkeypatch.setattr("fairseq_posattn.text.tagging.curve.dist", several)
+    monkeypatch.setattr("fairseq_posattn.glue.tasks.tagging.dist", several)
     monkeypatch.setattr(Curve, "measure", lambda *arguments: {"loss": 1.0})
     curve = Curve(str(tmp_path / "curve"), 3)
     curve.add_point(Namespace(datasets={"valid": []}), None, None, 3)

@@ -23,8 +23,7 @@ from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, write
 from fairseq_posattn.lab.probing.tasks import ProbingTask
 from fairseq_posattn.trees.conllu import block, parse_all_columns, read_blocks
 from fairseq_posattn.trees.control import Dice
-from fairseq_posattn.trees.sentence import NO_TAGS
-from fairseq_posattn.trees.whitespace import OPEN_BOX
+from fairseq_posattn.trees.sentence import NO_TAGS, OPEN_BOX
 
 RECORD, TREES = "tasks.json", "trees"
 NEEDS_BIGRAMS = "SOMO"
