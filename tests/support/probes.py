@@ -10,7 +10,8 @@ from unittest import mock
 
 import pytest
 
-from fairseq_posattn.cli import probe as command
+from fairseq_posattn.cli import probe as probe_command
+from fairseq_posattn.cli import probe_tasks as tasks_command
 from fairseq_posattn.io import command_line
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE
@@ -106,12 +107,22 @@ class Outcome(NamedTuple):
 
 def probe(*arguments) -> Outcome:
     """Run posattn-probe in this process."""
+    return outcome("posattn-probe", probe_command.main, arguments)
+
+
+def probe_tasks(*arguments) -> tuple[int, str]:
+    """The exit code of posattn-probe-tasks, and what it said."""
+    code, _, said = outcome("posattn-probe-tasks", tasks_command.main, arguments)
+    return code, said
+
+
+def outcome(name, main, arguments) -> Outcome:
     out, err = io.StringIO(), io.StringIO()
     with (
-        mock.patch.object(sys, "argv", ["posattn-probe", *map(str, arguments)]),
+        mock.patch.object(sys, "argv", [name, *map(str, arguments)]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as end,
     ):
-        command_line.run(command.main)
+        command_line.run(main)
     return Outcome(end.value.code, out.getvalue(), err.getvalue())
