@@ -26,12 +26,12 @@ from fairseq_posattn.text.parsing.stanza_parser import StanzaParser
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.trees import Parsed, TreeError
 from fairseq_posattn.trees.conllu import read_conllu
-from support import reference_projection as reference
 from support.commands import FULL_TREE, PATIENCE, PLUGIN, ROOT
 from support.files import lines_of
 from support.in_process import call, translating
 from support.processes import children, is_alive
 from support.raw_corpus import KINDS, LANGUAGES, SIZES, Corpus, prepare
+from support.reference import depths as reference_depths
 
 pytest.importorskip("stanza")
 
@@ -132,7 +132,7 @@ def drawn_trees(path: Path) -> list[list[str]]:
         counts = sentence.words_of_token or [1] * len(sentence.tokens)
         for token, count in zip(sentence.tokens, counts, strict=True):
             names += [token] if count == 1 else [f"{token}/{k + 1}" for k in range(count)]
-        depths = [reference.depth(sentence.parents, k) for k in range(len(names))]
+        depths = reference_depths(sentence.parents)
         found.append([f"{d}\t{'  ' * d}{name}" for d, name in zip(depths, names, strict=True)])
     return found
 

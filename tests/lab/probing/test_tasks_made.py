@@ -93,17 +93,55 @@ def relation(word):
 
 # ----------------------------------------------------------------------------------- the treebank
 
-NOUNS = """
-    dog cat bird farmer doctor teacher river garden window table letter picture bottle
-    engine ticket market village bridge castle painter sailor hunter tower kettle basket
-    candle hammer ladder mirror pillow
-""".split()
-VERBS = """
-    walk call paint open watch follow answer visit help clean pull push touch carry repair
-    admire ignore remember discover collect
-""".split()
-ADJECTIVES = "old small green quiet heavy bright famous broken wooden young lazy empty".split()
-ADVERBS = "often slowly again today quietly gladly rarely there yesterday soon outside".split()
+NOUNS = [
+    *(
+        "dog",
+        "cat",
+        "bird",
+        "farmer",
+        "doctor",
+        "teacher",
+        "river",
+        "garden",
+        "window",
+        "table",
+        "letter",
+    ),
+    *("picture", "bottle", "engine", "ticket", "market", "village", "bridge", "castle", "painter"),
+    *(
+        "sailor",
+        "hunter",
+        "tower",
+        "kettle",
+        "basket",
+        "candle",
+        "hammer",
+        "ladder",
+        "mirror",
+        "pillow",
+    ),
+]
+VERBS = [
+    *(
+        "walk",
+        "call",
+        "paint",
+        "open",
+        "watch",
+        "follow",
+        "answer",
+        "visit",
+        "help",
+        "clean",
+        "pull",
+        "push",
+    ),
+    *("touch", "carry", "repair", "admire", "ignore", "remember", "discover", "collect"),
+]
+ADJECTIVES = ["old", "small", "green", "quiet", "heavy", "bright"]
+ADJECTIVES += ["famous", "broken", "wooden", "young", "lazy", "empty"]
+ADVERBS = ["often", "slowly", "again", "today", "quietly"]
+ADVERBS += ["gladly", "rarely", "there", "yesterday", "soon", "outside"]
 NAMES = ["Mary", "London", "Peter", "Anna", "Berlin", "Oslo"]
 PREPOSITIONS = ["near", "of", "behind", "with", "under", "from"]
 DETERMINERS = ["the", "a", "this", "every", "some"]
