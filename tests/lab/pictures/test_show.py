@@ -266,13 +266,6 @@ def test_weights_share_a_scale_and_large_biases_do_not_hide_small_ones():
 # What a picture says of itself.
 
 
-def test_two_words_that_are_alike_look_alike():
-    layer, x, ctx = layer_of("window")
-    assert torch.equal(x[0], x[4]) and not torch.equal(x[0], x[1])
-    weights = matrices(Trace(layer, x, ctx).run()[0])
-    near(weights[:, 0], weights[:, 4])
-
-
 def test_the_same_seed_draws_the_same_and_another_one_does_not():
     state = torch.random.get_rng_state()
     one, again, other = (make_picture("relative", SENTENCE, seed=seed) for seed in (1, 1, 2))
