@@ -398,8 +398,3 @@ def test_links_in_archives_are_left_out(tmp_path):
         archive.addfile(inside)
     unpack(str(tmp_path / "a.tar"), tmp_path / "out", [])
     assert not (tmp_path / "out/link").is_symlink() and not os.path.exists("/etc/x")
-
-
-def test_no_archive(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        unpack(str(tmp_path / "none.tgz"), tmp_path / "out", [])

@@ -9,10 +9,45 @@ numbers from 1, 0 = root.
 """
 
 import unicodedata
+from typing import NamedTuple
 
 OPEN_BOX = "\u2423"
 
 Span = tuple[int, int]
+
+
+# --- treebanks -----------------------------------------------------------------------
+
+
+class Sentence(NamedTuple):
+    """A raw text, its tokens, the number of words of each token, and parents of words, from 1."""
+
+    text: str
+    tokens: list[str]
+    words_of_token: list[int]
+    parents: list[int]
+
+
+def read_sentence(lines: list[str]) -> Sentence:
+    """One sentence of CoNLL-U; empty nodes (8.1) are stepped over."""
+    texts = [line[len("# text = ") :] for line in lines if line.startswith("# text =")]
+    sentence = Sentence(texts[0], [], [], [])
+    inside = 0  # the last word of the multiword token read last
+    for line in lines:
+        columns = line.split("\t")
+        number, _, last = columns[0].partition("-")
+        if line.startswith("#") or "." in number:
+            continue
+        if last:
+            inside = int(last)
+            sentence.words_of_token.append(inside - int(number) + 1)
+        elif int(number) > inside:
+            sentence.words_of_token.append(1)
+        if last or int(number) > inside:
+            sentence.tokens.append(columns[1])
+        if not last:
+            sentence.parents.append(int(columns[6]))
+    return sentence
 
 
 # --- characters ----------------------------------------------------------------------
