@@ -53,7 +53,7 @@ def command(*arguments) -> Ended:
     return Ended(output.getvalue(), error.getvalue().rstrip("\n"), end.value.code)
 
 
-@pytest.mark.parametrize("name", ["alibi", "t5_bias", "rope", "tree_window"])
+@pytest.mark.parametrize("name", ["alibi", "rope", "tree_window"])
 def test_right_mechanisms_of_ones_own_pass(name, tmp_path, monkeypatch):
     """They are written outside of the package and checked far from the checkout."""
     monkeypatch.chdir(tmp_path)
@@ -68,9 +68,9 @@ def test_right_mechanisms_of_ones_own_pass(name, tmp_path, monkeypatch):
 
 def test_an_example_is_checked_by_its_specification_only(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ended = command(OWN / "t5_bias.py", "--specification", "my_t5_bias(buckets=4, furthest=3)")
+    ended = command(OWN / "rope.py", "--specification", "my_rope(theta=4)")
     assert ended.code == 0
-    assert ended.output.startswith("my_t5_bias(buckets=4, furthest=3)\n  ok ")
+    assert ended.output.startswith("my_rope(theta=4)\n  ok ")
     assert ended.output.count("It can be built") == 1
 
 

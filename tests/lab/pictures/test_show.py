@@ -124,7 +124,7 @@ def slow_bias(specification):
     layer, x, _ = layer_of(specification)
     [part] = slow_parts(layer)
     q = [[list(vector) for vector in head] for head in layer.project(x)[0][0].detach()]
-    biases = [[part.added(q, h, i) for i in PIECES] for h in range(HEADS)]
+    biases = [[part.added(q, h, i, len(PIECES)) for i in PIECES] for h in range(HEADS)]
     return torch.tensor([[[float(b) for b in row] for row in head] for head in biases])
 
 

@@ -435,11 +435,6 @@ def test_words_in_another_order(model, data, tmp_path):
     assert f"{path}: the model was trained with another dictionary of the words" in message
 
 
-def test_a_file_that_is_no_checkpoint(tmp_path):
-    (tmp_path / "text").write_text("the run is\n")
-    assert str(tmp_path / "text") in refused(tmp_path / "text", input="the run")
-
-
 @pytest.mark.parametrize(
     "options, what",
     [
@@ -589,22 +584,6 @@ def test_rmsprop_is_that_of_keras(decay, eps, lr):
             means[k] = decay * means[k] + (1 - decay) * g * g
             numbers[k] -= lr * g / (math.sqrt(means[k]) + eps)
         assert parameter.tolist() == pytest.approx(numbers, rel=1e-12)
-
-
-def test_rmsprop_goes_on_from_its_state():
-    straight = torch.nn.Parameter(torch.ones(5))
-    first = torch.nn.Parameter(torch.ones(5))
-    optimizers = optimizer_of(straight), optimizer_of(first)
-    for step in range(8):
-        if step == 5:
-            state = optimizers[1].state_dict()
-            first = torch.nn.Parameter(first.detach().clone())
-            optimizers = optimizers[0], optimizer_of(first)
-            optimizers[1].load_state_dict(state)
-        for parameter, optimizer in zip((straight, first), optimizers, strict=True):
-            parameter.grad = torch.tensor(gradients(step))
-            optimizer.step()
-    assert straight.tolist() == first.tolist()
 
 
 def test_defaults_of_rmsprop(model):
