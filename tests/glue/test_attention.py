@@ -7,12 +7,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.core.attention import MECHANISMS
-from support.in_process import (
-    batch,
-    build,
-    losses_of_updates,
-    train,
-)
+from support.in_process import batch, build, losses_of_updates, train
 
 TABLES = ("--max-source-positions", "128")  # of t x t numbers, t the longest input
 VARIANTS = ["window(across=3)", "directional(strict=true)", "direct_relative(symmetric=true)"]
@@ -61,12 +56,7 @@ def test_without_trees_under_the_plain_task(attention, toy_data):
 TUNED = {
     "encoder": ("--encoder-attention", "convolved_2d(init=identity) + gaussian"),
     "cross": ("--cross-attention", "window(size=5, across=3) + gaussian + temperature"),
-    "shared": (
-        "--encoder-attention",
-        "t5_bias",
-        "--decoder-attention",
-        "t5_bias(buckets=8)",
-    ),
+    "shared": ("--encoder-attention", "t5_bias", "--decoder-attention", "t5_bias(buckets=8)"),
 }
 
 

@@ -94,18 +94,6 @@ def test_none_is_fairseqs_flag(model_of):
         assert str(part.positions) == "none" and part.embed_positions is None
 
 
-@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
-def test_low_precision(precision, model_of):
-    if precision == torch.float16 and torch.__version__ < "2.2":
-        pytest.skip("this torch multiplies no float16 on the CPU")
-    task, model = model_of("sequence + wave")
-    fields = batch(task)["net_input"]
-    expected = model.eval()(**fields)[0]
-    found = model.to(precision)(**fields)[0]
-    assert found.dtype == precision
-    torch.testing.assert_close(found.float(), expected, atol=0.2, rtol=0)
-
-
 def test_every_parameter_learns(model_of):
     task, model = model_of("sequence + wave")
     model.train().zero_grad()

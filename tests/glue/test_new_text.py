@@ -11,14 +11,7 @@ from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.whitespace import shortened
 from support.commands import FULL_TREE, PLUGIN
-from support.in_process import (
-    batch,
-    build,
-    generate,
-    hypotheses_and_scores,
-    interactive,
-    train,
-)
+from support.in_process import batch, build, generate, hypotheses_and_scores, interactive, train
 
 SHORT = ("--max-len-b", "25")  # with --max-len-a it would depend on the batch
 BPE = ("--bpe", "subword_nmt", "--bpe-codes")

@@ -284,12 +284,7 @@ def test_a_link_is_not_written_through(server, tmp_path):
 # what a recipe says of a file
 
 
-FILE = {
-    "name": "file",
-    "bytes": 12800,
-    "sha256": SHA256,
-    "address": "http://127.0.0.1/file",
-}
+FILE = {"name": "file", "bytes": 12800, "sha256": SHA256, "address": "http://127.0.0.1/file"}
 
 
 @pytest.mark.parametrize(

@@ -375,10 +375,7 @@ FEW = ["--min-sentences", "10"]
             ["corpus.conllu", "--out", "new", "--odd-counts", "41", "40"],
             "--odd-counts 41 40: LOW must not exceed HIGH",
         ),
-        (
-            ["no_trees.conllu", "--out", "new", *FEW],
-            "no_trees.conllu: no sentence has a tree",
-        ),
+        (["no_trees.conllu", "--out", "new", *FEW], "no_trees.conllu: no sentence has a tree"),
         (["empty.conllu", "--out", "new", *FEW], "empty.conllu: there are no sentences"),
         (["missing.conllu", "--out", "new", *FEW], "missing.conllu: No such file or directory"),
         (

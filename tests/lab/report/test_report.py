@@ -292,10 +292,7 @@ def damaged(**changes):
         ),
         (damaged(examples__0__attention__weights="?"), "the weights are not base64"),
         (damaged(sentences=10**400), r"sentences is 1000.*\.\.\., expected a whole number"),
-        (
-            '{"version": ' + "[" * 100_000 + "]" * 100_000 + "}",
-            "0.json: .* damaged .*recursion",
-        ),
+        ('{"version": ' + "[" * 100_000 + "]" * 100_000 + "}", "0.json: .* damaged .*recursion"),
     ],
 )
 def test_refused(write_results, about, message):

@@ -289,10 +289,7 @@ def command(monkeypatch, *arguments) -> None:
 
 @pytest.mark.parametrize(
     ("options", "text"),
-    [
-        ((), 'Das ist " gut " , &amp; .'),
-        (("--detokenize", "de"), 'Das ist "gut", &amp;.'),
-    ],
+    [((), 'Das ist " gut " , &amp; .'), (("--detokenize", "de"), 'Das ist "gut", &amp;.')],
 )
 def test_command_without_choices(write, tmp_path, monkeypatch, options, text):
     log = write("log", ["S-0\tt@@ his", 'H-0\t-1\tD@@ as ist " gut " , &amp; .'])

@@ -108,10 +108,7 @@ def test_compounds(line, split):
 
 @pytest.mark.parametrize(
     ("language", "tokens"),
-    [
-        ("de", 'Die Bus ##AT##-##AT## Linie & " x " .'),
-        ("en", 'Die Bus-Linie & " x " .'),
-    ],
+    [("de", 'Die Bus ##AT##-##AT## Linie & " x " .'), ("en", 'Die Bus-Linie & " x " .')],
 )
 def test_moses_tokens(language, tokens):
     assert tokenised_text(Settings(language))('Die Bus-Linie & "x".') == tokens
