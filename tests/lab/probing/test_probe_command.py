@@ -30,8 +30,8 @@ from fairseq_posattn.trees.conllu import read_conllu
 from support import parse_toys
 from support.commands import FULL_TREE, PLUGIN
 from support.files import lines_of, write
-from support.in_process import call, train
-from support.probes import FILES, QUICK, SIZES, Outcome, conllu, probe
+from support.in_process import Ended, call, train
+from support.probes import FILES, QUICK, SIZES, conllu, probe
 from support.raw_corpus import LANGUAGES, Corpus
 
 
@@ -59,7 +59,7 @@ def read(answer) -> Probes:
     return read_probes(str(path))
 
 
-def refused(outcome: Outcome) -> str:
+def refused(outcome: Ended) -> str:
     """Return the line that says what was wrong; it is one line, foreseen, without a traceback."""
     assert outcome.code == 1, outcome
     *before, last = outcome.err.rstrip("\n").split("\n")
