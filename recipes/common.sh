@@ -12,7 +12,7 @@
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 set_up() {
-    local environment own='' log='' pins='' stamp key extras_there='' current=''
+    local environment own='' log='' uv='' stamp key extras_there=''
     choose_environment
     stamp=$environment/.fairseq_posattn
     key=$(stamp_key)
@@ -50,7 +50,7 @@ stamped() {
     [[ -x $environment/bin/python && -f $stamp ]] || return 1
     { read -r old && read -r extras; } <"$stamp" || true
     [[ $old == "$key" ]] || return 1
-    current=yes extras_there=$extras
+    extras_there=$extras
     for extra; do
         [[ " $extras " == *" $extra "* ]] || return 1
     done
@@ -64,7 +64,7 @@ take_turn() {
 }
 
 install_all() {
-    local lacking remedy='deactivate this environment or use one with such a Python'
+    local remedy='deactivate this environment or use one with such a Python'
     log=$(mktemp "${TMPDIR:-/tmp}/set-up.XXXXXX" 2>/dev/null) ||
         give_up "cannot write to ${TMPDIR:-/tmp}: free some space there or set TMPDIR"
     if [[ -n $own ]]; then
@@ -72,33 +72,158 @@ install_all() {
         remedy="delete $environment"
     fi
     check_python_version "$environment/bin/python" "$remedy"
-    has_pip || give_up "the active environment $environment has no pip: run python -m ensurepip in it"
     rm -f "$stamp" 2>>"$log" || true
-    lacking=$(environment_py lacking "$@")
-    if [[ -n $lacking || (-n $own && -z $current) ]]; then
-        check_space "$lacking"
-        check_compiler "$lacking"
-        install_requirements "$@"
-    fi
-    environment_py linked || install 'this package' --no-deps --no-build-isolation --editable "$checkout"
+    find_uv
+    install_requirements "$@"
     { printf '%s\n%s\n' "$key" "$extras_there $*" >"$stamp"; } 2>>"$log" || true # a read-only environment is checked each time
-    rm -f "$log" "$pins"
+    rm -f "$log" "$log".* "$environment/.begun"
 }
 
+# What an interrupted set-up has left of its own environment is made anew.
 make_environment() {
     local python
-    ! has_pip || return 0
-    find_python
-    check_space torch
-    say "making $environment ($("$python" -c 'import platform; print("Python", platform.python_version())'))"
-    "$python" -m venv --clear "$environment" >>"$log" 2>&1 || explain_failure "making $environment"
+    if [[ -e $environment/.begun ]] || ! has_pip; then
+        find_python
+        check_space 3
+        say "making $environment ($("$python" -c 'import platform; print("Python", platform.python_version())'))"
+        "$python" -m venv --clear "$environment" >>"$log" 2>&1 || explain_failure "making $environment"
+    fi
+    touch "$environment/.begun"
 }
 
 has_pip() {
     "$environment/bin/python" -m pip --version >>"$log" 2>&1
 }
 
-# Sets `python` to the first one that works: fairseq-fixed has a wheel for 3.12, and is built for the others.
+# uv installs in parallel and from a cache; where it cannot be had, pip does the same.
+find_uv() {
+    if ! uv=$(PATH=$environment/bin:$PATH command -v uv); then
+        has_pip || give_up "the active environment $environment has neither pip nor uv: run python -m ensurepip in it"
+        packages install --quiet -c "$checkout/constraints.txt" uv >>"$log" 2>&1 || true
+        uv=$(PATH=$environment/bin:$PATH command -v uv) || say 'uv cannot be had, so pip installs, which takes some minutes'
+    fi
+}
+
+packages() { # ARGUMENTS of `uv pip` or of pip
+    if [[ -n $uv ]]; then
+        (take_settings_of_pip && UV_PYTHON=$environment/bin/python "$uv" pip "$@")
+    else
+        "$environment/bin/python" -m pip "$@"
+    fi </dev/null
+}
+
+# uv does not read pip's settings: index, certificate and constraints come from there, unless UV_* says otherwise.
+take_settings_of_pip() {
+    local settings pair name value
+    settings=$("$environment/bin/python" -m pip config list 2>/dev/null | sort -r) || true # :env: goes last
+    for pair in UV_DEFAULT_INDEX=index-url UV_INDEX=extra-index-url UV_FIND_LINKS=find-links \
+        UV_CONSTRAINT=constraint UV_NO_INDEX=no-index UV_INSECURE_HOST=trusted-host SSL_CERT_FILE=cert; do
+        name=${pair%%=*}
+        value=$(sed -n "s/^[^=]*\.${pair#*=}='\(.*\)'\$/\1/p" <<<"$settings" | tail -n 1)
+        [[ -z $value || -n ${!name:-} ]] || export "$name=${value//\\n/ }"
+    done
+    # As pip does: the best version of all indexes.
+    export UV_INDEX_STRATEGY=${UV_INDEX_STRATEGY:-unsafe-best-match}
+    [[ -z $backend || -n ${UV_TORCH_BACKEND:-} ]] || export UV_TORCH_BACKEND=$backend
+}
+
+install_requirements() { # EXTRAS
+    local present plan compiled='' backend=''
+    present=$(packages freeze 2>>"$log" | tr 'A-Z_' 'a-z-') || true
+    choose_versions
+    requirements "$@" >"$log.wanted"
+    if grep -q '^fairseq-fixed' "$log.wanted" && [[ $(python_version "$environment/bin/python") == 3.13 || $(uname -sm) != 'Linux x86_64' ]]; then
+        check_compiler
+        compiled='cython numpy'
+    fi
+    plan=$(planned)
+    if [[ $plan == *nvidia-* ]] && no_driver && cpu_builds_are_in_reach; then
+        backend=cpu plan=$(planned)
+    fi
+    case $plan in
+    'all that there is') tell_size 6 'takes up to 5.3 GB' ;;
+    *nvidia-*) tell_size 6 'with CUDA takes 5.3 GB' ;;
+    *'+ torch=='*) tell_size 3 'without CUDA takes 2.1 GB' ;;
+    *' + '*) check_space 1 ;;
+    esac
+    # shellcheck disable=SC2086 # words
+    [[ $present == *setuptools==* && $present == *wheel==* && -z $compiled ]] || install 'the build tools' 'setuptools>=64' wheel $compiled
+    [[ -z $compiled ]] || install torch 'torch>=2.1'
+    [[ -z $compiled ]] || say 'fairseq has no wheel for this Python; compiling it takes about three minutes on two cores'
+    if [[ $plan != *'no changes'* ]]; then
+        install 'torch, fairseq and what they need' --no-build-isolation -r "$log.wanted"
+        compile_fairseq
+    fi
+    is_linked || install 'this package' --no-deps --no-build-isolation --editable "$checkout"
+}
+
+# Else Python prints warnings about fairseq's code at its first start.
+compile_fairseq() {
+    "$environment/bin/python" -W ignore -m compileall -q "$environment"/lib/python*/site-packages/fairseq >>"$log" 2>&1 || true
+}
+
+# What uv would install. pip would have to download it first, so that the most is assumed.
+planned() {
+    if [[ -n $uv ]]; then
+        packages install --dry-run -c "$log.pins" -r <(grep -v '^fairseq-fixed' "$log.wanted") 2>&1 || true
+    elif [[ $present != *torch==* ]]; then
+        printf 'all that there is\n'
+    fi
+}
+
+no_driver() {
+    [[ -n $uv && ! -e /proc/driver/nvidia/version ]] && ! command -v nvidia-smi >/dev/null
+}
+
+cpu_builds_are_in_reach() {
+    "$environment/bin/python" -c "from urllib.request import urlopen
+urlopen('https://download.pytorch.org/whl/cpu/torch/', timeout=5)" 2>>"$log"
+}
+
+tell_size() { # GIB WHAT
+    check_space "$1"
+    say "torch $2 on the disk; it is downloaded unless a cache has it"
+}
+
+# The requirements of pyproject.toml, but for a fairseq that is there already under another name.
+requirements() { # EXTRAS
+    "$environment/bin/python" - "$checkout/pyproject.toml" "$present" "$@" 2>>"$log" <<'PYTHON' ||
+import sys
+import tomllib
+
+path, present, *extras = sys.argv[1:]
+with open(path, "rb") as file:
+    project = tomllib.load(file)["project"]
+optional = project.get("optional-dependencies", {})
+wanted = project["dependencies"] + [line for extra in extras for line in optional[extra]]
+lines = []
+for line in wanted:  # an extra may include others
+    own = line.startswith(project["name"] + "[")
+    included = line[:-1].partition("[")[2].split(",") if own else []
+    wanted += [other for extra in included for other in optional[extra]]
+    lines += [] if own else [line]
+fairseq = any(name in present for name in ("ve-fairseq==", "fairseq-fixed=="))
+print(*(line for line in lines if not (fairseq and "fairseq" in line)), sep="\n")
+PYTHON
+        give_up "$checkout/pyproject.toml could not be read; see $log"
+}
+
+is_linked() {
+    local found
+    found=$(cd / && "$environment/bin/python" -c 'import fairseq_posattn as p; print(*p.__path__)' 2>>"$log") || return 1
+    [[ $found -ef $checkout/fairseq_posattn ]]
+}
+
+# The exact versions go into .venv. What an active environment has stays as it is.
+choose_versions() {
+    local kept=$present
+    [[ -z $own ]] || kept=''
+    awk 'NR == FNR { sub(/[ @=].*/, ""); kept[$0]; next }
+        !/^#/ { name = $0; sub(/==.*/, "", name); if (!(name in kept)) print }' \
+        <(printf '%s\n' "$kept") "$checkout/constraints.txt" >"$log.pins"
+}
+
+# Sets `python` to the first one that works; for 3.11 and 3.12 there are wheels of everything.
 find_python() {
     local candidate version found='' without_venv=''
     if [[ -n ${PYTHON:-} ]]; then
@@ -138,10 +263,8 @@ check_python_version() { # PYTHON REMEDY
     right_version "$version" || give_up "found Python $version ($1), need Python 3.11 to 3.13: $2"
 }
 
-check_space() { # LACKING REQUIREMENTS
-    local folder free need=3
-    [[ $1 == *torch* || $1 == *fairseq* ]] || return 0
-    [[ $1 == *torch* ]] || need=1
+check_space() { # GIB
+    local folder free need=$1
     for folder in "$(dirname "$environment")" "${TMPDIR:-/tmp}"; do
         free=$(df -Pk "$folder" 2>/dev/null | awk 'NR == 2 { print int($4 / 1024) }') || continue
         ((free >= need * 1024)) ||
@@ -150,10 +273,9 @@ check_space() { # LACKING REQUIREMENTS
     done
 }
 
-check_compiler() { # LACKING REQUIREMENTS
+check_compiler() {
     local header version
     version=$(python_version "$environment/bin/python")
-    [[ $1 == *fairseq* && $version != 3.12 ]] || return 0 # the package index has a wheel for 3.12
     command -v "${CXX:-g++}" >/dev/null ||
         give_up "there is no C++ compiler (${CXX:-g++}), which building fairseq needs: install it (Debian, Ubuntu: apt install g++)"
     header=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
@@ -161,52 +283,28 @@ check_compiler() { # LACKING REQUIREMENTS
         give_up "there is no $header, which building fairseq needs: install it (Debian, Ubuntu: apt install python$version-dev)"
 }
 
-install_requirements() { # EXTRAS
-    local extras="$*"
-    pins=$log.pins
-    if [[ -n $own ]]; then
-        environment_py sweep
-        grep -v '^#' "$checkout/constraints.txt" >"$pins"
-    else
-        environment_py pins "$@" >"$pins"
-    fi
-    install 'the build tools' pip 'setuptools>=64' wheel cython numpy
-    install torch 'torch>=2.1'
-    install 'fairseq (which takes some minutes if it is built from source)' --no-build-isolation \
-        'fairseq-fixed>=0.12.3.1'
-    install 'this package' --no-build-isolation --editable "$checkout${extras:+[${extras// /,}]}"
-}
-
-install() { # WHAT PIP-ARGUMENTS
+# A terminal sees uv's or pip's own progress.
+install() { # WHAT ARGUMENTS
     local what=$1
     shift
     say "installing $what ..."
-    # PIP_CONSTRAINT, unlike --constraint, also applies where pip builds a package in isolation.
-    PIP_CONSTRAINT=$(file_url "$pins") "$environment/bin/python" -m pip install --no-input \
-        --disable-pip-version-check --retries 1 --timeout 30 "$@" </dev/null >>"$log" 2>&1 ||
-        explain_failure "installing $what"
-}
-
-# pip splits PIP_CONSTRAINT at spaces, so they are escaped.
-file_url() {
-    [[ -n $1 ]] && printf 'file://%s' "${1// /%20}"
+    if [[ -t 2 ]]; then
+        packages install -c "$log.pins" "$@" >&2 || give_up "installing $what failed, for the reason above"
+    else
+        packages install -c "$log.pins" "$@" >>"$log" 2>&1 || explain_failure "installing $what"
+    fi
 }
 
 explain_failure() { # WHAT
     local what="$1 failed"
     if grep -qE 'No space left on device|Errno 28|Disk quota exceeded' "$log"; then
-        give_up "$what, because the disk is full: free some space (about 3 GiB are needed; more for a torch with CUDA); see $log"
+        give_up "$what, because the disk is full: free some space (about 3 GiB, or 6 GiB with CUDA, are needed); see $log"
     elif grep -qE 'Failed (to build|building)|error: command .* failed' "$log"; then
         give_up "$what, because a package could not be built; see $log"
-    elif grep -qE 'connection broken|Connection ?Error|Max retries|timed out|ProxyError|from versions: none' "$log"; then
+    elif grep -qiE 'connection broken|connect(ion)? ?error|Max retries|timed out|ProxyError|from versions: none|error sending request' "$log"; then
         give_up "$what, because the package index is out of reach: check the network, proxy and index settings (pip config list); see $log"
     fi
     give_up "$what: $(tail -n 1 "$log"); see $log"
-}
-
-environment_py() {
-    "$environment/bin/python" "$checkout/recipes/environment.py" "$@" 2>>"$log" ||
-        { [[ $1 == linked ]] && return 1; give_up "$environment/bin/python recipes/environment.py $* failed; see $log"; }
 }
 
 say() {

@@ -170,7 +170,6 @@ PROGRAMS = sorted(
     path
     for path in (ROOT / "recipes").rglob("*.py")
     if 'if __name__ == "__main__"' in path.read_text()
-    and path.name != "environment.py"  # which runs before the package is installed
 )
 COMMANDS = sorted(
     path

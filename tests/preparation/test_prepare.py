@@ -615,7 +615,8 @@ def leftovers(out: Path) -> list[Path]:
 def test_killed_again_and_again(corpus, done, tmp_path, seed):
     out = tmp_path / "data"
     options = given_options(corpus, out, "--shard-lines", 50)
-    kills = survive_kills(random.Random(seed), 200, out, options)
+    # The longest step makes the data folder in place of another one, with 84 changes of the disk.
+    kills = survive_kills(random.Random(seed), 100, out, options)
     assert kills >= 5
     assert contents(out) == contents(done)
     assert leftovers(out) == []

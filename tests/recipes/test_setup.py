@@ -1,7 +1,8 @@
 """set_up of recipes/common.sh, run in copies of the checkout that need no network.
 
-Where an environment is needed, `environment` makes one whose python passes everything on to the
-Python of the tests and keeps a list of the calls, with a pip that does only what PIP_SAYS says.
+Where an environment is needed, `activate` makes one whose python passes everything on to the Python
+of the tests, with a pip that does nothing, beside a uv that keeps a list of its calls and does only
+what UV_SAYS says. `wheels` has the real uv install from a folder of small wheels.
 """
 
 import os
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -20,21 +22,28 @@ from fairseq_posattn.io.version import __version__
 from support.commands import PATIENCE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-TOOLS = "awk bash cat cp df dirname flock grep mktemp rm sha256sum sleep tail"
+TOOLS = "awk bash cat cp df dirname flock grep mktemp rm sed sha256sum sleep sort tail touch tr"
 NOTHING_LISTENS = "http://127.0.0.1:9/simple"
 
 PYTHON = """#!/usr/bin/env bash
-printf '%s\\n' "$*" >>'{calls}'
-if [[ "$1 $2" == '-m pip' ]]; then
-    [[ $3 != --version ]] || exit 0
-    cp "${{PIP_CONSTRAINT#file://}}" '{calls}.pins'
-    sleep "${{PIP_TAKES:-0}}"
-    printf '%s\\n' "${{PIP_SAYS:-}}"
-    [[ -z ${{PIP_SAYS:-}} ]]
-else
-    exec '{python}' "$@"
-fi
+[[ "$1 $2" != '-m pip' ]] || exit 0
+exec '{python}' "$@"
 """
+UV = """#!/usr/bin/env bash
+printf '%s\\n' "$*" >>'{calls}'
+case " $* " in
+*' freeze '*) printf '%s\\n' ${{UV_HAS:-}} ;;
+*' --dry-run '*) printf '%s\\n' "${{UV_PLANS:-Would make no changes}}" ;;
+*)
+    cp "$4" '{calls}.pins'
+    sleep "${{UV_TAKES:-0}}"
+    printf '%s\\n' "${{UV_SAYS:-}}"
+    [[ -z ${{UV_SAYS:-}} ]]
+    ;;
+esac
+"""
+HAS = "setuptools==80.0 wheel==1.0"
+LACKS = " + nowhere==1"
 
 
 class Checkout:
@@ -50,7 +59,7 @@ class Checkout:
         (self.folder / name).write_text(text)
 
     def require(self, *requirements: str) -> None:
-        project = f"[project]\ndependencies = {list(requirements)}\n"
+        project = f"[project]\nname = 'it'\ndependencies = {list(requirements)}\n"
         self.write("pyproject.toml", f"{project}optional-dependencies = {{ test = [] }}\n")
 
     def command(self, name: str, text: str) -> Path:
@@ -63,15 +72,20 @@ class Checkout:
     def activate(self) -> dict[str, str]:
         python = self.environment / "bin" / "python"
         python.parent.mkdir(parents=True)
-        python.write_text(PYTHON.format(calls=self.calls_file, python=sys.executable))
+        python.write_text(PYTHON.format(python=sys.executable))
         python.chmod(0o755)
-        return {"VIRTUAL_ENV": str(self.environment), "PYTHONPATH": str(self.folder)}
+        uv = python.with_name("uv")
+        uv.write_text(UV.format(calls=self.calls_file))
+        uv.chmod(0o755)
+        environment = {"VIRTUAL_ENV": str(self.environment), "UV_HAS": HAS}
+        return {**environment, "PYTHONPATH": str(self.folder)}
 
     def calls(self) -> list[str]:
         return self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
 
     def installations(self) -> list[str]:
-        return [call for call in self.calls() if call.startswith("-m pip install")]
+        calls = [call for call in self.calls() if call.startswith("pip install")]
+        return [call for call in calls if "--dry-run" not in call]
 
     def start(self, *extras: str, path: str = "", **variables: str) -> subprocess.Popen:
         script = '. recipes/common.sh; set_up "$@"; command -v python'
@@ -107,7 +121,8 @@ class Checkout:
         assert all(line.startswith("set-up: ") for line in err.splitlines()), err
         assert not self.stamp.exists()
         *progress, line = err.splitlines()
-        assert all(p.endswith("...") or p.startswith("set-up: making") for p in progress), err
+        others = ("set-up: making", "set-up: uv cannot be had", "set-up: torch")
+        assert all(p.endswith("...") or p.startswith(others) for p in progress), err
         return line
 
 
@@ -117,13 +132,12 @@ def checkout(tmp_path: Path) -> Checkout:
     (folder / "recipes").mkdir(parents=True)
     for name in ["constraints.txt", "pyproject.toml", "setup.py"]:
         shutil.copy(CHECKOUT / name, folder)
-    for name in ["common.sh", "environment.py"]:
-        shutil.copy(CHECKOUT / "recipes" / name, folder / "recipes")
+    shutil.copy(CHECKOUT / "recipes/common.sh", folder / "recipes")
     (folder / "fairseq_posattn").mkdir()
     (folder / "fairseq_posattn" / "__init__.py").touch()
     tools = tmp_path / "tools"
     tools.mkdir()
-    for tool in TOOLS.split():
+    for tool in [*TOOLS.split(), "uname"]:
         (tools / tool).symlink_to(shutil.which(tool))
     copy = Checkout(folder, tools)
     copy.command("df", "echo header; echo disk 100 0 99999999 0% /")
@@ -176,10 +190,11 @@ def test_full_disk(checkout):
     assert not (checkout.folder / ".venv").exists()
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="the package index has fairseq built")
 def test_no_compiler(checkout):
-    checkout.require("fairseq-nowhere")
+    """fairseq is compiled where it has no wheel, as on another machine than x86-64."""
+    checkout.require("fairseq-fixed")
     variables = checkout.activate()
+    checkout.command("uname", "echo Linux arm64")
     (checkout.tools / "g++").unlink()
     assert (
         "there is no C++ compiler (g++), which building fairseq needs: install it"
@@ -192,14 +207,34 @@ def test_no_compiler(checkout):
     "says, line",
     [
         ("ERROR: [Errno 28] No space left on device", "because the disk is full: free some space"),
+        ("error: error sending request for url (x)", "out of reach: check"),
         ("WARNING: Retrying (Retry(total=0)) after connection broken by x", "out of reach: check"),
-        ("ERROR: Failed building wheel for fairseq", "a package could not be built; see"),
-        ("ERROR: something else", "installing the build tools failed: ERROR: something else; see"),
+        ("  x Failed to build `fairseq-fixed`", "a package could not be built; see"),
+        ("error: something else", "what they need failed: error: something else; see"),
     ],
 )
-def test_pip_fails(checkout, says, line):
-    checkout.require("nowhere")
-    assert line in checkout.failure(PIP_SAYS=says, **checkout.activate())
+def test_an_installation_that_fails(checkout, says, line):
+    variables = {**checkout.activate(), "UV_PLANS": LACKS, "UV_SAYS": says}
+    assert line in checkout.failure(**variables)
+
+
+@pytest.mark.parametrize(
+    "plans, says",
+    [
+        (" + torch==2.13.0\n + nvidia-nccl-cu13==2", "torch with CUDA takes 5.3 GB on the disk"),
+        (" + torch==2.13.0+cpu", "torch without CUDA takes 2.1 GB on the disk"),
+    ],
+)
+def test_the_size_is_said_before(checkout, plans, says):
+    checkout.command("nvidia-smi", "true")
+    variables = {**checkout.activate(), "UV_PLANS": plans}
+    _, _, err = checkout.set_up(**variables)
+    first, second = err.splitlines()
+    assert says in first
+    assert second == "set-up: installing torch, fairseq and what they need ..."
+    checkout.stamp.unlink()
+    checkout.command("df", "echo header; echo disk 100 99 2500000 99% /")
+    assert "disk full:" in checkout.failure(**variables)
 
 
 def test_temporary_folder_is_missing(checkout):
@@ -211,7 +246,6 @@ def test_temporary_folder_is_missing(checkout):
 
 
 def test_active_environment_that_has_all_is_left_alone(checkout):
-    checkout.require("pytest")
     code, out, err = checkout.set_up("test", **checkout.activate())
     assert (code, out, err) == (0, str(checkout.environment / "bin" / "python"), "")
     assert not checkout.installations()
@@ -219,7 +253,6 @@ def test_active_environment_that_has_all_is_left_alone(checkout):
 
 
 def test_package_that_is_not_linked_is_installed_alone(checkout):
-    checkout.require("pytest")
     variables = {**checkout.activate(), "PYTHONPATH": ""}
     assert checkout.set_up(**variables)[0] == 0
     (call,) = checkout.installations()
@@ -227,16 +260,24 @@ def test_package_that_is_not_linked_is_installed_alone(checkout):
 
 
 def test_only_what_lacks_is_pinned(checkout):
-    checkout.require("pytest>=1", "nowhere>=2", "hypothesis>=1000000")
-    checkout.write("constraints.txt", "# comment\npytest==1.0\nnowhere==2.1\nhypothesis==1000001\n")
-    assert checkout.set_up("test", **checkout.activate())[0] == 0
-    assert checkout.installations()[-1].endswith(f"--editable {checkout.folder}[test]")
-    pins = Path(f"{checkout.calls_file}.pins").read_text().split()
-    assert pins == ["nowhere==2.1", "hypothesis==1000001"]
+    checkout.write("constraints.txt", "# comment\nmy-pytest==1.0\nnowhere==2.1\n")
+    variables = {**checkout.activate(), "UV_HAS": f"{HAS} My_pytest==0.9", "UV_PLANS": LACKS}
+    assert checkout.set_up("test", **variables)[0] == 0
+    assert Path(f"{checkout.calls_file}.pins").read_text().split() == ["nowhere==2.1"]
+
+
+@pytest.mark.parametrize("there", ["", " fairseq_fixed==0.12.3.1"])
+def test_a_fairseq_under_another_name_is_enough(checkout, there):
+    variables = {**checkout.activate(), "UV_HAS": HAS + there, "UV_PLANS": LACKS}
+    checkout.tools.joinpath("rm").unlink()  # so that the list of requirements stays
+    checkout.command("rm", "true")
+    assert checkout.set_up("test", **variables)[0] == 0
+    (wanted,) = checkout.folder.parent.glob("set-up.*.wanted")
+    assert ("fairseq" in wanted.read_text()) == (not there)
+    assert {"torch>=2.1", "numpy", "matplotlib", "pytest"} <= set(wanted.read_text().split())
 
 
 def test_conda_environment_counts_but_not_its_base(checkout):
-    checkout.require("pytest")
     conda = {"PYTHONPATH": checkout.activate()["PYTHONPATH"]}
     conda["CONDA_PREFIX"] = str(checkout.environment)
     assert "found no python3" in checkout.failure(CONDA_DEFAULT_ENV="base", **conda)
@@ -252,7 +293,6 @@ def test_active_environment_that_is_gone(checkout):
 
 
 def test_second_run_does_nothing(checkout):
-    checkout.require("pytest")
     variables = checkout.activate()
     assert checkout.set_up("test", **variables)[0] == 0
     calls = checkout.calls()
@@ -262,7 +302,6 @@ def test_second_run_does_nothing(checkout):
 
 
 def test_another_extra_or_a_change_is_looked_at_again(checkout):
-    checkout.require("pytest")
     variables = checkout.activate()
     seen = 0
     for step in ["first", "extra", "pins", "moved"]:
@@ -279,9 +318,8 @@ def test_another_extra_or_a_change_is_looked_at_again(checkout):
 @pytest.mark.long
 @pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_set_up_is_taken_up_again(checkout, kill):
-    checkout.require("nowhere")
-    variables = checkout.activate()
-    process = checkout.start(PIP_TAKES="60", **variables)
+    variables = {**checkout.activate(), "UV_PLANS": LACKS}
+    process = checkout.start(UV_TAKES="60", **variables)
     while not checkout.installations():
         assert process.poll() is None
         time.sleep(0.05)
@@ -295,28 +333,87 @@ def test_interrupted_set_up_is_taken_up_again(checkout, kill):
 
 @pytest.mark.long
 def test_two_runs_at_once_install_once(checkout):
-    checkout.require("nowhere")
-    variables = checkout.activate()
-    runs = [checkout.start(PIP_TAKES="0.5", **variables) for _ in range(2)]
+    variables = {**checkout.activate(), "UV_PLANS": LACKS}
+    runs = [checkout.start(UV_TAKES="0.5", **variables) for _ in range(2)]
     errors = [run.communicate(timeout=PATIENCE)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0]
     assert "waiting for the set-up of another run" in "".join(errors)
-    assert len([c for c in checkout.installations() if "torch" in c]) == 1
+    assert len([c for c in checkout.installations() if " -r " in c]) == 1
 
 
-def test_half_installed_packages_are_forgotten(checkout):
-    venv = checkout.folder.parent / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    (site,) = venv.glob("lib/python3*/site-packages")
-    for name in ["half", "whole"]:
-        (site / f"{name}-1.0.dist-info").mkdir()
-    (site / "whole-1.0.dist-info" / "RECORD").touch()
-    subprocess.run(
-        [venv / "bin" / "python", checkout.folder / "recipes" / "environment.py", "sweep"],
-        env={"PYTHONPATH": str(Path(pytest.__file__).parent.parent)},
-        check=True,
-    )
-    assert [path.name for path in site.glob("*.dist-info")] == ["whole-1.0.dist-info"]
+# The real uv
+
+
+@pytest.fixture
+def wheels(checkout) -> dict[str, str]:
+    """Lay out small wheels, in two versions each; pip's settings name their folder."""
+    uv = Path(sys.executable).with_name("uv")
+    if not uv.exists():
+        pytest.skip("uv is not installed here")
+    (checkout.tools / "uv").symlink_to(uv)
+    folder = checkout.folder.parent / "wheels"
+    folder.mkdir()
+    for name in ["setuptools", "wheel", "torch", "numpy", "pytest"]:
+        for version in ["900.1", "900.2"]:
+            make_wheel(folder, name, version)
+    checkout.require("torch", "numpy")
+    checkout.write("constraints.txt", "# all\ntorch==900.1\nnumpy==900.1\npytest==900.1\n")
+    settings = checkout.folder.parent / "pip.conf"
+    settings.write_text(f"[global]\nno-index = 1\nfind-links = {folder}\n")
+    return {
+        "PIP_CONFIG_FILE": str(settings),
+        "PYTHON": sys.executable,
+        "PYTHONPATH": str(checkout.folder),
+    }
+
+
+def make_wheel(folder: Path, name: str, version: str) -> None:
+    about = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": "",
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{file},,\n" for file in [*files, f"{about}/RECORD"])
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for file, text in {**files, f"{about}/RECORD": record}.items():
+            wheel.writestr(file, text)
+
+
+def versions(environment: Path) -> dict[str, str]:
+    found = environment.glob("lib/python*/site-packages/*-900.*.dist-info")
+    return dict(path.name.removesuffix(".dist-info").split("-") for path in found)
+
+
+def test_an_environment_is_made_from_what_pip_is_told(checkout, wheels):
+    code, out, err = checkout.set_up(**wheels)
+    environment = checkout.folder / ".venv"
+    assert (code, out) == (0, str(environment / "bin/python")), err
+    assert err.splitlines()[1:] == [
+        "set-up: torch without CUDA takes 2.1 GB on the disk; "
+        "it is downloaded unless a cache has it",
+        "set-up: installing the build tools ...",
+        "set-up: installing torch, fairseq and what they need ...",
+    ]
+    assert {"torch": "900.1", "numpy": "900.1"}.items() <= versions(environment).items()
+    assert checkout.set_up(**wheels)[2] == ""
+    checkout.write("constraints.txt", "torch==900.2\nnumpy==900.1\npytest==900.1\n")
+    assert checkout.set_up("test", **wheels)[0] == 0
+    assert versions(environment)["torch"] == "900.2"
+
+
+def test_an_environment_that_was_not_finished_is_made_anew(checkout, wheels):
+    assert checkout.set_up(**wheels)[0] == 0
+    environment = checkout.folder / ".venv"
+    (half,) = environment.glob("lib/python*/site-packages/numpy*.dist-info")
+    (half / "RECORD").unlink()
+    (environment / ".begun").touch()
+    (environment / ".fairseq_posattn").unlink()
+    code, _, err = checkout.set_up(**wheels)
+    assert code == 0
+    assert err.startswith(f"set-up: making {environment}")
+    assert (half / "RECORD").exists()
+    assert not (environment / ".begun").exists()
 
 
 # The commands
@@ -350,15 +447,3 @@ def test_hooks_are_the_linters_of_the_tests():
         assert any(hook["entry"].startswith(linter) for linter in linters), hook
     called = {linter for hook in hooks for linter in linters if hook["entry"].startswith(linter)}
     assert called == set(linters)
-
-
-def test_requirements_are_those_of_pyproject(checkout):
-    """The real file is read, with the requirements of the extra, for the Python that runs."""
-    checkout.activate()
-    python = checkout.environment / "bin/python"
-    command = [python, "-c", "import environment as e; print(*e.declared(['plot']), sep='\\n')"]
-    done = subprocess.run(command, cwd=checkout.folder / "recipes", capture_output=True, text=True)
-    lines = done.stdout.splitlines()
-    assert {"torch>=2.1", "numpy", "matplotlib", "jinja2"} <= set(lines), done.stderr
-    assert "stanza" not in lines
-    assert len([line for line in lines if line.startswith("fairseq")]) == 1
