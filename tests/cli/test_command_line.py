@@ -4,7 +4,6 @@ import errno
 import os
 import pickle
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_
 from fairseq_posattn.io.lock import locked, this_process
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.trees.checks import TreeError
-from support.commands import ROOT, run
+from support.commands import ROOT
 from support.in_process import end_of
 
 
@@ -192,15 +191,6 @@ def test_steps_in_a_checkout():
     for name, text in steps.items():
         assert f"from fairseq_posattn.cli.{name} import command" in text
         assert 'if __name__ == "__main__":' in text  # worker processes import it
-
-
-@pytest.mark.long
-def test_fairseqs_programs_end_in_one_line(tmp_path):
-    program = Path(sys.executable).parent / "posattn-train"
-    result = run(program, tmp_path / "nosuch", "--task", "translation", check=False)
-    assert result.returncode == 1
-    assert "Traceback" not in result.stdout
-    assert result.stdout.rstrip().rpartition("\n")[2].startswith("error: ")
 
 
 @pytest.mark.parametrize(

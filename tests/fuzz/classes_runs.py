@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from argparse import Namespace
 from dataclasses import replace
@@ -13,7 +12,6 @@ from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.experiments import runs
 
 from .classes_logs import measured, write
-from .classes_report import SYSTEMS
 from .corpora import must_pass
 from .mutations import BYTES, COLUMNS, JSON, LINES
 from .registry import ROOT, Command, add, calling
@@ -141,13 +139,3 @@ for name, log in (("trained", "train"), ("accuracies", "test")):
     add(f"tagging recipe: {log}.log", logged, f"run/{log}.log", COLUMNS, "out.json", share=0.5)(
         measured("ud_tagging", name, f"run/{log}.log")
     )
-
-
-def curve(folder: Path) -> None:
-    points = [{"updates": 100 * k, "loss": 1.5, "accuracy": 80.0 + k} for k in (1, 2)]
-    write(folder / "curve.jsonl", "".join(json.dumps(point) + "\n" for point in points))
-
-
-add("tagging recipe: curves", curve, "curve.jsonl", SYSTEMS, "out.json", share=0.2)(
-    measured("ud_tagging", "points", "curve.jsonl")
-)

@@ -74,27 +74,6 @@ def test_candidates_of_a_benchmark_take_turns():
     assert times_faster(taken["slow"], taken["fast"]) == (4.0, 4.0, 4.0)
 
 
-def test_a_benchmark_leaves_nothing_in_the_folder_where_it_is_begun(tmp_path):
-    from setting import configure
-
-    assert configure(tmp_path, None, "toy").checkpoint.save_dir == str(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "positions", "attention"),
-    [
-        ("relative", "sequence", "relative"),
-        ("none / tree_relative", "none", "tree_relative"),
-        ("sequence + tree_depth /", "sequence + tree_depth", ""),
-    ],
-)
-def test_what_a_benchmark_takes_for_a_model(text, positions, attention):
-    from setting import Model
-
-    assert Model.parse(text) == Model(positions, attention)
-    assert Model.parse("stock") is None
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "models", "column"),

@@ -43,6 +43,10 @@ def of_all_heads(mechanism, parameter):
     return rows.index_copy(0, torch.tensor(mechanism.heads), parameter)
 
 
+def ratio_of(mechanism):
+    return getattr(mechanism.options, "ratio", 1.0)  # of cross-attention alone
+
+
 def pair_of_tables(m):
     shared = m.options.shared_heads
     return [x.expand(HEADS, -1, -1) if shared else of_all_heads(m, x) for x in (m.keys, m.values)]
@@ -131,9 +135,13 @@ def disentangled(m, *_):
 
 
 PARTS = {  # mechanism, parents and pieces of the words -> the slow one
-    "window": lambda m, *_: slow.Window(m.options.size, m.options.across, heads=m.heads),
+    "window": lambda m, *_: slow.Window(
+        m.options.size, m.options.across, ratio_of(m), heads=m.heads
+    ),
     "directional": lambda m, *_: slow.Directional(m.options.strict, heads=m.heads),
-    "gaussian": lambda m, *_: slow.Gaussian(of_all_heads(m, m.log_sigma.exp()), heads=m.heads),
+    "gaussian": lambda m, *_: slow.Gaussian(
+        of_all_heads(m, m.log_sigma.exp()), ratio_of(m), heads=m.heads
+    ),
     "local_hard": local_hard,
     "local_soft": lambda m, *_: slow.LocalSoft(m.hidden.weight, m.centre, m.width),
     "temperature": lambda m, *_: slow.Temperature(

@@ -80,13 +80,6 @@ def test_padding_counts_for_nothing(name):
     assert POOLINGS[name](states.masked_fill(ignored[..., None], 1e9), real, end).equal(expected)
 
 
-def test_negative_vectors_have_a_negative_maximum():
-    states = torch.full((1, 3, 2), -4.0)
-    real, end = torch.tensor([[False, True, False]]), torch.tensor([[False, False, True]])
-    states[0, 0] = states[0, 2] = 0.0
-    assert POOLINGS["max"](states, real, end).tolist() == [[-4.0, -4.0]]
-
-
 # end to end
 
 
@@ -267,18 +260,3 @@ def test_a_recurrent_encoder_shows_its_top_layer(encoder_called, sentences, tmp_
     for number, text in enumerate(sentences.texts):
         states = recurrent_states(encoder, text)
         np.testing.assert_allclose(found[number, -2, :24], states[-2], **NOISE)
-
-
-def test_a_recurrent_encoder_without_padding(encoder_called, sentences, tmp_path):
-    """One sentence needs no padding, so its top layer is as the encoder gives it."""
-    encoder = encoder_called("lstm")
-    found = vectors_of(encoder, one(sentences, 3), tmp_path, "mean")
-    states = recurrent_states(encoder, sentences.texts[3])
-    np.testing.assert_allclose(found[0, -2, :24], states[:-1].mean(axis=0), **NOISE)
-
-
-def test_the_top_of_a_recurrent_encoder_is_not_its_input(encoder_called, sentences, tmp_path):
-    """Layer 0 is the input of the first layer (--help): here the embeddings, or nothing at all."""
-    found = vectors_of(encoder_called("lstm"), one(sentences, 3), tmp_path)
-    named = probing("all").layers(found)
-    assert not any(np.array_equal(x, found[:, -2]) for x in (named.get("0"),) if x is not None)

@@ -6,7 +6,6 @@ import random
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import zstandard
@@ -15,7 +14,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.text.parsing import run as whole_run
 from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import parse_safely
-from fairseq_posattn.text.parsing.stanza_parser import at_spaces, load_pipeline, one_line
+from fairseq_posattn.text.parsing.stanza_parser import at_spaces, load_pipeline
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.conllu import read_blocks, read_conllu
 from fairseq_posattn.trees.sentence import Sentence
@@ -213,10 +212,6 @@ def test_raw_lines_may_have_tokens_with_spaces(toy, monkeypatch):
     assert is_tree(line.parents)
 
 
-def test_a_line_in_which_stanza_sees_nothing():
-    assert one_line("la \u200b", SimpleNamespace(sentences=[])) == at_spaces("la \u200b")
-
-
 @pytest.mark.parametrize("ending", ["conllu", "conllu.xz", "conllu.zst"])
 def test_the_same_trees_whatever_the_packing(toy, ordinary, tmp_path, ending):
     text = write(tmp_path / "text", ordinary)
@@ -314,16 +309,13 @@ def rows_of(path: Path) -> list[list[tuple]]:
 def bare_pipeline(settings: ParserSettings):
     import stanza
 
-    return stanza.Pipeline(
-        settings.lang,
-        dir=settings.model_dir,
-        processors="tokenize,pos,lemma,depparse",
-        download_method=None,
-        use_gpu=False,
-        logging_level="ERROR",
-        tokenize_pretokenized=settings.tokenized,
-        tokenize_no_ssplit=not settings.tokenized,
-    )
+    processors = {"processors": "tokenize,pos,lemma,depparse", "download_method": None}
+    cut = {
+        "tokenize_pretokenized": settings.tokenized,
+        "tokenize_no_ssplit": not settings.tokenized,
+    }
+    quiet = {"use_gpu": False, "logging_level": "ERROR"}
+    return stanza.Pipeline(settings.lang, dir=settings.model_dir, **processors, **cut, **quiet)
 
 
 def rows_of_stanza(sentence) -> list[tuple]:
@@ -384,23 +376,6 @@ def test_multiword_tokens(contracted, tmp_path):
         "4\tin\tin\tADP\t_\t_\t6\tcase\t_\t_",
         "5\tdem\tdem\tDET\t_\t_\t6\tdet\t_\t_",
     ]
-
-
-def test_several_sentences_in_a_line_are_one_tree(contracted, tmp_path):
-    line = "der Hund ging im Wald. der Mann kam zum Berg. der Ball blieb."
-    import stanza
-
-    splits = stanza.Pipeline(
-        "de",
-        dir=contracted.model_dir,
-        processors="tokenize,mwt",
-        download_method=None,
-        logging_level="ERROR",
-    )
-    assert len(splits(line).sentences) == 3  # left to itself
-    text, out = write(tmp_path / "text", [line, LINE]), tmp_path / "out.conllu"
-    parse_here(text, out, contracted)
-    assert_trees_of([line, LINE], out)
 
 
 # Trees made elsewhere.
