@@ -1,8 +1,8 @@
-"""The package keeps to the limits of tests/reach.py, once they are switched on there."""
+"""The package keeps to the limits of tests/reach.py."""
 
-from reach import HELD, too_long, weights
+from reach import files, too_long
 
 
 def test_limits():
-    assert all(weights().values())
-    assert not (HELD and too_long())
+    assert files("fairseq_posattn/**/*.py")
+    assert not too_long()

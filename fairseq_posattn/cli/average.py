@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,8 @@ def check_same_model(sums: dict, model: dict, first, path) -> None:
             )
 
 
-def parse_options() -> argparse.Namespace:
-    """Return the options of the command line."""
+def main() -> None:
+    """Average the checkpoints that the command line names."""
     parser = command_parser("posattn-average", __doc__)
     parser.add_argument("run", help="average checkpoints of this --save-dir of a training")
     parser.add_argument(
@@ -138,12 +139,7 @@ def parse_options() -> argparse.Namespace:
         help="average so many checkpoints, the newest ones (default: %(default)s)",
     )
     parser.add_argument("--out", required=True, help="write the averaged checkpoint to this file")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Average the checkpoints that the command line names."""
-    options = parse_options()
+    options = parser.parse_args()
     register_classes()
     paths = newest(options.run, options.last)
     with locked(options.out):
@@ -153,10 +149,6 @@ def main() -> None:
     print(f"{options.out} is the mean of {', '.join(path.name for path in paths)}")
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

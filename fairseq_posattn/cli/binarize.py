@@ -6,6 +6,8 @@ r"""Make a folder for fairseq-train from pieces and trees: dictionaries, binary 
 The options are those of fairseq-preprocess. PREFIX.SRC.trees must lie beside each PREFIX.SRC.
 """
 
+from functools import partial
+
 from fairseq_posattn.io.command_line import run
 
 
@@ -16,10 +18,6 @@ def main() -> None:
     binarize(parser().parse_args())
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

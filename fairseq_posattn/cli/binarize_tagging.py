@@ -7,22 +7,20 @@ Files are CoNLL-U (--column upos or xpos) or have two columns, word and tag. The
 (.gz, .xz or .zst).
 """
 
+from functools import partial
+
+from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.visible import visible
+from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize, describe
 
 
 def main() -> None:
     """Binarise the tagged sentences that the command line names."""
-    from fairseq_posattn.preparation.binarize_tagging import binarize, describe, parser
-
-    args = parser().parse_args()
-    print(visible(f"{args.destdir}: {describe(binarize(args))}"))
+    data = asked(TaggingData, "posattn-binarize-tagging", __doc__)
+    print(visible(f"{data.destdir}: {describe(binarize(data))}"))
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -9,7 +9,7 @@ the given specifications. A line for each check says ok, FAILED with what was ex
 found and where to look, or -- with the reason why the check does not apply. No fairseq is needed.
 """
 
-import argparse
+from functools import partial
 
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.errors import InputError
@@ -19,8 +19,8 @@ from fairseq_posattn.testing import Outcome, examples_of, outcomes
 from fairseq_posattn.testing.own_modules import registered_by
 
 
-def parse_options() -> argparse.Namespace:
-    """Return what the command line says."""
+def main() -> None:
+    """Print the outcome of each check, and raise an InputError if some have failed."""
     parser = command_parser("posattn-check-mechanism", __doc__)
     parser.add_argument(
         "module",
@@ -37,12 +37,6 @@ def parse_options() -> argparse.Namespace:
     options = parser.parse_args()
     if not options.module and not options.specification:
         parser.error("give a MODULE, or a --specification of mechanisms that the package has")
-    return options
-
-
-def main() -> None:
-    """Print the outcome of each check, and raise an InputError if some have failed."""
-    options = parse_options()
     mechanisms = registered_by(options.module) if options.module else []
     examples = [example for mechanism in mechanisms for example in examples_of(mechanism)]
     specifications = options.specification or examples
@@ -74,10 +68,6 @@ def line(outcome: Outcome) -> str:
     return f"ok      {outcome.promise}"
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

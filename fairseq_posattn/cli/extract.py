@@ -5,17 +5,17 @@ The files are OUT.words, OUT.parents, and OUT.labels with the relations and part
 posattn-extract train.conllu.xz --out work/train
 """
 
-import argparse
+from functools import partial
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.preparation.extract import extract
+from fairseq_posattn.preparation.treebanks import extract
 from fairseq_posattn.text.parsing.options import add_several_roots
 
 
-def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
+def main() -> None:
+    """Extract the treebanks that the command line names."""
     parser = command_parser("posattn-extract", __doc__)
     parser.add_argument(
         "treebanks",
@@ -32,21 +32,12 @@ def parse_options() -> argparse.Namespace:
         help="write words as the text has them (im), and not as the tree has them (in dem)",
     )
     add_several_roots(parser)
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Extract the treebanks that the command line names."""
-    options = parse_options()
+    options = parser.parse_args()
     found = extract(options.treebanks, options.out, options.several_roots, options.tokens)
     done = f"{options.out}: {found.words} words of {found.sentences} sentences were written"
     print(visible(f"{done}; {found.without_tree} of these have no tree"))
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -7,13 +7,13 @@ If the command is killed, run it again, and it goes on where it was.
 """
 
 import argparse
+from functools import partial
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.records import ABSENT
-from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing.options import add_parser_options
+from fairseq_posattn.text.parsing.options import ParserSettings, add_parser_options
 from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 
@@ -90,10 +90,6 @@ def main() -> None:
     )
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -8,18 +8,25 @@ where it was. The choices are stored in data/prepare.json, by which new text is 
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import command_parser, new_folder, positive
+from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser, new_folder
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.records import ABSENT
-from fairseq_posattn.preparation.control import add_control_options, control_of
-from fairseq_posattn.preparation.job import add_label_subtypes
+from fairseq_posattn.preparation.job import (
+    Corpus,
+    Job,
+    Learning,
+    Limits,
+    add_label_subtypes,
+    suited_segmenter,
+)
 from fairseq_posattn.text.languages import language
-from fairseq_posattn.text.parser_settings import ParserSettings
-from fairseq_posattn.text.parsing.options import add_parser_options
+from fairseq_posattn.text.parsing.options import ParserSettings, add_parser_options
 from fairseq_posattn.text.pipeline import SEGMENTERS, TOKENIZERS
+from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 
@@ -29,20 +36,7 @@ def parse_options() -> argparse.Namespace:
     add = parser.add_argument
     add("--source", required=True, help="translate from this language, in which file names end")
     add("--target", required=True, help="translate into this language, in which file names end")
-    add(
-        "--train",
-        required=True,
-        metavar="PREFIX",
-        help="train on the texts PREFIX.SOURCE and PREFIX.TARGET",
-    )
-    add("--valid", metavar="PREFIX", help="validate on the texts of this prefix")
-    add(
-        "--test",
-        metavar="PREFIX",
-        nargs="+",
-        default=[],
-        help="test on the texts of these prefixes, which become the splits test, test1 and so on",
-    )
+    add_fields(parser, Corpus)
     add("--out", required=True, type=new_folder, help="write the data into this directory")
     add("--work", type=new_folder, help="keep the files between the steps here (default: OUT.work)")
     add(
@@ -54,9 +48,18 @@ def parse_options() -> argparse.Namespace:
     add_text_options(parser.add_argument_group("text"))
     add_parser_options(parser.add_argument_group("parser"))
     add_cluster_options(parser.add_argument_group("where the work is done"))
-    add_control_options(parser.add_argument_group("control trees"))
-    add_piece_options(parser.add_argument_group("pieces"))
-    add_limits(parser.add_argument_group("training pairs"))
+    add_fields(parser.add_argument_group("control trees"), TreeControl)
+    pieces = parser.add_argument_group("pieces")
+    pieces.add_argument(
+        "--segmenter",
+        choices=SEGMENTERS,
+        help="split text into pieces with this program (default: sentencepiece if a side has no "
+        "spaces between words, as Chinese or Thai, or else subword-nmt)",
+    )
+    add_fields(pieces, Learning)
+    add_label_subtypes(pieces)
+    add_fields(pieces, Job)
+    add_fields(parser.add_argument_group("training pairs"), Limits)
     return parser.parse_args()
 
 
@@ -84,100 +87,6 @@ def add_text_options(group) -> None:
     )
 
 
-def add_piece_options(group) -> None:
-    """Add the options that say how words become pieces and data."""
-    add = group.add_argument
-    add(
-        "--segmenter",
-        choices=SEGMENTERS,
-        help="split text into pieces with this program (default: sentencepiece if a side has no "
-        "spaces between words, as Chinese or Thai, or else subword-nmt)",
-    )
-    add(
-        "--symbols",
-        type=positive,
-        default=32000,
-        help="learn this many merges of subword-nmt, or pieces of sentencepiece (default: "
-        "%(default)s)",
-    )
-    add(
-        "--min-frequency",
-        type=positive,
-        default=2,
-        help="with subword-nmt: merge only pairs that occur at least this often (default: "
-        "%(default)s)",
-    )
-    add(
-        "--model-type",
-        choices=("unigram", "bpe"),
-        default="unigram",
-        help="with sentencepiece: learn a model of this type (default: %(default)s)",
-    )
-    add(
-        "--character-coverage",
-        type=float,
-        default=0.9995,
-        help="with sentencepiece: cover this share of all characters (default: %(default)s)",
-    )
-    add(
-        "--learn-lines",
-        type=positive,
-        metavar="N",
-        help="learn the pieces from N lines of each training text, which lie evenly in it "
-        "(default: from all lines)",
-    )
-    add(
-        "--separate",
-        action="store_true",
-        help="learn pieces and a dictionary for each language separately",
-    )
-    add_label_subtypes(group)
-    add(
-        "--shards",
-        type=positive,
-        default=1,
-        help="make this many data folders, OUT/shard0 and so on, of which fairseq holds one at a "
-        "time; very large corpora need them (default: %(default)s)",
-    )
-    add(
-        "--binarize-workers",
-        type=positive,
-        default=1,
-        help="binarise a text that is not cut into shards with this many processes of "
-        "fairseq-preprocess (default: %(default)s)",
-    )
-
-
-def add_limits(group) -> None:
-    """Add the options that say which training pairs are kept."""
-    add = group.add_argument
-    add(
-        "--min-length",
-        type=int,
-        default=1,
-        help="drop pairs with a side of fewer pieces (default: %(default)s)",
-    )
-    add(
-        "--max-length",
-        type=int,
-        default=250,
-        help="drop pairs with a side of more pieces (default: %(default)s)",
-    )
-    add(
-        "--max-source-length",
-        type=positive,
-        help="keep only training pairs whose source has at most this many pieces (default: as "
-        "--max-length)",
-    )
-    add(
-        "--max-ratio",
-        type=float,
-        default=3.0,
-        help="drop pairs in which one side is more than this many times longer (default: "
-        "%(default)s)",
-    )
-
-
 def other_code(name: str) -> str:
     """Return the code of the language that a name means, or ABSENT if it is the name itself."""
     code = language(name).code
@@ -190,15 +99,13 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
         raise InputError(
             "--tokenize stanza needs --parser stanza; choose --tokenize spaces or moses"
         )
-    return ParserSettings(
+    return chosen(
+        ParserSettings,
+        options,
         parser=options.parser,
         lang=options.lang or language(options.source).stanza,
         model_dir=options.model_dir and str(Path(options.model_dir).absolute()),
-        package=options.package,
         tokenized=options.tokenize != "stanza",
-        max_words=options.max_words,
-        long_lines=options.long_lines,
-        on_failure=options.on_failure,
         several_roots=options.several_roots,
     )
 
@@ -207,7 +114,6 @@ def main() -> None:
     """Prepare the data that the command line describes."""
     options = parse_options()
     settings = settings_of(options)
-    from fairseq_posattn.preparation.job import Corpus, Job, Learning, Limits, suited_segmenter
     from fairseq_posattn.preparation.prepare import prepare
     from fairseq_posattn.text.pipeline import TextConfig
 
@@ -224,33 +130,23 @@ def main() -> None:
         segmenter=options.segmenter
         or suited_segmenter(options.source, options.target, options.train, options.out),
         parser=settings,
-        control=control_of(options),
+        control=chosen(TreeControl, options),
         lowercase=options.lowercase,
         source_code=other_code(options.source),
         target_code=other_code(options.target),
     )
-    learning = Learning(
-        options.symbols,
-        options.min_frequency,
-        options.model_type,
-        options.character_coverage,
-        options.separate,
-        options.learn_lines,
-    )
-    job = Job(
-        Corpus(options.train, options.valid, options.test),
-        options.out,
-        options.work or Path(f"{options.out}.work"),
-        config,
-        learning,
-        Limits(
-            options.min_length, options.max_length, options.max_ratio, options.max_source_length
-        ),
-        cluster_of(options),
-        options.shard_lines,
-        options.binarize_workers,
-        options.shards,
-        options.label_subtypes,
+    job = chosen(
+        Job,
+        options,
+        corpus=chosen(Corpus, options),
+        out=options.out,
+        work=options.work or Path(f"{options.out}.work"),
+        config=config,
+        learning=chosen(Learning, options),
+        limits=chosen(Limits, options),
+        cluster=cluster_of(options),
+        shard_lines=options.shard_lines,
+        label_subtypes=options.label_subtypes,
     )
     if options.plan:
         from fairseq_posattn.preparation.estimate import estimate
@@ -261,10 +157,6 @@ def main() -> None:
     prepare(job)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

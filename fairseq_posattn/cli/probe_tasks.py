@@ -12,10 +12,11 @@ parsed anew; for the others, the trees of the corpus are written beside the task
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
+from fairseq_posattn.io.argument_types import add_fields, command_parser
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.lab.probing.making.settings import Settings
@@ -43,67 +44,7 @@ def parse_options() -> argparse.Namespace:
         metavar="NAME",
         help="make or check only these tasks, which must not be refused then (default: all)",
     )
-    plain = Settings()
-    add(
-        "--seed",
-        type=not_negative,
-        default=plain.seed,
-        help="draw the sentences by chance with this seed (default: %(default)s)",
-    )
-    add(
-        "--min-sentences",
-        type=positive,
-        default=plain.least,
-        metavar="N",
-        help="refuse a task with fewer than N sentences (default: %(default)s)",
-    )
-    add(
-        "--sizes",
-        type=positive,
-        nargs=3,
-        default=plain.sizes,
-        metavar=("TRAIN", "DEV", "TEST"),
-        help="take at most so many sentences for a task (default: 100000 10000 10000)",
-    )
-    add(
-        "--shares",
-        type=positive,
-        nargs=3,
-        default=plain.shares,
-        metavar=("TRAIN", "DEV", "TEST"),
-        help="divide the sentences of a smaller task in this ratio (default: 70 15 15)",
-    )
-    add(
-        "--content-rank",
-        type=positive,
-        default=plain.content_rank,
-        metavar="N",
-        help="take words of this rank in the corpus or a later one for WC (default: %(default)s)",
-    )
-    add(
-        "--content-words",
-        type=positive,
-        default=plain.content_words,
-        metavar="N",
-        help="let WC ask for N words (default: %(default)s)",
-    )
-    add(
-        "--form-counts",
-        type=positive,
-        nargs=2,
-        default=plain.form_counts,
-        metavar=("LOW", "HIGH"),
-        help="Tense, SubjNum and ObjNum: leave out verbs and nouns with fewer than LOW sentences, "
-        "and take at most HIGH of each (default: 2 100)",
-    )
-    add(
-        "--odd-counts",
-        type=positive,
-        nargs=2,
-        default=plain.odd_counts,
-        metavar=("LOW", "HIGH"),
-        help="SOMO: replace words that occur LOW to HIGH times by others that do (default: 40 400)",
-    )
+    add_fields(parser, Settings)
     add(
         "--parsed",
         action="store_true",
@@ -111,24 +52,6 @@ def parse_options() -> argparse.Namespace:
     )
     add_several_roots(parser)
     return parser.parse_args()
-
-
-def settings_of(options: argparse.Namespace) -> Settings:
-    """Return how the tasks are made."""
-    for name in ("form_counts", "odd_counts"):
-        low, high = getattr(options, name)
-        if low > high:
-            raise InputError(f"--{name.replace('_', '-')} {low} {high}: LOW must not exceed HIGH")
-    return Settings(
-        seed=options.seed,
-        sizes=options.sizes,
-        shares=options.shares,
-        least=options.min_sentences,
-        content_rank=options.content_rank,
-        content_words=options.content_words,
-        form_counts=options.form_counts,
-        odd_counts=options.odd_counts,
-    )
 
 
 def main() -> None:
@@ -150,7 +73,7 @@ def main() -> None:
         options.corpora,
         options.out,
         tasks,
-        settings_of(options),
+        Settings(**{field.name: getattr(options, field.name) for field in fields(Settings)}),
         parsed=options.parsed,
         several_roots=options.several_roots,
         overwrite=options.overwrite,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -23,7 +24,6 @@ from fairseq_posattn.lab.experiments.recipe_options import parse_options
 
 
 def machine_of(options: argparse.Namespace):
-    """Return what the options say about the machine."""
     from fairseq_posattn.lab.experiments.machine import Machine
 
     names = ["cpu", "gpus", "processes", "nodes", "rendezvous", "node_rank", "tokens", "precision"]
@@ -75,12 +75,10 @@ def row_of(experiment: Any, options: argparse.Namespace) -> Any:
 
 
 def seeds(options: argparse.Namespace) -> list[int]:
-    """Return the seeds that the options choose."""
     return options.seeds or [options.seed]
 
 
 def evaluate(experiment: Any, options: argparse.Namespace) -> None:
-    """Evaluate a model that was trained."""
     if options.run and (options.seeds or options.seed != 1):
         raise InputError("--run names one run; leave out --seed and --seeds")
     if options.run:
@@ -92,7 +90,6 @@ def evaluate(experiment: Any, options: argparse.Namespace) -> None:
 
 
 def table(experiment: Any, options: argparse.Namespace) -> None:
-    """Train and evaluate all models."""
     rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]
@@ -149,10 +146,6 @@ def main() -> None:
             sys.exit(error.code)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

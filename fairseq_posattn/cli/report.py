@@ -5,7 +5,7 @@ posattn-report SYSTEM.json ... --out report.html
 
 from __future__ import annotations
 
-import argparse
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.io.argument_types import command_parser
@@ -17,8 +17,8 @@ from fairseq_posattn.lab import lab_extra
 from fairseq_posattn.lab.report.systems import TITLE, read_systems
 
 
-def parse_options() -> argparse.Namespace:
-    """Return the options of the command line."""
+def main() -> None:
+    """Write the report that the command line asks for."""
     parser = command_parser("posattn-report", __doc__)
     parser.add_argument(
         "systems",
@@ -38,12 +38,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--title", default=TITLE, help="set the title of the page (default: %(default)s)"
     )
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Write the report that the command line asks for."""
-    options = parse_options()
+    options = parser.parse_args()
     with lab_extra("the report needs"):
         from fairseq_posattn.lab.report.report import page
     extra = []
@@ -58,10 +53,6 @@ def main() -> None:
             file.write(text)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

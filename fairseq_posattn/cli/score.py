@@ -5,6 +5,8 @@ posattn-score HYPOTHESES --references REF --target-lang de --baseline BASE --jso
 
 from __future__ import annotations
 
+from functools import partial
+
 from fairseq_posattn.io.argument_types import Parser, add_fields
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
@@ -31,10 +33,6 @@ def main() -> None:
     print("\n".join(on_screen.lines(result)))
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

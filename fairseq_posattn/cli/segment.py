@@ -12,6 +12,7 @@ or with sentencepiece, on text that need not be tokenised:
 """
 
 import argparse
+from functools import partial
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
@@ -139,10 +140,6 @@ def main() -> None:
     options.step(options)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

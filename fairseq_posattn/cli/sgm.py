@@ -5,9 +5,7 @@ posattn-sgm FILE --out TEXT
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from functools import partial
 
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.atomic import written_whole
@@ -15,8 +13,8 @@ from fairseq_posattn.io.command_line import run
 from fairseq_posattn.lab.scoring.metrics.sgm import read_set, read_sets
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the options of the command line."""
+def main() -> None:
+    """Write the lines of the chosen set."""
     parser = command_parser("posattn-sgm", __doc__)
     parser.add_argument(
         "file", help="read sources, references or translations from this file (.sgm or .xml)"
@@ -28,27 +26,13 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument(
         "--like", metavar="SOURCE", help="write the segments in the order of this file"
     )
-    return parser.parse_args(arguments)
-
-
-def write_lines(lines: Iterable[str], path: str | Path) -> None:
-    """Write lines to a file that appears when it is complete."""
-    with written_whole(path) as file:
+    args = parser.parse_args()
+    found = read_sets(args.file)[0] if args.first else read_set(args.file, args.set)
+    lines = found.in_order_of(read_set(args.like)) if args.like else found.texts.values()
+    with written_whole(args.out) as file:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def main() -> None:
-    """Write the lines of the chosen set."""
-    args = parse_arguments()
-    found = read_sets(args.file)[0] if args.first else read_set(args.file, args.set)
-    lines = found.in_order_of(read_set(args.like)) if args.like else found.texts.values()
-    write_lines(lines, args.out)
-
-
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

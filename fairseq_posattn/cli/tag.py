@@ -12,7 +12,9 @@ import contextlib
 import logging
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,7 +171,7 @@ def main() -> None:
         text = stack.enter_context(open_to_read(args.text)) if args.text else sys.stdin.buffer
         sentences = read_text(text, args.text or "standard input", column, args.format)
         write = stack.enter_context(writer(args.out))
-        for buffer in buffers(sentences, args.buffer_size):
+        while buffer := list(islice(sentences, args.buffer_size)):
             tags = tagger.tags([sentence.words for sentence in buffer], args.batch_size)
             write("".join(s.tagged(t) for s, t in zip(buffer, tags, strict=True)))
 
@@ -189,22 +191,6 @@ def writer(path: str | None):
         yield write
 
 
-def buffers(sentences: Iterable, size: int) -> Iterator[list]:
-    """Yield the sentences in lists of at most `size`."""
-    buffer = []
-    for sentence in sentences:
-        buffer.append(sentence)
-        if len(buffer) == size:
-            yield buffer
-            buffer = []
-    if buffer:
-        yield buffer
-
-
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

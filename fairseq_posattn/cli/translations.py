@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
@@ -67,10 +68,6 @@ def main() -> None:
             file.writelines(f"{line}\n" for line in lines)
 
 
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -7,20 +7,17 @@ because any tree may help. All columns but HEAD, DEPREL and DEPS stay as they ar
 takes the same options, and gives new text the same control.
 """
 
-import argparse
+from functools import partial
 
-from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.preparation.control import (
-    add_control_options,
-    control_of,
-    control_treebank,
-)
+from fairseq_posattn.preparation.treebanks import control_treebank
 from fairseq_posattn.text.parsing.options import add_several_roots
+from fairseq_posattn.trees.control import TreeControl
 
 
-def parse_options() -> argparse.Namespace:
-    """Read the options of the command line."""
+def main() -> None:
+    """Write the treebank that the command line names."""
     parser = command_parser("posattn-trees", __doc__)
     parser.add_argument(
         "treebank", metavar="CONLLU", help="read this treebank; .gz, .xz and .zst are read"
@@ -30,21 +27,13 @@ def parse_options() -> argparse.Namespace:
         required=True,
         help="write the treebank here; the name ends in .conllu, .conllu.xz or .conllu.zst",
     )
-    add_control_options(parser)
+    add_fields(parser, TreeControl)
     add_several_roots(parser)
-    return parser.parse_args()
+    options = parser.parse_args()
+    control = chosen(TreeControl, options)
+    control_treebank(options.treebank, options.out, control, options.several_roots)
 
 
-def main() -> None:
-    """Write the treebank that the command line names."""
-    options = parse_options()
-    control_treebank(options.treebank, options.out, control_of(options), options.several_roots)
-
-
-def command() -> None:
-    """Run the command and exit."""
-    run(main)
-
-
+command = partial(run, main)
 if __name__ == "__main__":
     command()

@@ -119,7 +119,10 @@ class Projected(torch.autograd.Function):
                 for part in parts(scores):
                     to_gradient(scores[part], targets[rows][part], sums[-1][0][part], smoothing)
                 torch.mm(scores, table, out=of_features[rows])
-                of_table = added_product(of_table, scores.T, features[rows])
+                if of_table is None:
+                    of_table = scores.T @ features[rows]
+                else:
+                    of_table.addmm_(scores.T, features[rows])
         ctx.gradients, ctx.total = (of_features, of_table), total
         logs, of_targets, all_summed = (torch.cat(each) for each in zip(*sums, strict=True))
         loss, nll = losses(logs, of_targets, all_summed, smoothing, words)
@@ -138,11 +141,6 @@ class Projected(torch.autograd.Function):
             return of_features, of_table, None, None, None
         ctx.total.add(of_table)
         return of_features, None, None, None, None
-
-
-def added_product(total: Tensor | None, left: Tensor, right: Tensor) -> Tensor:
-    """Return the total and the product of two matrices, added up in place; None is 0."""
-    return left @ right if total is None else total.addmm_(left, right)
 
 
 def losses(

@@ -17,7 +17,10 @@ import dataclasses
 import enum
 import types
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from fairseq_posattn.io.records import LIMIT
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -28,9 +31,20 @@ NONE = "none"
 Value = TypeVar("Value")
 
 
-def option(default: Value, meaning: str) -> Value:
-    """Return a field of a dataclass of options, with its default and what `help` says about it."""
-    return dataclasses.field(default=default, metadata={"help": meaning})
+def option(default: Value, meaning: str, limit: Mapping[str, Any] = MappingProxyType({})) -> Value:
+    """Return a field of a dataclass of options, with its default and what `help` says about it.
+
+    limit: which values are admitted, by a function of `fairseq_posattn.io.records`.
+    """
+    return dataclasses.field(default=default, metadata={"help": meaning, **limit})
+
+
+def check_limits(options: DataclassInstance) -> None:
+    """Raise a ValueError for the first option whose value is beyond its limit."""
+    for field in dataclasses.fields(options):
+        limit, value = field.metadata.get(LIMIT), getattr(options, field.name)
+        if limit and not limit.admits(value):
+            raise ValueError(f"{field.name}={value}: expected {limit.expected}")
 
 
 def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairseq_posattn.core.option_values import expected, kinds_of, read, write
+from fairseq_posattn.core.option_values import check_limits, expected, kinds_of, read, write
 from fairseq_posattn.errors import InputError, names_like
 
 if TYPE_CHECKING:
@@ -142,7 +142,9 @@ def make_options(term: Term, options_class: type[Options]) -> Options:
             raise SpecificationError(f"'{term.name}' has no option '{key}'; it has: {known}")
         values[key] = convert(text, kinds[key], f"{term.name}({key}={text})")
     try:
-        return options_class(**values)
+        options = options_class(**values)
+        check_limits(options)
+        return options
     except ValueError as error:
         raise SpecificationError(f"{term.name}: {error}") from None
 

@@ -24,7 +24,7 @@ from fairseq_posattn.core.attention import (
     Mechanism,
     MultiheadSelfAttention,
 )
-from fairseq_posattn.core.attention.glorot import glorot_normal_
+from fairseq_posattn.core.attention.direct import glorot_normal_
 
 PADDING = 0  # the number of padding among words and among characters
 

@@ -3,14 +3,18 @@
 Options that several commands share are added here, too.
 """
 
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Collection, Mapping
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+from fairseq_posattn.io.records import KEY, LIMIT
 from fairseq_posattn.io.visible import visible
+
+Kind = TypeVar("Kind")
+TYPES = {"int": int, "float": float, "Path": Path}  # a str needs none
 
 
 class Parser(ArgumentParser):
@@ -34,12 +38,14 @@ def add_model_options(parser: ArgumentParser) -> None:
 
 
 def option(
-    help: str, default: Any = MISSING, group: str = "", metavar: str | None = None, **more: Any
+    help: str, default: Any = MISSING, group: str = "", metavar: Any = None, **more: Any
 ) -> Any:
     """Return the field of a dataclass that `add_fields` makes an option of a command line.
 
-    A field without a default is an argument without a name. A list takes several values, and a bool
-    is a flag. group: the heading under which the help shows it. more: what else argparse is told.
+    A field without a default is an argument without a name, unless it is `required`. A list takes
+    several values, and a bool is a flag. group: the heading under which the help shows it.
+    flag: its name, if that is not the field's. more: what else argparse is told, and the `key` of
+    the field in a JSON document if that is not its name.
     """
     metadata = {"group": group, "help": help, "metavar": metavar, **more}
     if isinstance(default, list):
@@ -48,33 +54,59 @@ def option(
 
 
 def add_fields(
-    parser: ArgumentParser,
+    parser: Any,
     kind: Any,
     either: Collection[str] = (),
     short: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Add the options that a dataclass describes.
+    """Add the options that a dataclass describes to a parser or a group of options.
 
     either: of these fields one must be given. short: letters of fields, such as -t.
     """
     groups: dict[str, Any] = {"": parser}
     one_of = parser.add_mutually_exclusive_group(required=True) if either else parser
     for one in fields(kind):
-        more = dict(one.metadata)
-        group = more.pop("group")
+        if "group" not in one.metadata:  # it is no option
+            continue
+        more = {key: value for key, value in one.metadata.items() if key not in (LIMIT, KEY)}
+        group, flag = more.pop("group"), more.pop("flag", f"--{one.name.replace('_', '-')}")
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
         add = (one_of if one.name in either else groups[group]).add_argument
-        if "list" in str(one.type):
-            more["nargs"] = "+"
-        if one.default is MISSING and one.default_factory is MISSING:
+        of = str(one.type).removesuffix(" | None")
+        if of.startswith("list["):
+            more["nargs"], of = more.get("nargs", "+"), of[5:-1]
+        if of in TYPES:
+            more.setdefault("type", TYPES[of])
+        if of == "bool":
+            more = {"action": "store_true", "help": more["help"]}
+        elif flag[2:].replace("-", "_") != one.name and "choices" not in more:
+            more["metavar"] = more["metavar"] or flag[2:].replace("-", "_").upper()
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        if default is not MISSING:
+            more["default"] = default
+        elif not more.get("required"):
             add(one.name, **more)
             continue
-        if str(one.type) == "bool":
-            more = {"action": "store_true", "help": more["help"]}
-        names = [f"--{one.name.replace('_', '-')}", *filter(None, [short.get(one.name)])]
-        default = one.default if one.default_factory is MISSING else one.default_factory()
-        add(*names, default=default, **more)
+        add(flag, *filter(None, [short.get(one.name)]), dest=one.name, **more)
+
+
+def chosen(kind: type[Kind], options: Namespace, **others: Any) -> Kind:
+    """Return the dataclass that the options describe which `add_fields` has added for it.
+
+    others: the fields that are no options, or that are not taken as they are.
+    """
+    names = [one.name for one in fields(kind) if "group" in one.metadata]  # type: ignore[arg-type]
+    return kind(**{**{name: getattr(options, name) for name in names}, **others})
+
+
+def asked(
+    kind: type[Kind], name: str, description: str | None, words: Sequence[str] | None = None
+) -> Kind:
+    """Return the dataclass that the command line of a command describes; `words` are another."""
+    parser = command_parser(name, description)
+    add_fields(parser, kind)
+    return chosen(kind, parser.parse_args(words))
 
 
 def new_folder(text: str) -> Path:

@@ -53,7 +53,6 @@ def records_in(kind: type) -> list[type]:
 
 
 def dataclasses_of(annotation: Any) -> Iterator[type]:
-    """Yield the dataclasses that an annotation mentions."""
     if is_record(annotation):
         yield annotation
     for part in get_args(annotation):
@@ -61,7 +60,6 @@ def dataclasses_of(annotation: Any) -> Iterator[type]:
 
 
 def is_record(annotation: Any) -> bool:
-    """Return whether an annotation is a dataclass."""
     return isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
 
 

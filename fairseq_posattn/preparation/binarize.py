@@ -7,7 +7,7 @@ fairseq-preprocess makes the dictionaries and binarises the text.
 import codecs
 import logging
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -71,7 +71,10 @@ def binarize(args: Namespace, add: Callable[[Path], None] = lambda folder: None)
         for split in splits(args):
             check_sentences(split, args)
             if not args.no_trees:
-                _add_trees(split, args, dictionaries)
+                path = tree_path(split, args)
+                trees = progress(read_trees(path), same_number_of_lines([path]))
+                prefix = preprocess.dataset_dest_prefix(args, split.name, args.source_lang)
+                write_tree_file(prefix, iter(trees), dictionaries)
         add(partial)
         checked_data.write_checksums(partial)
 
@@ -141,7 +144,6 @@ def check_files(split: Split, args: Namespace) -> None:
 
 
 def tree_path(split: Split, args: Namespace) -> str:
-    """Return the path of the trees of a split."""
     return f"{split.prefix}.{args.source_lang}.trees"
 
 
@@ -183,15 +185,11 @@ def _run_fairseq(args: Namespace) -> None:
         preprocess.main(args)
     except AssertionError as error:  # fairseq refuses options like this
         raise InputError(str(error)) from error
-    finally:
-        _close_log()
-
-
-def _close_log() -> None:
-    for handler in list(preprocess.logger.handlers):
-        if isinstance(handler, logging.FileHandler):
-            preprocess.logger.removeHandler(handler)
-            handler.close()
+    finally:  # it leaves its log open
+        for handler in list(preprocess.logger.handlers):
+            if isinstance(handler, logging.FileHandler):
+                preprocess.logger.removeHandler(handler)
+                handler.close()
 
 
 def check_sentences(split: Split, args: Namespace) -> None:
@@ -226,13 +224,3 @@ def dictionaries_of(trees: str, subtypes: bool) -> LabelDictionaries | None:
     labels = (tree.labels for tree in read_trees(trees) if tree.labels is not None)
     first = next(labels, None)
     return None if first is None else LabelDictionaries.of(chain([first], labels), subtypes)
-
-
-def _add_trees(split: Split, args: Namespace, dictionaries: LabelDictionaries | None) -> None:
-    prefix = preprocess.dataset_dest_prefix(args, split.name, args.source_lang)
-    write_tree_file(prefix, _trees(split, args), dictionaries)
-
-
-def _trees(split: Split, args: Namespace) -> Iterator:
-    path = tree_path(split, args)
-    return iter(progress(read_trees(path), same_number_of_lines([path])))

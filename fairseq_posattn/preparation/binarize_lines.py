@@ -96,7 +96,6 @@ def join_data(shards: Sequence[Files], outputs: Files) -> None:
 
 
 def join_texts(parts: Sequence[str], path: str) -> None:
-    """Put the binarised texts of all shards together."""
     prefix = path.removesuffix(".bin")
     language = prefix.rpartition(".")[2]
     dictionary = Dictionary.load(str(Path(path).parent / f"dict.{language}.txt"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -11,61 +11,45 @@ from fairseq.data import indexed_dataset
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches import checked_data
-from fairseq_posattn.io.argument_types import Parser
+from fairseq_posattn.io.argument_types import option
 from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.paths import refuse_file
 from fairseq_posattn.text.tagging.sentences import TAG_COLUMNS, TaggedSentence, read_tagged
 from fairseq_posattn.text.tagging.vocabulary import KINDS, SETTINGS, Settings, Vocabulary, learn
 
+FILE = "is CoNLL-U, or has two columns (word and tag)"
 
-def parser() -> ArgumentParser:
-    """Make the parser of the command line of posattn-binarize-tagging."""
-    parser = Parser(prog="posattn-binarize-tagging", description=__doc__)
-    add = parser.add_argument
-    file = "is CoNLL-U, or has two columns (word and tag)"
-    add("--train", required=True, metavar="FILE", help=f"learn tags from this file, which {file}")
-    add("--valid", required=True, metavar="FILE", help=f"validate on this file, which {file}")
-    add(
-        "--test",
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingData:
+    """This says what data of the tagging task are made from, and how; each field is an option of
+    posattn-binarize-tagging."""
+
+    train: str = option(f"learn tags from this file, which {FILE}", metavar="FILE", required=True)
+    valid: str = option(f"validate on this file, which {FILE}", metavar="FILE", required=True)
+    test: list[str] = option(
+        "test on these files, which become the splits test, test1 and so on",
+        *([], "", "FILE"),
         nargs="*",
-        default=[],
-        metavar="FILE",
-        help="test on these files, which become the splits test, test1 and so on",
     )
-    add("--destdir", required=True, metavar="DIR", help="write the data into this new folder")
-    add(
-        "--column",
+    destdir: str = option("write the data into this new folder", metavar="DIR", required=True)
+    column: str = option(
+        "read the tags from this column of CoNLL-U (default: upos)",
+        "upos",
         choices=list(TAG_COLUMNS),
-        default="upos",
-        help="read the tags from this column of CoNLL-U (default: upos)",
     )
-    add(
-        "--words",
-        default="50%",
-        help="keep this many words, a number or a share of all distinct words (default: 50%%)",
+    words: str = option(
+        "keep this many words, a number or a share of all distinct words (default: 50%%)", "50%"
     )
-    add(
-        "--words-from-train",
-        action="store_true",
-        help="take the words from --train alone, and not from all files",
+    words_from_train: bool = option(
+        "take the words from --train alone, and not from all files", False
     )
-    add(
-        "--max-words",
-        type=int,
-        default=60,
-        help="cut longer sentences into parts of this many words (default: 60)",
-    )
-    add(
-        "--max-chars",
-        type=int,
-        default=20,
-        help="read only this many characters of longer words (default: 20)",
-    )
-    add("--overwrite", action="store_true", help="replace DESTDIR if it exists already")
-    return parser
+    max_words: int = option("cut longer sentences into parts of this many words (default: 60)", 60)
+    max_chars: int = option("read only this many characters of longer words (default: 20)", 20)
+    overwrite: bool = option("replace DESTDIR if it exists already", False)
 
 
-def binarize(args: Namespace) -> Vocabulary:
+def binarize(args: TaggingData) -> Vocabulary:
     """Make the folder `args.destdir`, which appears only when it is complete."""
     checked_data.install()
     check(args)
@@ -82,7 +66,7 @@ def binarize(args: Namespace) -> Vocabulary:
     return vocabulary
 
 
-def named_files(args: Namespace) -> Iterator[tuple[str, str]]:
+def named_files(args: TaggingData) -> Iterator[tuple[str, str]]:
     """Yield the name of each split with its file."""
     yield "train", args.train
     yield "valid", args.valid
@@ -90,7 +74,7 @@ def named_files(args: Namespace) -> Iterator[tuple[str, str]]:
         yield f"test{k or ''}", path
 
 
-def check(args: Namespace) -> None:
+def check(args: TaggingData) -> None:
     """Refuse options that cannot work, before the work starts."""
     if min(args.max_words, args.max_chars) < 1:
         raise InputError("--max-words and --max-chars must be at least 1; give a larger number")

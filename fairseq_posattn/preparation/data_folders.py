@@ -81,7 +81,6 @@ class DataFolders:
         return count_lines(f"{prefix}.{self.source}") > self.job.step_lines
 
     def files(self, prefix: str) -> list[str]:
-        """Return the files of source, target and trees of a prefix."""
         return [f"{prefix}.{kind}" for kind in self.job.kinds()]
 
     def dictionaries(self) -> list[Path]:

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import same_number_of_lines
-from fairseq_posattn.io.progress import say
-from fairseq_posattn.io.quantities import duration, size_of
+from fairseq_posattn.io.progress import duration, say, size_of
 from fairseq_posattn.preparation.job import Corpus, Job
 from fairseq_posattn.preparation.pairs import evenly, write_sample
 from fairseq_posattn.preparation.prepare import PreparationRun, given_trees
@@ -165,10 +164,8 @@ def measured(job: Job, count: int, lines: int) -> Mapping[str, Cost]:
             binarize_workers=1,
             shards=1,
         )
-        run = PreparationRun(own)
         steps = MeasuredSteps(own.work)
-        run.use(steps)
-        run.run()
+        PreparationRun(own, steps).run()
         return steps.costs
 
 

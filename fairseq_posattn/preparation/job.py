@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.text.languages import find, lacks_spaces
@@ -22,17 +22,34 @@ STEP_SHARD = 25  # the shards of other steps have so many times the lines of tho
 
 @dataclass(frozen=True)
 class Learning:
-    """These options say how the pieces are learnt from the training data.
+    """These options say how the pieces are learnt from the training data."""
 
-    lines: so many lines of each text are read, which lie evenly in it; None: all of them.
-    """
-
-    symbols: int = 32000
-    min_frequency: int = 2
-    model_type: str = "unigram"
-    character_coverage: float = 0.9995
-    separate: bool = False
-    lines: int | None = None
+    symbols: int = option(
+        "learn this many merges of subword-nmt, or pieces of sentencepiece (default: %(default)s)",
+        32000,
+        type=positive,
+    )
+    min_frequency: int = option(
+        "with subword-nmt: merge only pairs that occur at least this often (default: %(default)s)",
+        2,
+        type=positive,
+    )
+    model_type: str = option(
+        "with sentencepiece: learn a model of this type (default: %(default)s)",
+        "unigram",
+        choices=("unigram", "bpe"),
+    )
+    character_coverage: float = option(
+        "with sentencepiece: cover this share of all characters (default: %(default)s)", 0.9995
+    )
+    separate: bool = option("learn pieces and a dictionary for each language separately", False)
+    lines: int | None = option(
+        "learn the pieces from N lines of each training text, which lie evenly in it (default: "
+        "from all lines)",
+        *(None, "", "N"),
+        flag="--learn-lines",
+        type=positive,
+    )
 
     @property
     def chosen(self) -> dict[str, object]:
@@ -42,15 +59,26 @@ class Learning:
 
 @dataclass(frozen=True)
 class Limits:
-    """These limits say how many pieces the sides of a training pair may have.
+    """These limits say how many pieces the sides of a training pair may have."""
 
-    longest_source: a limit for the source alone, where there is one.
-    """
-
-    shortest: int = 1
-    longest: int = 250
-    ratio: float = 3.0
-    longest_source: int | None = None
+    shortest: int = option(
+        "drop pairs with a side of fewer pieces (default: %(default)s)", 1, flag="--min-length"
+    )
+    longest: int = option(
+        "drop pairs with a side of more pieces (default: %(default)s)", 250, flag="--max-length"
+    )
+    ratio: float = option(
+        "drop pairs in which one side is more than this many times longer (default: %(default)s)",
+        3.0,
+        flag="--max-ratio",
+    )
+    longest_source: int | None = option(
+        "keep only training pairs whose source has at most this many pieces (default: as "
+        "--max-length)",
+        None,
+        flag="--max-source-length",
+        type=positive,
+    )
 
     @property
     def chosen(self) -> dict[str, float]:
@@ -78,9 +106,14 @@ class Corpus:
     Trees that were made elsewhere are in PREFIX.conllu.
     """
 
-    train: str
-    valid: str | None = None
-    test: Sequence[str] = ()
+    train: str = option(
+        "train on the texts PREFIX.SOURCE and PREFIX.TARGET", metavar="PREFIX", required=True
+    )
+    valid: str | None = option("validate on the texts of this prefix", None, "", "PREFIX")
+    test: list[str] = option(
+        "test on the texts of these prefixes, which become the splits test, test1 and so on",
+        *([], "", "PREFIX"),
+    )
 
     def splits(self) -> dict[str, str]:
         """Return the prefix of each split, under fairseq's names: test, test1, test2."""
@@ -101,8 +134,18 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     cluster: Cluster = field(default_factory=Cluster)
     shard_lines: int = 2000
-    binarize_workers: int = 1
-    shards: int = 1
+    binarize_workers: int = option(
+        "binarise a text that is not cut into shards with this many processes of "
+        "fairseq-preprocess (default: %(default)s)",
+        1,
+        type=positive,
+    )
+    shards: int = option(
+        "make this many data folders, OUT/shard0 and so on, of which fairseq holds one at a time; "
+        "very large corpora need them (default: %(default)s)",
+        1,
+        type=positive,
+    )
     label_subtypes: str = "cut"
 
     @property

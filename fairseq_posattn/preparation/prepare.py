@@ -18,7 +18,6 @@ from fairseq_posattn.io.paths import refuse_file, refuse_separator
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.preparation import segment
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
-from fairseq_posattn.preparation.extract import extract
 from fairseq_posattn.preparation.job import Job
 from fairseq_posattn.preparation.pairs import (
     filter_lines,
@@ -28,6 +27,7 @@ from fairseq_posattn.preparation.pairs import (
 )
 from fairseq_posattn.preparation.project import ProjectionInputs, project_lines
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
+from fairseq_posattn.preparation.treebanks import extract
 from fairseq_posattn.text.parsing.run import discard, parse
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.work.made import Steps
@@ -36,18 +36,13 @@ from fairseq_posattn.work.made import Steps
 class PreparationRun:
     """A run does the steps of a job that are not done yet."""
 
-    def __init__(self, job: Job):
-        self.job = job
+    def __init__(self, job: Job, steps: Steps):
+        self.job, self.steps = job, steps
         self.config = job.config
         self.pipeline = TextPipeline(job.config, job.work)
         self.source, self.target = job.config.source, job.config.target
-        self.use(Steps(job.work))
-
-    def use(self, steps: Steps) -> None:
-        """Do the steps with these stamps."""
-        self.steps = steps
-        self.by_lines = StepsByLines(self.job, steps)
-        self.folders = DataFolders(self.job, self.pipeline, self.by_lines)
+        self.by_lines = StepsByLines(job, steps)
+        self.folders = DataFolders(job, self.pipeline, self.by_lines)
 
     def run(self) -> None:
         """Do all steps, up to the binary data."""
@@ -234,7 +229,7 @@ def prepare(job: Job) -> None:
     refuse_separator("--work", job.work, ",")
     refuse_file(job.out)
     with locked(job.work):
-        PreparationRun(job).run()
+        PreparationRun(job, Steps(job.work)).run()
     folders = ":".join(map(str, data_folders(job)))
     say(f"{folders}: the data are ready for --task structured_translation")
 

@@ -1,10 +1,13 @@
 """Project trees onto pieces: read words, parents and pieces, and write trees."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import option
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
 from fairseq_posattn.io.paths import refuse_unwritable
@@ -13,7 +16,6 @@ from fairseq_posattn.text.segmenters import SentencePiece
 from fairseq_posattn.trees import projection
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.labels import Tree, labels_of
 from fairseq_posattn.trees.lines import (
     NO_TREE,
     Parents,
@@ -22,11 +24,8 @@ from fairseq_posattn.trees.lines import (
     read_words,
     tree_line,
 )
-from fairseq_posattn.trees.sentence import Sentence, Tags, of_tokens
-from fairseq_posattn.trees.whitespace import shortened
+from fairseq_posattn.trees.sentence import Sentence, Tags, Tree, labels_of, of_tokens, shortened
 from fairseq_posattn.work.lines import Part
-
-MISSING_TREE = ("error", "flat")
 
 
 @dataclass(frozen=True)
@@ -34,22 +33,35 @@ class ProjectionInputs:
     """These inputs name files of the same sentences, and say what is done with doubtful trees.
 
     parents: None if there are none, which the control must not need then.
-    labels: the relations and parts of speech of the words; None leaves the trees without them.
-    text: the lines that a sentencepiece model segmented.
-    sentencepiece: this model.
     control: says which trees the sentences get instead of their own.
     """
 
-    words: str
-    parents: str | None
-    pieces: str
-    text: str | None = None
-    sentencepiece: str | None = None
-    separator: str = projection.SEPARATOR
+    words: str = option("read the words that posattn-extract wrote to this file", required=True)
+    parents: str | None = option(
+        "read the parents that posattn-extract wrote to this file", required=True
+    )
+    pieces: str = option("read the pieces that posattn-segment wrote to this file", required=True)
+    text: str | None = option(
+        "with --sentencepiece: the lines of this file were segmented by the model", None
+    )
+    sentencepiece: str | None = option("the pieces were made by this model", None, "", "MODEL")
+    separator: str = option(
+        "this marks the end of a piece that is joined to the next (default: %(default)s)",
+        projection.SEPARATOR,
+    )
     several_roots: str = "error"
-    missing_tree: str = "error"
+    missing_tree: str = option(
+        "if a sentence has no tree, stop with an error (default), or write a flat tree, in which "
+        "each word is a child of the first",
+        "error",
+        choices=("error", "flat"),
+    )
     control: TreeControl = field(default_factory=TreeControl)
-    labels: str | None = None
+    labels: str | None = option(
+        "read the relations and parts of speech that posattn-extract wrote to this file; without "
+        "it the trees have none",
+        None,
+    )
 
     def __post_init__(self):
         if (self.text is None) != (self.sentencepiece is None):
@@ -64,7 +76,7 @@ class ProjectionInputs:
         paths = (self.words, self.parents, self.pieces, self.text, self.labels)
         return list(dict.fromkeys(path for path in paths if path))
 
-    def in_files(self, parts: Mapping[str, str]) -> "ProjectionInputs":
+    def in_files(self, parts: Mapping[str, str]) -> ProjectionInputs:
         """Return the same inputs in other files, such as those of a shard."""
         names = ("words", "parents", "pieces", "text", "labels")
         found = {name: parts.get(getattr(self, name)) for name in names}

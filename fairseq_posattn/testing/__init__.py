@@ -11,9 +11,8 @@ broken. `posattn-check-mechanism mine.py` does the same from a shell. What the c
 about a mechanism stands in attributes of its class: see `fairseq_posattn.attention.Mechanism`.
 """
 
-from fairseq_posattn.testing.broken import ContractError, NotApplicable
 from fairseq_posattn.testing.contract import CONTRACT, check, check_mechanism, examples_of, outcomes
-from fairseq_posattn.testing.outcomes import Outcome
+from fairseq_posattn.testing.outcomes import ContractError, NotApplicable, Outcome
 
 __all__ = [
     "CONTRACT",

@@ -10,8 +10,8 @@ from torch import Tensor
 from fairseq_posattn.core.attention import CrossContext, SourceTree
 from fairseq_posattn.core.attention.registry import reason_against_crossing
 from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, real_pieces
-from fairseq_posattn.testing.broken import BrokenPromise, NotApplicable, expect_same
 from fairseq_posattn.testing.layer import Attention, attention, mechanisms_of
+from fairseq_posattn.testing.outcomes import BrokenPromise, NotApplicable, expect_same
 
 TARGETS = TREES[::-1]  # the shortest target belongs to the longest source
 LOOK = "take positions from ctx.from_diagonal(), ctx.query_positions and ctx.positions"

@@ -13,19 +13,19 @@ from fairseq_posattn.core.attention.sample_batch import (
     random_tree,
     real_pieces,
 )
-from fairseq_posattn.testing.broken import (
-    BrokenPromise,
-    expect_same,
-    is_close,
-    largest_difference,
-    shape_of,
-)
 from fairseq_posattn.testing.layer import (
     HEADS,
     Attention,
     attention,
     has_replacement,
     mechanisms_of,
+)
+from fairseq_posattn.testing.outcomes import (
+    BrokenPromise,
+    expect_same,
+    is_close,
+    largest_difference,
+    shape_of,
 )
 
 ON_WEIGHTS = ("change_weights", "change_scores", "allowed")

@@ -12,8 +12,8 @@ from fairseq_posattn.testing.batches import (
     a_sentence_is_the_same_in_a_batch,
     shapes_and_gradients_are_right,
 )
-from fairseq_posattn.testing.broken import BrokenPromise, NotApplicable, expect_same
 from fairseq_posattn.testing.layer import SHAPE, attention, mechanisms_of
+from fairseq_posattn.testing.outcomes import BrokenPromise, NotApplicable, expect_same
 from fairseq_posattn.testing.paths import the_fused_way_is_the_explicit_way
 
 OTHERS = (  # together they take part in every stage

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 from fairseq_posattn.core.attention import MECHANISMS, AttentionSpecification, Mechanism, register
 from fairseq_posattn.testing import across, batches, beside, paths, settings
-from fairseq_posattn.testing.broken import ContractError
 from fairseq_posattn.testing.layer import written
-from fairseq_posattn.testing.outcomes import Check, Outcome, outcome_of
+from fairseq_posattn.testing.outcomes import Check, ContractError, Outcome, outcome_of
 
 CONTRACT: tuple[Check, ...] = (
     settings.it_can_be_built,

@@ -14,7 +14,8 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, moved, real_pieces
-from fairseq_posattn.testing.broken import (
+from fairseq_posattn.testing.layer import attention, has_replacement, kernel_calls, mechanisms_of
+from fairseq_posattn.testing.outcomes import (
     METHODS,
     BrokenPromise,
     NotApplicable,
@@ -22,7 +23,6 @@ from fairseq_posattn.testing.broken import (
     is_close,
     largest_difference,
 )
-from fairseq_posattn.testing.layer import attention, has_replacement, kernel_calls, mechanisms_of
 
 
 def the_fused_way_is_the_explicit_way(specification: str) -> None:

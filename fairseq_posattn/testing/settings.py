@@ -12,14 +12,6 @@ from fairseq_posattn.core.attention.diagnostics import watch
 from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.core.attention.sample_batch import TREES, context, inputs, real_pieces
 from fairseq_posattn.core.specification import parse
-from fairseq_posattn.testing.broken import (
-    METHODS,
-    BrokenPromise,
-    NotApplicable,
-    expect_same,
-    is_close,
-    largest_difference,
-)
 from fairseq_posattn.testing.layer import (
     HEADS,
     SHAPE,
@@ -28,6 +20,15 @@ from fairseq_posattn.testing.layer import (
     fresh,
     mechanisms_of,
     written,
+)
+from fairseq_posattn.testing.outcomes import (
+    MAKING,
+    METHODS,
+    BrokenPromise,
+    NotApplicable,
+    expect_same,
+    is_close,
+    largest_difference,
 )
 
 SOME_HEADS, OTHER_HEADS = "1|3", "0|2"
@@ -156,7 +157,7 @@ def a_checkpoint_keeps_it(specification: str) -> None:
             "the same output after loading a checkpoint",
             "another one",
             "keep what is random in a nn.Parameter or a buffer",
-            ("__init__",),
+            MAKING,
         )
 
 

@@ -58,7 +58,6 @@ class Language(NamedTuple):
 
     @property
     def stanza(self) -> str:
-        """Return what stanza calls the language."""
         return STANZA.get(f"{self.code}-{self.script}") or STANZA.get(self.code, self.code)
 
 

@@ -17,7 +17,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.files import read_json
 from fairseq_posattn.io.records import ABSENT, as_document, as_record, limit, one_of, plain_name
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.segmenters import (
     SPACE,
     Segmentation,
@@ -27,8 +27,7 @@ from fairseq_posattn.text.segmenters import (
 )
 from fairseq_posattn.trees.control import OF_WORDS, TreeControl
 from fairseq_posattn.trees.projection import SEPARATOR
-from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.trees.whitespace import escape_whitespace
+from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 
 FILE = "prepare.json"
 VERSION = 1
@@ -117,7 +116,6 @@ class TextPipeline:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TextPipeline:
-        """Read prepare.json in a folder of data."""
         path, remedy = Path(folder) / FILE, "prepare the data again"
         about = read_json(path, remedy)
         if about.pop("version", None) != VERSION:
@@ -183,7 +181,6 @@ class TextPipeline:
         return self.cased(text)
 
     def cased(self, text: str) -> str:
-        """Return a text in lower case, if the data are."""
         return text.lower() if self.config.lowercase else text
 
     # target
@@ -219,7 +216,6 @@ def with_models_found(config: TextConfig, folder: Path, from_here: object) -> Te
 
 
 def exists(folder: str | os.PathLike[str]) -> bool:
-    """Return whether a folder of data has a prepare.json."""
     return (Path(folder) / FILE).exists()
 
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.numbers import plain_numbers
-from fairseq_posattn.trees.alignment import Span, dense, spans
-from fairseq_posattn.trees.projection import SEPARATOR, without_separators
-from fairseq_posattn.trees.whitespace import OPEN_BOX, escape_whitespace
+from fairseq_posattn.trees.projection import SEPARATOR, Span, dense, spans, without_separators
+from fairseq_posattn.trees.sentence import OPEN_BOX, escape_whitespace
 
 if TYPE_CHECKING:
     from subword_nmt.apply_bpe import BPE

@@ -7,9 +7,8 @@ parent of the root is 0.
 from fairseq_posattn.trees.checks import TreeError, flat_tree, tree_fault, with_one_root
 from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.projection import project, words_of_pieces
-from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 from fairseq_posattn.trees.sentence import of_tokens as Parsed  # users know it by this name
-from fairseq_posattn.trees.whitespace import escape_whitespace
 
 __all__ = [
     "Parsed",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.labels import Tree
+from fairseq_posattn.trees.sentence import Tree
 from fairseq_posattn.trees.store_format import LABELLED_WORD, WORD
 
 Numbers = tuple[Sequence[int], Sequence[int]]  # of the relations and of the parts of speech

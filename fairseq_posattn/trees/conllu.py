@@ -14,8 +14,15 @@ from pathlib import Path
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, tree_fault, with_one_root
-from fairseq_posattn.trees.sentence import NO_TAGS, Multiword, Sentence, Tags, mended
-from fairseq_posattn.trees.whitespace import OPEN_BOX, escape_whitespace
+from fairseq_posattn.trees.sentence import (
+    NO_TAGS,
+    OPEN_BOX,
+    Multiword,
+    Sentence,
+    Tags,
+    escape_whitespace,
+    mended,
+)
 
 COLUMNS, FORM, HEAD, DEPREL = 10, 1, 6, 7
 TAGS = slice(2, 6)  # lemma, upos, xpos, feats

@@ -23,14 +23,14 @@ import heapq
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import option, positive, share
 from fairseq_posattn.io.records import limit, one_of
 from fairseq_posattn.trees.checks import flat_tree
-from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.trees.whitespace import escape_whitespace
+from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 
 FIXED: dict[str, Callable[[int], list[int]]] = {  # these trees depend on the number of words only
     "chain": lambda size: list(range(size)),
@@ -52,11 +52,28 @@ class TreeControl:
     seed: all that is left to chance depends on this number and on the tokens.
     """
 
-    kind: str = field(default="own", metadata=one_of(*CONTROLS))
-    flip: float = field(
-        default=0.0, metadata=limit(lambda rate: 0 <= rate <= 1, "a number from 0 to 1")
+    kind: str = option(
+        "give each sentence its own tree (default), a chain in which each word is a child of the "
+        "word before it, the reversed chain, a flat tree below the first word, a random tree, or "
+        "its own tree with its nodes shuffled over the words",
+        "own",
+        flag="--control",
+        choices=CONTROLS,
+        **one_of(*CONTROLS),
     )
-    seed: int = 1
+    flip: float = option(
+        "attach this share of the words to other words, chosen by chance (default: %(default)s)",
+        *(0.0, "", "RATE"),
+        type=share,
+        **limit(lambda rate: 0 <= rate <= 1, "a number from 0 to 1"),
+    )
+    seed: int = option(
+        "choose by chance with this seed; a sentence has the same tree wherever it occurs "
+        "(default: %(default)s)",
+        1,
+        flag="--control-seed",
+        type=positive,
+    )
 
     def __bool__(self) -> bool:
         """Return whether sentences get other trees than their own."""

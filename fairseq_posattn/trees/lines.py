@@ -18,7 +18,7 @@ from pathlib import Path
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.numbers import first_odd, plain_numbers
 from fairseq_posattn.trees.checks import TreeError, checked_tree
-from fairseq_posattn.trees.labels import Labels, Tree
+from fairseq_posattn.trees.sentence import Labels, Tree
 
 NO_TREE = "-"
 TAB = "\t"

@@ -1,10 +1,120 @@
-"""Project a tree from words to pieces: count how many pieces each of its words was split into."""
+"""Project a tree from words to pieces: count how many pieces each of its words was split into.
 
+Words and pieces are aligned by the characters of the line that both of them came from. All offsets
+count the characters of a line without whitespace (`dense`), so a parser and a segmenter may cut and
+space the line as they like. A span is (first, one after last).
+"""
+
+from __future__ import annotations
+
+import unicodedata
 from collections.abc import Sequence
+from itertools import accumulate
 
-from fairseq_posattn.trees.alignment import Span, match, project_spans, spans, word_spans
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.trees.sentence import OPEN_BOX, Sentence, shortened
+
+Span = tuple[int, int]
+
+
+def dense(text: str) -> str:
+    """Return a text without whitespace and without the open box, which stands for whitespace."""
+    return "".join(text.replace(OPEN_BOX, " ").split())
+
+
+def spans(tokens: Sequence[str]) -> list[Span]:
+    """Return the span of each token in the dense text that the tokens spell."""
+    ends = list(accumulate(len(dense(token)) for token in tokens))
+    return list(zip([0, *ends], ends, strict=False))
+
+
+def word_spans(tokens: Sequence[str], words_of_token: Sequence[int] | None = None) -> list[Span]:
+    """Return the span of each word; the words of a multiword token (im = in + dem) share one."""
+    token_spans = spans(tokens)
+    if words_of_token is None:
+        return token_spans
+    return [
+        span for span, count in zip(token_spans, words_of_token, strict=True) for _ in range(count)
+    ]
+
+
+def match(line: str, tokens: Sequence[str], where: str) -> None:
+    """Raise an error, which begins with `where`, unless the tokens of a tree spell the line.
+
+    The characters must be the same, up to case, compatibility (NFKC) and the kind of punctuation.
+    """
+    ours, theirs = dense(line), dense("".join(tokens))
+    if ours == theirs:
+        return
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    differs = next((k for k, pair in pairs if not _alike(*pair)), None)
+    if differs is None:
+        if len(ours) == len(theirs):
+            return
+        differs = min(len(ours), len(theirs))
+    found, expected = (
+        repr(text[differs]) if differs < len(text) else "the end" for text in (ours, theirs)
+    )
+    raise TreeError(
+        f"{where}: text and tree do not match: character {differs + 1} (without spaces) is {found} "
+        f"in the text and {expected} in the tree; the text is '{shortened(line)}', the tree has "
+        f"'{shortened(' '.join(tokens))}'; parse and segment the same lines"
+    )
+
+
+def _alike(a: str, b: str) -> bool:
+    if _is_punctuation(a) and _is_punctuation(b):
+        return True
+    a, b = unicodedata.normalize("NFKC", a), unicodedata.normalize("NFKC", b)
+    # none of these functions knows both the final sigma of Greek and the dotless i of Turkish
+    return any(case(a) == case(b) for case in (str.lower, str.upper, str.casefold))
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
+
+
+def project_spans(
+    parents: Sequence[int], words: Sequence[Span], pieces: Sequence[Span]
+) -> list[int]:
+    """Return how many pieces each word has.
+
+    A piece that covers several words counts for the word that is the parent of the others, if there
+    is one, and otherwise for the first of them. It never counts for a word that stands before the
+    word of the previous piece. A piece without characters counts for the word that follows.
+    """
+    counts = [0] * len(words)
+    if pieces and not words:
+        raise TreeError(f"there are {len(pieces)} pieces, but no word that they could belong to")
+    first = chosen = 0  # the words before `first` end before the piece begins
+    for begin, end in pieces:
+        while first < len(words) - 1 and words[first][1] <= begin:
+            first += 1
+        covered = _covered(words, first, begin, max(end, begin + 1))
+        chosen = max(chosen, covered[0] if len(covered) == 1 else _parent_of_all(parents, covered))
+        counts[chosen] += 1
+    return counts
+
+
+def _covered(words: Sequence[Span], first: int, begin: int, end: int) -> list[int]:
+    """Return the words, from `first` on, that share a character with the span (begin, end).
+
+    At the end of the line, where no word does, these are the words of the last token.
+    """
+    last = first
+    while last < len(words) and words[last][0] < end:
+        last += 1
+    found = [k for k in range(first, last) if words[k][1] > max(begin, words[k][0])]
+    return found or [k for k in range(len(words)) if words[k] == words[-1]]
+
+
+def _parent_of_all(parents: Sequence[int], covered: Sequence[int]) -> int:
+    """Return the one of several words that is the parent of all others, or else the first word."""
+    for parent in covered:
+        if all(parents[word] == parent + 1 for word in covered if word != parent):
+            return parent
+    return covered[0]
+
 
 SEPARATOR = "@@"
 

@@ -1,13 +1,35 @@
-"""This module holds a sentence with its tree, in one class whether it is read, parsed or shown."""
+"""This module holds a sentence with its tree, in one class whether it is read, parsed or shown.
+
+A line holds words separated by one space, and a FORM of CoNLL-U may contain whitespace ("10 000", a
+no-break space, U+3000). fairseq and other readers of the line would split such a word, so each
+whitespace character within a word is written as the open box, U+2423.
+
+The labels of a word are the name of its relation to its parent, which may have a subtype after a
+colon (acl:relcl), and its part of speech. Both are those of Universal Dependencies.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fairseq_posattn.trees.checks import flat_tree, with_one_root
-from fairseq_posattn.trees.whitespace import escape_whitespace
+
+OPEN_BOX = "\u2423"
+WHITESPACE = re.compile(r"\s")
+
+
+def shortened(text: str, longest: int = 40) -> str:
+    """Return the beginning of a text, for messages."""
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
+def escape_whitespace(form: str) -> str:
+    """Return the word as the text files of the preparation spell it."""
+    return WHITESPACE.sub(OPEN_BOX, form)
+
 
 Multiword = tuple[int, int, str]  # first word (from 0), number of words, form of the token
 
@@ -156,3 +178,53 @@ def mended(relations: Sequence[str], before: Sequence[int], after: Sequence[int]
         relation if old == new else "parataxis"
         for relation, old, new in zip(relations, before, after, strict=True)
     ]
+
+
+UNKNOWN = "_"
+KINDS = ("relations", "tags")
+
+
+class Labels(NamedTuple):
+    """These are the labels of the words of a sentence.
+
+    relations: the name of the relation of each word to its parent, such as nsubj, or `_`.
+    tags: the universal part of speech of each word, such as NOUN, or `_`.
+    """
+
+    relations: Sequence[str]
+    tags: Sequence[str]
+
+
+class Tree(NamedTuple):
+    """A tree of pieces has, for each word, its parent and the number of its pieces.
+
+    labels: the labels of the words, where they are known.
+    """
+
+    parents: Sequence[int]
+    pieces: Sequence[int]
+    labels: Labels | None = None
+
+
+def labels_of(sentence: Sentence) -> Labels:
+    """Return the labels of a sentence as text files spell them, with `_` where one is unknown."""
+    relations, tags = unknown(len(sentence.words))
+    if sentence.relations is not None:
+        relations = [plain(relation) for relation in sentence.relations]
+    if sentence.tags is not None:
+        tags = [plain(tag.upos) for tag in sentence.tags]
+    return Labels(relations, tags)
+
+
+def unknown(words: int) -> Labels:
+    return Labels([UNKNOWN] * words, [UNKNOWN] * words)
+
+
+def plain(label: str) -> str:
+    """Return a label that can stand between spaces; an empty one is unknown."""
+    return escape_whitespace(label) or UNKNOWN
+
+
+def without_subtype(relation: str) -> str:
+    """Return the universal part of a relation, acl of acl:relcl; nothing before it is unknown."""
+    return relation.partition(":")[0] or UNKNOWN

@@ -106,7 +106,6 @@ def damaged(path: Path) -> TreeError:
 
 
 def check_size(path: Path, expected: int) -> None:
-    """Refuse a file that does not have the expected number of bytes."""
     size = path.stat().st_size
     if size != expected:
         raise TreeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import dataclass, field, replace
 
-from fairseq_posattn.io.argument_types import not_negative, positive
+from fairseq_posattn.io.argument_types import add_fields, chosen, not_negative, option, positive
 
 EXECUTORS = ("local", "slurm", "ray")
 PARSER_THREADS = "POSATTN_PARSER_THREADS"  # this many threads one parser uses on CPUs (default: 1)
@@ -20,13 +20,39 @@ class Cluster:
     Without `workers`, one process works on this machine, or as many as a cluster has room for.
     """
 
-    executor: str = "local"
-    workers: int | None = None
-    partition: str = ""
-    time: str = "24:00:00"
-    memory_gb: int = 4
-    gpus: int = 0
-    setup: str = ""
+    executor: str = option(
+        "do the shards by processes of this machine (default), by Slurm arrays, or on the Ray "
+        "cluster that RAY_ADDRESS names (without it, Ray is started on this machine)",
+        "local",
+        choices=EXECUTORS,
+    )
+    workers: int | None = option(
+        "how many shards are worked on at once (default: one on this machine; a cluster has no "
+        "limit)",
+        None,
+        type=positive,
+    )
+    partition: str = option(
+        "slurm: the jobs run on this partition (default: the cluster's default)", ""
+    )
+    time: str = option(
+        "slurm: each job of the array is ended after this time; there are at most 1,000 jobs "
+        "(default: %(default)s)",
+        "24:00:00",
+    )
+    memory_gb: int = option(
+        "slurm, ray: each worker gets this many GB of memory (default: %(default)s)",
+        4,
+        type=positive,
+    )
+    gpus: int = option(
+        "slurm, ray: each worker gets this many GPUs (default: %(default)s)", 0, type=not_negative
+    )
+    setup: str = option(
+        "slurm: each job runs this command to activate the environment (default: activate the one "
+        "that is in use)",
+        "",
+    )
     sbatch: dict = field(default_factory=dict)
 
     @property
@@ -38,50 +64,8 @@ class Cluster:
 
 def add_cluster_options(group) -> None:
     """Add the options of an executor to a parser of a command line."""
-    add = group.add_argument
-    add(
-        "--executor",
-        choices=EXECUTORS,
-        default="local",
-        help="do the shards by processes of this machine (default), by Slurm arrays, or on the Ray "
-        "cluster that RAY_ADDRESS names (without it, Ray is started on this machine)",
-    )
-    add(
-        "--workers",
-        type=positive,
-        help="how many shards are worked on at once (default: one on this machine; a cluster has "
-        "no limit)",
-    )
-    add(
-        "--memory-gb",
-        type=positive,
-        default=Cluster.memory_gb,
-        help="slurm, ray: each worker gets this many GB of memory (default: %(default)s)",
-    )
-    add(
-        "--gpus",
-        type=not_negative,
-        default=Cluster.gpus,
-        help="slurm, ray: each worker gets this many GPUs (default: %(default)s)",
-    )
-    add(
-        "--partition",
-        default="",
-        help="slurm: the jobs run on this partition (default: the cluster's default)",
-    )
-    add(
-        "--time",
-        default=Cluster.time,
-        help="slurm: each job of the array is ended after this time; there are at most 1,000 jobs "
-        "(default: %(default)s)",
-    )
-    add(
-        "--setup",
-        default="",
-        help="slurm: each job runs this command to activate the environment (default: activate "
-        "the one that is in use)",
-    )
-    add(
+    add_fields(group, Cluster)
+    group.add_argument(
         "--sbatch",
         action="append",
         type=lambda text: text.partition("=")[::2],
@@ -94,13 +78,4 @@ def add_cluster_options(group) -> None:
 
 def cluster_of(options: Namespace) -> Cluster:
     """Return the cluster that the options of a command describe."""
-    return Cluster(
-        options.executor,
-        options.workers,
-        options.partition,
-        options.time,
-        options.memory_gb,
-        options.gpus,
-        options.setup,
-        dict(options.sbatch),
-    )
+    return chosen(Cluster, options, sbatch=dict(options.sbatch))

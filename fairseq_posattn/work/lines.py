@@ -45,7 +45,6 @@ class Part:
 
 
 def lines_of(path: str) -> Iterator[bytes]:
-    """Yield the lines of a file."""
     with open(path, "rb") as file:
         yield from file
 
@@ -102,22 +101,18 @@ class LineWork:
 
     @property
     def lines(self) -> int:
-        """Return the number of lines of all shards."""
         return sum(shard.lines for shard in self.shards)
 
     @property
     def logs(self) -> Path:
-        """Return the folder of the logs."""
         return self.folder / "logs"
 
     def part(self, k: int) -> Part:
-        """Return the files of a shard."""
         inputs = parts(self.folder / "input", k, self.step.inputs)
         outputs = parts(self.folder / "done", k, self.step.outputs)
         return Part(inputs, outputs, self.shards[k].start)
 
     def marker(self, k: int) -> Path:
-        """Return the record of a shard."""
         return self.folder / "done" / f"{k:05d}.json"
 
     def pending(self) -> list[int]:

@@ -116,7 +116,6 @@ class Progress:
             say(f"{self.before} of {self.work.lines} lines were {work.step.done} before")
 
     def shards(self) -> str:
-        """Say how many shards are done."""
         shards = len(self.work.shards)
         return f"{shards - len(self.work.pending())} of {shards} shards are done"
 
@@ -149,7 +148,6 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as hours, minutes and seconds."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"

@@ -46,7 +46,6 @@ class Jobs:
 
     @staticmethod
     def of(folder: Path) -> Jobs:
-        """Read which jobs were submitted from a folder of logs."""
         path = folder / FILE
         if not path.exists():
             return Jobs(folder, Submitted())
@@ -54,17 +53,14 @@ class Jobs:
         return Jobs(folder, as_record(Submitted, read_json(path, remedy), str(path), remedy))
 
     def save(self) -> None:
-        """Write which jobs were submitted to the folder of logs."""
         with written_whole(self.folder / FILE) as file:
             json.dump(asdict(self.last), file)
 
     @property
     def logs(self) -> Path:
-        """Return the folder of the logs of Slurm's tasks."""
         return self.folder / LOGS
 
     def queued(self) -> list[str]:
-        """Return the jobs that wait in the queue or are running."""
         return [job for job in (self.last.array, self.last.join) if job and self.is_queued(job)]
 
     def is_queued(self, job: str) -> bool:

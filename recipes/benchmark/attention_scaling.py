@@ -1,6 +1,6 @@
 """Measure time and memory of attention against the length of a sentence.
 
-    python recipes/benchmark/attention_scaling.py --json scaling.json --plot scaling.png
+    python recipes/benchmark/attention_scaling.py --json scaling.json
 
 Only the attention is measured, from queries, keys and values (laid out as a layer has them) to its
 output and back to their gradients. The projections around it cost the same at every length and
@@ -12,15 +12,13 @@ output's gradient take. On the CPU it is summed up from the profiler's record of
 release, also inside kernels. This is the same in every run, unlike the size of the process, because
 malloc keeps some of what is freed.
 
-On CUDA everything is in bfloat16, and torch's FlexAttention stands beside each window.
+On CUDA everything is in bfloat16; peers.py has torch's FlexAttention beside a window.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
-import logging
 import statistics
 import tempfile
 from argparse import ArgumentParser, Namespace
@@ -40,10 +38,8 @@ from fairseq_posattn.core.attention import (
     AttentionSpecification,
     attend,
 )
-from fairseq_posattn.core.attention.window import Window, across_heads
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.io import command_line
-from fairseq_posattn.io.atomic import replaced_whole
 
 WINDOWS = ["window(size=11)", "window(size=11, across=3)"]
 FUSED, EXPLICIT = "full, fused", "full, single steps"
@@ -74,8 +70,7 @@ class Cell:
 
     def step(self) -> None:
         """Run the attention forward and backward."""
-        for x in self.inputs:
-            x.grad = None
+        self.clear()
         self.attention(*self.inputs).backward(self.of_out)
 
     def clear(self) -> None:
@@ -92,8 +87,6 @@ def cells_of_length(length: int, specifications: list[str], args) -> list[Cell]:
     inputs = [x.requires_grad_() for x in (q, k, v)]
     kinds = {FUSED: through_pipeline("", shape), EXPLICIT: through_pipeline("", shape, True)}
     kinds |= {s: through_pipeline(s, shape) for s in specifications}
-    if DEVICE.type == "cuda":
-        kinds |= flex_windows(specifications, shape, length)
     return [Cell(name, attention, inputs, of_out) for name, attention in kinds.items()]
 
 
@@ -130,43 +123,6 @@ def random_trees(batch: int, length: int) -> SourceTree:
     and without anything that is computed from them."""
     words = torch.arange(length, device=DEVICE).expand(batch, -1)
     return SourceTree(words, parents_of_words(batch, length), has_end=False)
-
-
-def flex_windows(specifications: list[str], shape: AttentionShape, length: int):
-    """Return the windows among the mechanisms, computed by torch's FlexAttention."""
-    try:
-        from torch.nn.attention.flex_attention import flex_attention
-    except ImportError:
-        print(f"torch {torch.__version__} has no FlexAttention, which came with 2.5", flush=True)
-        return {}
-    compiled = torch.compile(flex_attention, dynamic=False)
-    found = {}
-    for specification in specifications:
-        mechanisms = AttentionSpecification(specification).build(0, shape)
-        if len(mechanisms) == 1 and isinstance(mechanisms[0], Window):
-            name = f"{specification}, FlexAttention"
-            found[name] = flex_window(compiled, mechanisms[0], shape.heads, length)
-    return found
-
-
-def flex_window(flex, window: Window, heads: int, length: int) -> Attention:
-    """Return a window as FlexAttention computes it."""
-    from torch.nn.attention.flex_attention import create_block_mask
-
-    reach, copies = window.options.size // 2, window.copies
-
-    def seen(_, head, query, key):
-        neighbour = head + key // length - copies // 2
-        near = (query - key % length).abs() <= reach
-        return near & (neighbour >= 0) & (neighbour < heads)
-
-    mask = create_block_mask(seen, None, heads, length, copies * length, device=DEVICE.type)
-
-    def attention(q, k, v):
-        k, v = (across_heads(x, copies).flatten(2, 3) for x in (k, v))  # B H N·T D
-        return flex(q, k, v, block_mask=mask)
-
-    return attention
 
 
 def peaks_on_cuda(cells: list[Cell]) -> list[int]:
@@ -238,39 +194,6 @@ def rows_of(cells: list[Cell], taken: list[float], peaks: list[int]) -> list[dic
     ]
 
 
-def plot(rows: list[dict], file: str) -> None:
-    """Draw time and memory against the length."""
-    # fairseq turns all messages of matplotlib on
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4.5), layout="constrained")
-    time_panel, memory_panel = figure.subplots(1, 2)
-    draw(time_panel, rows, "time per token, µs", lambda r: r["microseconds_per_token"])
-    draw(memory_panel, rows, "peak memory, MB", lambda r: r["peak_memory"] / 1e6)
-    lines, names = time_panel.get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=4)
-    with replaced_whole(file) as partial:
-        figure.savefig(partial, dpi=150)
-
-
-def draw(axes, rows: list[dict], label: str, value: Callable) -> None:
-    """Draw one figure of all kinds of attention into one panel."""
-    from matplotlib.ticker import LogFormatter
-
-    for name in dict.fromkeys(r["attention"] for r in rows):
-        points = [r for r in rows if r["attention"] == name]
-        axes.plot([r["length"] for r in points], list(map(value, points)), "o-", label=name)
-    lengths = sorted({r["length"] for r in rows})
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xticks(lengths, map(str, lengths))
-    axes.yaxis.set_major_formatter(LogFormatter())
-    axes.yaxis.set_minor_formatter(LogFormatter())
-    axes.set(xlabel="pieces of a sentence", ylabel=f"{label} (forward and backward)")
-    axes.grid(alpha=0.3)
-
-
 def arguments() -> Namespace:
     """Return the options of the command line."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
@@ -292,15 +215,11 @@ def arguments() -> Namespace:
     parser.add_argument("--heads", type=int, default=8, help="set the number of attention heads")
     parser.add_argument("--rounds", type=int, default=7, help="measure each cell so many times")
     parser.add_argument("--json", help="write the rows to this file, too")
-    parser.add_argument("--plot", help="draw the rows into this PNG file")
-    args = parser.parse_args()
-    if args.plot and importlib.util.find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install -e '.[lab]'")
-    return args
+    return parser.parse_args()
 
 
 def main() -> None:
-    """Measure all cells, print the table and draw the figure."""
+    """Measure all cells, and print the table."""
     args = arguments()
     torch.manual_seed(1)
     cells = [c for n in sorted(args.lengths) for c in cells_of_length(n, args.specifications, args)]
@@ -317,8 +236,6 @@ def main() -> None:
         "peak memory, MB": lambda r: f"{r['peak_memory'] / 1e6:.1f}",
     }
     report(rows, columns, args.json)
-    if args.plot:
-        plot(rows, args.plot)
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.scoring.training_log import measured_in
 from fairseq_posattn.testing import NotApplicable, examples_of
-from fairseq_posattn.testing.broken import BrokenPromise
 from fairseq_posattn.testing.layer import attention
+from fairseq_posattn.testing.outcomes import BrokenPromise
 from fairseq_posattn.testing.paths import half_precision_is_close
 
 HERE = Path(__file__).parent
@@ -246,13 +246,10 @@ def table(found: list[dict]) -> str:
     lines = []
     for part in "abc":
         rows = [
-            (
-                record["name"],
-                " · ".join(f"{k}: {shown(v)}" for k, v in row.items() if v is not None),
-            )
-            for record in found
-            if record["part"] == part
-            for row in record["rows"]
+            (one["name"], " · ".join(f"{k}: {shown(v)}" for k, v in row.items() if v is not None))
+            for one in found
+            if one["part"] == part
+            for row in one["rows"]
         ]
         if rows:
             lines += [f"## Part {part}", "", "| What | Found |", "|---|---|"]

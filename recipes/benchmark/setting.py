@@ -24,7 +24,7 @@ from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import write_tree_file
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.scoring.statistics import median_interval
-from fairseq_posattn.trees.labels import Labels, Tree
+from fairseq_posattn.trees.sentence import Labels, Tree
 
 PLUGIN = str(Path(fairseq_posattn.__file__).parent)
 STOCK = "stock"
@@ -216,8 +216,8 @@ def interval(row: dict) -> str:
     return f"{row['low']:.3f} to {row['high']:.3f}"
 
 
-def base_parser(description: str) -> ArgumentParser:
-    """Return a parser with the options that several benchmarks have."""
+def models_parser(description: str, default: list[str], meaning: str) -> ArgumentParser:
+    """Return a parser with the options of the benchmarks that compare models with stock."""
     parser = ArgumentParser(description=description)
     parser.add_argument("--size", choices=SIZES, default="base", help="build models of this size")
     parser.add_argument(
@@ -231,12 +231,6 @@ def base_parser(description: str) -> ArgumentParser:
     )
     parser.add_argument("--pairs", type=int, default=15, help="measure all models so many times")
     parser.add_argument("--json", help="write the rows to this file, too")
-    return parser
-
-
-def models_parser(description: str, default: list[str], meaning: str) -> ArgumentParser:
-    """Return a parser with the options of the benchmarks that compare models with stock."""
-    parser = base_parser(description)
     parser.add_argument("specifications", nargs="*", default=default, help=meaning)
     parser.add_argument("--batches", type=int, default=5, help="take turns with so many batches")
     return parser

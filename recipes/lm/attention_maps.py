@@ -15,12 +15,12 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from loaded import load
 from torch import Tensor
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.lab.scoring.loaded_model import load
 
 INCHES_OF_A_WORD, MARGIN = 0.22, 1.4
 
@@ -113,16 +113,16 @@ def main() -> None:
 
 def draw_all(arguments: argparse.Namespace) -> None:
     """Draw all figures with one load of each model."""
-    models = {path: load(path, arguments.data, arguments.cpu) for path in arguments.path}
-    task = next(iter(models.values()))[1]
+    models = {path: load(path, str(arguments.data), cpu=arguments.cpu) for path in arguments.path}
+    task = next(iter(models.values())).task
     task.load_dataset(arguments.split)
     dataset, symbols = task.dataset(arguments.split), task.source_dictionary
     numbers = arguments.sentences, arguments.first
     for number in chosen(dataset, arguments.split, *numbers, end=symbols.eos()):
         sentence = dataset[number - 1]
         panels = {
-            path.parent.name: weights_of(model, path, sentence["source"])
-            for path, (model, _) in models.items()
+            path.parent.name: weights_of(loaded.model, path, sentence["source"])
+            for path, loaded in models.items()
         }
         read, predicted = (
             [symbols[token] for token in sentence[side].tolist()] for side in ("source", "target")

@@ -15,7 +15,6 @@ too low, and only this one may be compared with them.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,12 +22,13 @@ from typing import NamedTuple
 
 import torch
 from counting import AS_PUBLISHED, WORDS_READ, as_published
-from loaded import batches, load
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
-from fairseq_posattn.io.atomic import written_whole
-from fairseq_posattn.io.files import read_json
+from fairseq_posattn.io.files import read_json, write_json
+from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
+
+SENTENCES = 100  # the size of a batch
 
 
 class Sums(NamedTuple):
@@ -82,10 +82,20 @@ def check_counts(found: dict, expected: dict, data: Path, split: str) -> None:
 
 
 @torch.no_grad()
-def losses_of_sentences(model, task, split: str) -> Iterable[list[float]]:
-    """Yield for each sentence of a split the loss of each of its words."""
+def losses_of_sentences(loaded: Loaded, split: str) -> Iterable[list[float]]:
+    """Yield for each sentence of a split, cut as in training, the loss of each of its words."""
+    model, task = loaded.model, loaded.task
+    try:
+        task.load_dataset(split)
+    except FileNotFoundError:
+        raise InputError(
+            f"{task.args.data}: there is no split {split!r}; binarise it with fairseq-preprocess"
+        ) from None
     padding = task.target_dictionary.pad()
-    for batch in batches(task, split, next(model.parameters()).device):
+    batches = task.get_batch_iterator(
+        task.dataset(split), max_sentences=SENTENCES, required_batch_size_multiple=1
+    )
+    for batch in map(loaded.to_device, batches.next_epoch_itr(shuffle=False)):
         scores = model.get_normalized_probs(model(**batch["net_input"]), log_probs=True)
         target = batch["target"]  # B T
         losses = -scores.gather(-1, target[..., None]).squeeze(-1)
@@ -95,12 +105,12 @@ def losses_of_sentences(model, task, split: str) -> Iterable[list[float]]:
 
 def measure(data: Path, path: Path, counts: dict, splits: list[str], cpu: bool = False) -> dict:
     """Return the perplexities of a model on these splits."""
-    model, task = load(path, data, cpu)
-    longest = task.args.tokens_per_sample - 1  # the last word that is kept is never an input
-    found = {"parameters": sum(parameter.numel() for parameter in model.parameters())}
+    loaded = load(path, str(data), cpu=cpu)
+    longest = loaded.task.args.tokens_per_sample - 1  # the last word that is kept is never an input
+    found = {"parameters": sum(parameter.numel() for parameter in loaded.model.parameters())}
     found["splitter"] = counts.get("splitter")
     for split in splits:
-        found[split] = sum_up(losses_of_sentences(model, task, split), longest).perplexities()
+        found[split] = sum_up(losses_of_sentences(loaded, split), longest).perplexities()
         if longest == WORDS_READ:
             check_counts(found[split], counts[split], data, split)
     return found
@@ -136,8 +146,7 @@ def main() -> None:
             f"{figures['as_published']:.2f} as published"
         )
     if arguments.json:
-        with written_whole(arguments.json) as file:
-            json.dump(found, file, indent=1)
+        write_json(arguments.json, found, indent=1)
 
 
 if __name__ == "__main__":

@@ -24,10 +24,10 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.atomic import folder_written_whole, written_whole
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.experiments.corpora import PACKED
 
 SPLITS = ("train", "valid", "test")
 FILES = {"ptb": "ptb.{split}.txt", "wikitext-2": "wiki.{split}.tokens"}
-PACKED = ("", ".xz", ".gz", ".zst")
 ENDS = {"ptb": [], "wikitext-2": ["</s>"]}  # ends of a line that fairseq does not write
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json
+from fairseq_posattn.lab.experiments.corpora import PACKED
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe_content import Options, TrialRow
 from fairseq_posattn.lab.experiments.runs import Run
@@ -22,7 +23,6 @@ from fairseq_posattn.lab.scoring.cells import NONE
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Table
 
 FILES = {"ptb": "ptb.{}.txt", "wikitext-2": "wiki.{}.tokens"}
-PACKED = ("", ".xz", ".gz", ".zst")
 SPLITS = ("train", "valid", "test")
 WITHOUT_ATTENTION = "lstm"
 
@@ -51,7 +51,7 @@ class Recipe(Trial):
         corpus = corpus_in(folder)
         name = f"{corpus}.{options.words}_words" if options.words else corpus
         text, data = self.text(name), self.data(name, 0)
-        files = [file_of(folder, corpus, split) for split in SPLITS]
+        files = [path for split in SPLITS for path in files_of(folder, corpus, split)]
         prefixes = [word for s in SPLITS for word in (f"--{s}pref", text / f"{s}.txt")]
         rare = ("--thresholdsrc", "3") if options.words else ()  # then such words are unknown
 
@@ -90,7 +90,7 @@ class Recipe(Trial):
 
 def corpus_in(folder: Path) -> str:
     """Return the name of the corpus that a folder has."""
-    found = [name for name in FILES if any(paths_of(folder, name, "train"))]
+    found = [name for name in FILES if files_of(folder, name, "train")]
     if len(found) != 1:
         names = " or ".join(pattern.format("train") for pattern in FILES.values())
         raise InputError(
@@ -99,21 +99,10 @@ def corpus_in(folder: Path) -> str:
     return found[0]
 
 
-def paths_of(folder: Path, corpus: str, split: str) -> list[Path]:
+def files_of(folder: Path, corpus: str, split: str) -> list[Path]:
     """Return the files of a split, plain or compressed, that are there."""
-    paths = [folder / f"{FILES[corpus].format(split)}{end}" for end in PACKED]
+    paths = (folder / f"{FILES[corpus].format(split)}{end}" for end in PACKED)
     return [path for path in paths if path.exists()]
-
-
-def file_of(folder: Path, corpus: str, split: str) -> Path:
-    """Return the file of a split."""
-    found = paths_of(folder, corpus, split)
-    if not found:
-        raise InputError(
-            f"{folder}: there is no {FILES[corpus].format(split)} (or .xz, .gz, .zst); name the "
-            f"folder with the three files of {corpus}"
-        )
-    return found[0]
 
 
 def table(rows: Sequence[TrialRow], results: Results, corpus: str) -> Table:

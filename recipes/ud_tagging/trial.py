@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -197,25 +197,26 @@ def accuracies(log: Path) -> dict[str, float]:
 def trained(log: Path) -> dict[str, float]:
     """Return the size of the model, and the epochs of its training, each once even if it was
     interrupted."""
-    epochs = {number_of(log, "epoch", line.get("epoch")): line for line in figures(log, "train")}
-    validated = {
-        number_of(log, "epoch", line.get("epoch")): number_of(
-            log, "valid_accuracy", line.get("valid_accuracy")
-        )
-        for line in figures(log, "valid")
-    }
-    walls = [
-        number_of(log, "train_train_wall", line.get("train_train_wall")) for line in epochs.values()
-    ]
+    walls = of_epochs(log, "train", "train_train_wall")
+    validated = of_epochs(log, "valid", "valid_accuracy")
     parameters = read_training([str(log)]).parameters
-    if not (epochs and validated and parameters):
+    if not (walls and validated and parameters):
         raise InputError(f"{log}: the log has no complete training; {AGAIN}")
     return {
         "parameters": parameters,
-        "epochs": int(max(epochs)),
+        "epochs": int(max(walls)),
         "best_epoch": int(max(validated, key=validated.__getitem__)),
         "dev_accuracy": max(validated.values()),
-        "seconds_per_epoch": round(sum(walls) / len(walls), 2),
+        "seconds_per_epoch": round(mean(walls.values()), 2),
+    }
+
+
+def of_epochs(log: Path, kind: str, name: str) -> dict[float, float]:
+    """Return a figure of each epoch."""
+    lines = figures(log, kind)
+    return {
+        number_of(log, "epoch", one.get("epoch")): number_of(log, name, one.get(name))
+        for one in lines
     }
 
 
@@ -335,13 +336,6 @@ def points(path: Path) -> list[dict]:
     return [as_document(point) for point in curve.points if point.accuracy is not ABSENT]
 
 
-def curves_of(runs: Sequence[Run]) -> Iterator[list[dict]]:
-    """Yield the curve of each run that has one."""
-    for run in runs:
-        if found := points(run.folder / "curve.jsonl"):
-            yield found
-
-
 def draw(rows: Sequence[TrialRow], runs: dict[str, list[Run]], out: Path) -> None:
     """Draw the accuracy on dev against updates, the mean over all runs of a model."""
     import matplotlib
@@ -351,7 +345,8 @@ def draw(rows: Sequence[TrialRow], runs: dict[str, list[Run]], out: Path) -> Non
 
     figure, axes = pyplot.subplots(figsize=(7, 4.2), layout="constrained")
     for row in rows:
-        if curves := list(curves_of(runs[row.name])):
+        found = [points(run.folder / "curve.jsonl") for run in runs[row.name]]
+        if curves := [curve for curve in found if curve]:
             axes.plot(*mean_curve(curves), label=row.shown)
     axes.set(xlabel="batches", ylabel="accuracy on dev, %", ylim=(80, None))
     axes.grid(alpha=0.3)

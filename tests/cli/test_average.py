@@ -142,20 +142,6 @@ def changed(path, out, change) -> None:
     torch.save(state, out)
 
 
-def test_nothing_is_looked_up_in_the_configuration(trained, tmp_path, monkeypatch, capsys):
-    """The environment of whoever averages a foreign checkpoint is nobody else's business."""
-    monkeypatch.setenv("SECRET", "of this machine")
-    (tmp_path / "run").mkdir()
-
-    def ask(state) -> None:
-        state["cfg"]["common"]["wandb_project"] = "${oc.env:SECRET}"
-
-    changed(newest(trained, 1)[0], tmp_path / "run/checkpoint1.pt", ask)
-    line = refused(tmp_path / "run", "--last", "1", "--out", tmp_path / "out", capsys=capsys)
-    assert "'${oc.env:SECRET}'" in line and "of this machine" not in line
-    assert os.listdir(tmp_path) == ["run"]
-
-
 @pytest.mark.parametrize(
     ("change", "found"),
     [

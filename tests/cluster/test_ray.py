@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from support.commands import PATIENCE, ROOT
 from support.loopback import Loopback
 from support.parse_toys import parse_here, toy_texts

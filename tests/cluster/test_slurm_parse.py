@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from support.commands import ROOT
 from support.parse_toys import parse_here, toy_texts
 from support.processes import unless_gone

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_posattn.core.attention import AttentionContext, pipeline, window
-from fairseq_posattn.core.attention.bands import Bands
+from fairseq_posattn.core.attention.bands import BandedTree, Bands
 from fairseq_posattn.core.attention.sample_batch import context, inputs, random_tree, real_pieces
-from fairseq_posattn.core.banded_tree import BandedTree
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.testing.layer import attention
 

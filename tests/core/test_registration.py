@@ -11,7 +11,6 @@ import torch
 
 from fairseq_posattn.core import attention, positions
 from fairseq_posattn.core.attention.registry import describe as describe_attention
-from fairseq_posattn.core.positions.registry import describe as describe_positions
 from fairseq_posattn.core.registration import RegistrationError
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
@@ -83,16 +82,6 @@ def test_a_class_without_a_name(kind):
         pass
 
     assert 'has no name: write name = "..." in the class' in refused(kind, Mine)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_class_that_inherits_its_name(kind):
-    _, table, _, _, taken = KINDS[kind]
-
-    class Mine(table[taken]):
-        pass
-
-    assert f"called '{taken}' is registered already" in refused(kind, Mine)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -196,20 +185,6 @@ def test_options_of_every_type_in_a_specification():
     assert str(positions.PositionSpecification("place + sequence")) == f"sequence + place{text}"
     with pytest.raises(SpecificationError, match=r"place\(size=x\): expected none, or a whole"):
         positions.PositionSpecification("place(size=x)")
-
-
-def test_help_without_docstrings():
-    register_both(__doc__="  \n")
-    text = describe_attention()
-    assert "\nmine\n" in text and " size=none " in text and " colours=red " in text
-    assert "place" in describe_positions().splitlines()
-
-
-def test_the_place_of_a_class_that_no_file_has():
-    space: dict = {"__name__": "typed"}
-    exec("class Mine:\n    pass", space)
-    with pytest.raises(RegistrationError, match=r"^Mine \(typed\) is no position"):
-        positions.register(space["Mine"])
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_attention_in_canonical_form(text, canonical):
         ),
         ("relative(size=3)", "'relative' has no option 'size'; it has: max, shared_heads"),
         ("relative(max=x)", "relative(max=x): expected a whole number"),
-        ("relative(max=0)", "max=0: the clipping distance must be at least 1"),
+        ("relative(max=0)", "max=0: expected at least 1"),
         ("relative(shared_heads=1)", "expected true or false"),
         ("relative(max=3, max=4)", "'max' stands twice"),
         ("relative(max)", "cannot read 'max' in 'relative(max)': expected option=value"),
@@ -89,7 +89,7 @@ def test_positions_in_canonical_form(text, canonical, needs_tree):
         ("none + sequence", "expected none, sequence, tree_depth"),
         ("sequence + sequence", "expected none, sequence, tree_depth"),
         ("tree_depth(fuse=add)", "fuse has nothing to fuse without 'sequence'"),
-        ("sequence + tree_depth(fuse=mul)", "fuse=mul: expected one of add, nonlinear"),
+        ("sequence + tree_depth(fuse=mul)", "fuse=mul: expected add or nonlinear"),
         ("sequence@0", "leave out '@'"),
     ],
 )

@@ -45,9 +45,10 @@ def build(folder: Path) -> None:
 
 def with_loaded_model() -> None:
     from fairseq_posattn.cli import examples
+    from fairseq_posattn.lab.scoring import loaded_model
 
     model = _loaded()
-    with mock.patch.object(examples, "load", lambda *_: model):
+    with mock.patch.object(loaded_model, "load", lambda *_: model):
         examples.main()
 
 

@@ -105,20 +105,6 @@ for name, lines in (("simple", SIMPLE), ("json", BY_JSON)):
     add(f"training log ({name})", trained(lines), "train.log", COLUMNS, "out.json")(
         scored("--train-log", "train.log")
     )
-    add(
-        f"training log ({name}): learning curves",
-        trained(lines + lines),
-        "train.log",
-        COLUMNS,
-        "out.json out.png",
-        share=0.2,
-    )(
-        lambda folder: Command(
-            program("recipes/lm/learning_curves.py"),
-            [f"lstm={folder / 'train.log'}", "--plot", folder / "out.png"]
-            + ["--json", folder / "out.json"],
-        )
-    )
 
 
 # the recipes that count what is right themselves

@@ -15,8 +15,8 @@ PARTS = "out.conllu.parts"
 
 
 def parse(folder: Path, **options) -> None:
-    from fairseq_posattn.text.parser_settings import ParserSettings
     from fairseq_posattn.text.parsing import run
+    from fairseq_posattn.text.parsing.options import ParserSettings
 
     out = str(folder / options.pop("out", "out.conllu"))
     text, trees = (str(folder / name) for name in ("train.de", "train.conllu"))

@@ -69,10 +69,11 @@ add(
 
 def read_kind(folder: Path) -> None:
     """What probing does first with a model that reads trees."""
-    from fairseq_posattn.lab.probing.probe import Probing
+    from fairseq_posattn.lab.probing.probe import ProbeRequest, TaskProbing
 
-    where = folder / "tasks"
-    probes = Probing(None, where, None, [], [], where / "trees", folder / "work")
+    where, work = folder / "tasks", folder / "work"
+    request = ProbeRequest(data=None, tasks=where, trees=where / "trees", work=work)
+    probes = TaskProbing(request)
     assert probes.tree_source.kind in ("gold", "parsed")
     assert all(task.described for task in probes.labelled())
 

@@ -1,9 +1,7 @@
-"""What the recipes keep: runs, results and their stamps, presets, the study, the taggers' logs."""
+"""What the recipes keep: runs, results and their stamps, presets, the taggers' logs."""
 
 from __future__ import annotations
 
-import json
-import lzma
 import shutil
 from argparse import Namespace
 from dataclasses import replace
@@ -12,11 +10,9 @@ from unittest import mock
 
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.lab.experiments import runs
-from support.commands import script
 
 from .classes_logs import measured, write
-from .classes_report import SYSTEMS
-from .corpora import TARGET, must_pass
+from .corpora import must_pass
 from .mutations import BYTES, COLUMNS, JSON, LINES
 from .registry import ROOT, Command, add, calling
 
@@ -121,41 +117,6 @@ def fill_in(folder: Path) -> None:
 
 add("presets", preset, "base.yaml", [*LINES, *BYTES], share=0.5)(calling(fill_in))
 
-# the translations of a study; packed files have checksums
-
-
-def study(folder: Path) -> None:
-    (folder / "study").mkdir()
-    for name in ("sequence", "structural_chain"):
-        for seed in (1, 2):
-            lines = [f"{line} {name} {seed}" for line in TARGET]
-            packed = lzma.compress("".join(f"{line}\n" for line in lines).encode())
-            (folder / f"study/{name}.demo.seed{seed}.de.xz").write_bytes(packed)
-    write(folder / "reference", "".join(f"{line}\n" for line in TARGET))
-
-
-def tell(folder: Path) -> None:
-    program = script(ROOT / "recipes/multi30k_en_de/study.py")
-    found: list[str] = []
-    with (
-        mock.patch.object(program, "HERE", folder),
-        mock.patch.object(program, "draw", lambda counted, path: found.append(json.dumps(counted))),
-    ):
-        program.main()
-    write(folder / "out", "\n".join(found))
-
-
-add(
-    "translations of the study",
-    study,
-    "study/*.xz",
-    BYTES,
-    "out",
-    result=lambda folder: (folder / "out").read_text(),
-    share=0.2,
-)(lambda folder: Command(lambda: tell(folder), [folder / "reference"]))
-
-
 TRAINED = """\
 2026-01-02 03:04:06 | INFO | fairseq_cli.train | num. model params: 1,400,832 (num. trained: 9)
 2026-01-02 03:04:07 | INFO | train | {"epoch": 1, "train_loss": "2.1", "train_train_wall": "31"}
@@ -178,13 +139,3 @@ for name, log in (("trained", "train"), ("accuracies", "test")):
     add(f"tagging recipe: {log}.log", logged, f"run/{log}.log", COLUMNS, "out.json", share=0.5)(
         measured("ud_tagging", name, f"run/{log}.log")
     )
-
-
-def curve(folder: Path) -> None:
-    points = [{"updates": 100 * k, "loss": 1.5, "accuracy": 80.0 + k} for k in (1, 2)]
-    write(folder / "curve.jsonl", "".join(json.dumps(point) + "\n" for point in points))
-
-
-add("tagging recipe: curves", curve, "curve.jsonl", SYSTEMS, "out.json", share=0.2)(
-    measured("ud_tagging", "points", "curve.jsonl")
-)

@@ -14,11 +14,7 @@ from support.commands import PLUGIN, fairseq, hypotheses, losses
 
 ATTENTIONS = ("positional", "content", "none")
 PRESETS = dict(
-    zip(
-        ATTENTIONS,
-        ("positional_attention_s2s", "content_attention_s2s", "plain_s2s"),
-        strict=True,
-    )
+    zip(ATTENTIONS, ("positional_attention_s2s", "content_attention_s2s", "plain_s2s"), strict=True)
 )
 WORDS = ("a", "b", "c", "d", "e")
 

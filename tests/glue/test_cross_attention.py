@@ -152,23 +152,6 @@ def test_every_parameter_learns(built):
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
 
 
-@pytest.mark.parametrize("precision", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("specification", [ALL, HARD], ids=["all", "hard"])
-def test_low_precision(specification, precision, model_of):
-    if precision == torch.float16 and torch.__version__ < "2.2":
-        pytest.skip("this torch multiplies no float16 on the CPU")
-    task, model = model_of(specification)
-    tokens = targets(task, SHORT)
-    with torch.no_grad():
-        expected = model.eval().decoder(tokens, encoder_out=encoded(task, model, SENTENCES))[0]
-        state = encoded(task, model.to(precision), SENTENCES)
-        single, whole, _ = steps(model, tokens, state, torch.arange(4))
-    real = tokens != task.target_dictionary.pad()
-    for logits in (single, whole):
-        assert logits.dtype == precision and torch.isfinite(logits).all()
-        torch.testing.assert_close(logits[real].float(), expected[real], atol=0.2, rtol=0)
-
-
 # beside fairseq's own decoder
 
 

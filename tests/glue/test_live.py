@@ -21,17 +21,16 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.tasks.structured_translation import StructuredTranslationTask
 from fairseq_posattn.text.live import parser_process as live
 from fairseq_posattn.text.live.parser_process import LiveParser, answer
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser
-from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.trees import Parsed, TreeError
 from fairseq_posattn.trees.conllu import read_conllu
-from support import reference_projection as reference
 from support.commands import FULL_TREE, PATIENCE, PLUGIN, ROOT
 from support.files import lines_of
 from support.in_process import call, translating
 from support.processes import children, is_alive
 from support.raw_corpus import KINDS, LANGUAGES, SIZES, Corpus, prepare
+from support.reference import depths as reference_depths
 
 pytest.importorskip("stanza")
 
@@ -132,7 +131,7 @@ def drawn_trees(path: Path) -> list[list[str]]:
         counts = sentence.words_of_token or [1] * len(sentence.tokens)
         for token, count in zip(sentence.tokens, counts, strict=True):
             names += [token] if count == 1 else [f"{token}/{k + 1}" for k in range(count)]
-        depths = [reference.depth(sentence.parents, k) for k in range(len(names))]
+        depths = reference_depths(sentence.parents)
         found.append([f"{d}\t{'  ' * d}{name}" for d, name in zip(depths, names, strict=True)])
     return found
 
@@ -164,11 +163,6 @@ def test_raw_sentences(corpus, asked, kind):
     assert any("/2" in word for tree in found.trees for word in tree) == (kind in STANZA)
 
 
-def test_a_translation_is_no_markup():
-    preparation = TextPipeline(TextConfig("de", "en"), "")
-    assert preparation.detokenized("Tom &amp; Jerry , here .") == "Tom &amp; Jerry, here."
-
-
 @pytest.mark.long(but=["moses"])
 @pytest.mark.parametrize("kind", ["stanza", "moses", "unigram-stanza"])
 def test_a_model_without_trees(corpus, asked, kind):
@@ -197,20 +191,6 @@ def loaded(corpus, kind: str, **options):
     )
 
 
-def test_from_python_with_trees(corpus, asked):
-    """The trees are those of the tokens, as in training; the words of im = in + dem cannot be given
-    so."""
-    sentences = list(read_conllu(parsed_test(corpus, "stanza")))
-    chosen = [k for k, sentence in enumerate(sentences) if not sentence.multiword]
-    lines = [raw_test(corpus)[k] for k in chosen]
-    hub = loaded(corpus, "stanza")
-    expected = hub.translate(lines, beam=2)
-    asked.clear()
-    trees = [sentences[k].parents for k in chosen]
-    assert hub.translate(lines, beam=2, trees=trees) == expected
-    assert {what for what, _ in asked} == {"tokenize"}
-
-
 def test_from_python_with_trees_and_their_words(corpus, asked):
     """Also of im = in + dem, and of lines that sentencepiece cuts as they are."""
     for kind in ("stanza", "unigram-stanza"):
@@ -225,16 +205,6 @@ def test_from_python_with_trees_and_their_words(corpus, asked):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0])])
     with pytest.raises(TreeError, match="2 parents were given for the 1 words"):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0, 1])])
-
-
-@pytest.mark.long
-def test_from_python_with_bpe_of_its_own(corpus, asked):
-    codes = str(corpus.data("moses") / "segmenter")
-    hub = loaded(corpus, "moses", bpe="subword_nmt", bpe_codes=codes, missing_tree="flat")
-    assert hub.encode("„Hund”").tolist() != loaded(corpus, "moses").encode("„Hund”").tolist()
-    assert hub.apply_bpe("Hund,") == hub.bpe.encode("Hund,")
-    hub.translate(raw_test(corpus)[:2])
-    assert asked == []
 
 
 # Options that say otherwise.
@@ -387,31 +357,6 @@ def test_the_next_batch_is_parsed_while_this_one_is_translated(corpus, asked, mo
     interactive(corpus, "stanza", raw_test(corpus)[:10])
     assert order.index("translated") > 1
     assert sorted(order) == ["parse"] * 3 + ["translated"] * 3
-
-
-def test_the_next_lines_are_tokenised_while_these_are_translated(corpus, asked, monkeypatch):
-    """No batch of the first ten lines is translated before the other ten were tokenised."""
-    translated, ask = StructuredTranslationTask.inference_step, LiveParser.ask
-    sizes, changed = [], threading.Condition()
-
-    def noted_ask(self, what, lines):
-        found = ask(self, what, lines)
-        with changed:
-            sizes.extend([len(lines)] if what == "tokenize" else [])
-            changed.notify_all()
-        return found
-
-    def waiting_translation(self, *args, **kwargs):
-        with changed:
-            assert changed.wait_for(lambda: sizes[:2] == [10, 10], timeout=PATIENCE)
-        return translated(self, *args, **kwargs)
-
-    monkeypatch.setattr(LiveParser, "ask", noted_ask)
-    monkeypatch.setattr(StructuredTranslationTask, "inference_step", waiting_translation)
-    found = interactive(corpus, "stanza", raw_test(corpus))
-    monkeypatch.setattr(StructuredTranslationTask, "inference_step", translated)
-    assert same(found, interactive(corpus, "stanza", raw_test(corpus), "--buffer-size", "100"))
-    assert sizes == [10, 10, 4, 24]
 
 
 def test_what_goes_wrong_ahead_is_told_in_its_turn(corpus, asked, monkeypatch):
@@ -679,7 +624,7 @@ def test_a_fork_has_a_parser_of_its_own(quick_stanza):
 PROGRAM = """
 import sys, time
 from fairseq_posattn.text.live.parser_process import LiveParser
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 
 parser = LiveParser(ParserSettings(tokenized=True))
 parser.start()
@@ -777,15 +722,6 @@ def test_the_program(corpus, tmp_path):
         last = (tmp_path / "log").read_text().splitlines()[-1]
         killed = "the process of the parser was killed (exit code -9), perhaps for lack of memory; "
     assert killed in last
-
-
-@pytest.mark.long
-def test_the_program_is_killed(corpus, tmp_path):
-    with Running(corpus, "unigram-stanza", tmp_path / "log") as program:
-        program.translate(0, raw_test(corpus)[0])
-        parser = program.parser()
-        program.process.kill()
-        wait_for_end(parser)
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +9,8 @@ import torch
 
 from fairseq_posattn.trees import TreeError
 from fairseq_posattn.trees.conllu import read_conllu
-from fairseq_posattn.trees.whitespace import shortened
-from support.commands import FULL_TREE, PLUGIN, run
+from fairseq_posattn.trees.sentence import shortened
+from support.commands import FULL_TREE, PLUGIN
 from support.in_process import (
     batch,
     build,
@@ -92,15 +91,6 @@ def same_translations(left, right) -> bool:
     )
 
 
-@pytest.mark.long
-def test_lines_of_pieces_need_no_bpe(text, tree_model, toy_data):
-    """Text that is segmented already, as fairseq-interactive expects without --bpe."""
-    lines = "".join(f"{line}\n" for line in text.pieces)
-    found = interactive(toy_data, tree_model, lines, "--tree-file", text.conllu, "--remove-bpe")
-    expected = generate(toy_data, tree_model, "--remove-bpe")
-    assert same_translations(*(hypotheses_and_scores(r.output) for r in (found, expected)))
-
-
 @pytest.mark.parametrize("batches", [(), ("--buffer-size", "4", "--batch-size", "4")])
 def test_one_string_with_two_trees(batches, two_trees, text, tree_model, toy_data, tmp_path):
     first, second = two_trees
@@ -109,19 +99,6 @@ def test_one_string_with_two_trees(batches, two_trees, text, tree_model, toy_dat
     found = hypotheses_and_scores(interactive(toy_data, tree_model, lines, *options).output)
     assert found[0] == found[3] != found[1] == found[2]
     assert found[0][1] != found[1][1]
-
-
-def test_batches_are_sorted_by_length(text, tree_model, toy_data, tmp_path):
-    """And every line keeps its own tree: as if each were translated alone."""
-    order = sorted(range(20), key=lambda k: (len(text.pieces[k]) % 7, k))
-    lengths = [len(text.pieces[k].split()) for k in order]
-    assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
-    path, lines = text.file(tmp_path / "trees", order)
-    options = (*text.bpe, "--tree-file", path)
-    alone = interactive(toy_data, tree_model, lines, *options).output
-    together = ("--buffer-size", "20", "--batch-size", "6")
-    sorted_ = interactive(toy_data, tree_model, lines, *options, *together).output
-    assert same_translations(*map(hypotheses_and_scores, (sorted_, alone)))
 
 
 def test_words_that_are_not_those_of_the_tree(text, tree_model, toy_data, tmp_path):
@@ -253,13 +230,6 @@ def test_hub_translates_with_a_tree_file(text, tree_model, toy_data, expected):
     assert hub.translate(text.lines[9], beam=2) == expected[9]  # the file goes on
 
 
-def test_hub_tells_two_trees_apart(hub, text, two_trees, expected):
-    first, second = two_trees
-    lines = [text.lines[first]] * 2
-    found = hub.translate(lines, beam=2, trees=[text.parents[first], text.parents[second]])
-    assert found == [expected[first], expected[second]]
-
-
 def test_a_control_replaces_the_trees_that_a_program_gives(hub, text, tree_model, toy_data):
     """The reversed chain replaces any tree, and sentences that have none get it, too."""
     lines, own = text.lines[:3], text.parents[:3]
@@ -270,21 +240,6 @@ def test_a_control_replaces_the_trees_that_a_program_gives(hub, text, tree_model
     assert controlled.translate(lines, beam=2, trees=own) == expected
     assert controlled.translate(lines, beam=2, trees=[None] * 3) == expected
     assert controlled.translate(lines, beam=2) == expected
-
-
-@pytest.mark.long
-def test_hub_in_a_program_of_its_own(text, tree_model, toy_data, expected, tmp_path):
-    """The program imports nothing but the model."""
-    program = tmp_path / "program.py"
-    program.write_text(
-        "from fairseq_posattn.plugin import PosattnTransformerModel\n"
-        f"model = PosattnTransformerModel.from_pretrained('{tree_model.parent}',\n"
-        f"    '{tree_model.name}', '{toy_data}', user_dir='{PLUGIN}',\n"
-        f"    bpe='subword_nmt', bpe_codes='{toy_data.parent / 'codes'}')\n"
-        f"print(model.translate({text.lines[0]!r}, beam=2, trees={text.parents[0]}))\n"
-    )
-    output = run(sys.executable, program, env={"PYTHONPATH": str(PLUGIN.parent)}).stdout
-    assert output.splitlines()[-1] == expected[0]
 
 
 @pytest.mark.parametrize(

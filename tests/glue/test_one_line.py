@@ -50,10 +50,7 @@ def full() -> OSError:
         (InputError("text:3: bad; mend it"), "text:3: bad; mend it"),
         (CheckpointError("x.pt is torn"), "x.pt is torn"),
         (TreeError("a tree"), "a tree"),
-        (
-            full(),
-            "/disk/checkpoint_last.pt: there is no space left on the disk; free some",
-        ),
+        (full(), "/disk/checkpoint_last.pt: there is no space left on the disk; free some"),
         (OSError(errno.EROFS, "Read-only file system", "/d"), "/d: Read-only file system"),
         (PermissionError(errno.EACCES, "Permission denied", "/d"), "/d: Permission denied"),
         (FileNotFoundError("Dataset not found: train (/d)"), "Dataset not found: train (/d)"),

@@ -40,42 +40,6 @@ def state(checkpoint) -> dict:
 
 # what a specification does
 
-SPECIFICATIONS = [
-    ("sequence", ""),
-    ("none", ""),
-    ("tree_depth", ""),
-    ("sequence + tree_depth(fuse=add)", ""),
-    ("sequence + tree_depth(fuse=nonlinear)", ""),
-    ("sequence", "relative"),
-    ("sequence", "relative(max=2)"),
-    ("sequence", "relative@0"),
-    ("sequence", "relative@1"),
-    ("sequence", "tree_relative"),
-    ("sequence", "tree_relative(max=1)"),
-    ("sequence", "relative + tree_relative"),
-    ("sequence + tree_depth", "relative + tree_relative"),
-]
-
-
-@pytest.mark.long
-def test_every_specification_changes_the_output(toy_data):
-    """It does so in training and in evaluation, with the weights that they share set equal."""
-    outputs = {"train": [], "eval": []}
-    shared = build(toy_data).model.state_dict()
-    for positions, attention in SPECIFICATIONS:
-        chosen = ("--encoder-positions", positions, "--encoder-attention", attention)
-        task, model, _ = build(toy_data, *chosen)
-        model.load_state_dict({**model.state_dict(), **shared}, strict=False)
-        for mode, seen in outputs.items():
-            sample = batch(task)["net_input"]
-            seen.append(getattr(model, mode)()(**sample)[0].detach())
-    for seen in outputs.values():
-        for k, output in enumerate(seen):
-            differences = [(output - other).abs().max() for other in seen[:k]]
-            assert all(d > 1e-5 for d in differences), SPECIFICATIONS[k]
-    for trained, evaluated in zip(*outputs.values(), strict=True):  # dropout 0
-        assert torch.allclose(trained, evaluated, atol=1e-5)
-
 
 def test_other_trees_change_the_output(toy_data):
     task, model, _ = build(toy_data, *FULL_TREE)
@@ -109,10 +73,7 @@ MISTAKES = [  # one of each place that refuses; tests/core/test_specification.py
     (["--encoder-attention", "relative(max=0)"], ["max=0", "at least 1"]),
     (["--encoder-attention", "relative@2"], ["relative@2", "2 layers, 0 to 1"]),
     (["--encoder-attention", "window(across=3) + convolved_2d"], ["layer 0", "leave out one"]),
-    (
-        ["--decoder-attention", "tree_relative"],
-        ["reads trees", "a target has none"],
-    ),
+    (["--decoder-attention", "tree_relative"], ["reads trees", "a target has none"]),
     (["--encoder-positions", "sequenc"], ["'sequenc'", "there are: none, relation_embedding, seq"]),
     (
         ["--encoder-attention", "tree_relative", "--task", "translation"],
@@ -241,25 +202,6 @@ def test_validate_gives_the_loss_of_training(toy_data, tmp_path):
     assert found[0] == found[1]
 
 
-def test_score_of_the_output_of_generate(tree_model, toy_data, tmp_path):
-    output = generate(toy_data, tree_model, "--beam", "4", "--lenpen", "0.6").output
-    for kind, column in (("T", 1), ("H", 2)):
-        lines = re.findall(rf"^{kind}-(\d+)\t(.*)$", output, re.M)
-        texts = [line.split("\t")[column - 1] for _, line in sorted(lines, key=lambda x: int(x[0]))]
-        assert len(texts) == 60
-        (tmp_path / kind).write_text("".join(f"{text}\n" for text in texts))
-    scored = call("score", "--sys", tmp_path / "H", "--ref", tmp_path / "T").output
-    bleu = re.search(r"BLEU4 = ([\d.]+), ([\d./]+)", scored)
-    assert bleu[0] in output
-    assert float(bleu[2].split("/")[0]) > 5
-
-
-def test_generate_leaves_no_sentence_out(tree_model, stock_model, toy_data):
-    """fairseq-fixed drops the last, that is the longest, where 8 does not divide their number."""
-    for model in (tree_model, stock_model):
-        assert len(hypotheses_and_scores(generate(toy_data, model).output)) == 60
-
-
 # fairseq's other options
 
 COMBINED = [  # each run takes about a second
@@ -312,8 +254,7 @@ def test_fsdp_wraps_the_layers_that_it_wraps_in_fairseq(chosen, smallest, toy_da
 
 
 @pytest.mark.parametrize(
-    "flag",
-    ["--fp16", "--memory-efficient-fp16", "--bf16", "--memory-efficient-bf16", "--amp"],
+    "flag", ["--fp16", "--memory-efficient-fp16", "--bf16", "--memory-efficient-bf16", "--amp"]
 )
 def test_low_precision_where_stock_fairseq_can(flag, toy_data, tmp_path):
     """On the CPU fairseq itself cannot do all of them."""
@@ -322,15 +263,6 @@ def test_low_precision_where_stock_fairseq_can(flag, toy_data, tmp_path):
     assert (type(ours), str(ours)) == (type(stock), str(stock))
     if flag == "--memory-efficient-fp16" and torch.__version__ >= "2.2":
         assert ours is None
-
-
-def test_low_precision_model_is_close(toy_data):
-    task, model, _ = build(toy_data, *FULL_TREE)
-    fields = batch(task)["net_input"]
-    expected = model.eval()(**fields)[0]
-    assert torch.allclose(model.bfloat16()(**fields)[0].float(), expected, atol=0.1)
-    for _, parameter in model.named_parameters():
-        assert parameter.dtype == torch.bfloat16
 
 
 @pytest.mark.long
@@ -367,22 +299,6 @@ def test_bleu_during_training(toy_data, tmp_path):
     output = train(toy_data, tmp_path, *FULL_TREE, *arguments).output
     assert re.search(r"valid.* \| bleu [\d.]+", output)
     assert "example hypothesis" in output
-
-
-@pytest.mark.long
-def test_averaged_checkpoints_translate(models, toy_data, tmp_path):
-    """As fairseq's scripts/average_checkpoints.py does it: load, average, save."""
-    paths = [models / f"tree/checkpoint{name}.pt" for name in ("4", "_last")]
-    loaded = [torch.load(path, map_location="cpu") for path in paths]
-    states = [one["model"] for one in loaded]
-    mean = {key: sum(one[key] for one in states) / len(states) for key in states[0]}
-    torch.save({**loaded[0], "model": mean}, tmp_path / "average.pt")
-    outputs = [
-        hypotheses_and_scores(generate(toy_data, path).output)
-        for path in (*paths, tmp_path / "average.pt")
-    ]
-    assert len(outputs[2]) == 60
-    assert outputs[2] not in outputs[:2]
 
 
 @pytest.mark.long

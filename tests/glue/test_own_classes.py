@@ -34,7 +34,6 @@ OWN = [
     *("--encoder-positions", POSITIONS, "--encoder-attention", "decay(limit=20)@0-1"),
     *("--decoder-positions", "sequence + wave", "--decoder-attention", "decay(growth=logarithmic)"),
 ]
-DECAY = "decay(growth=linear, limit=20, heads=all)"
 
 
 @pytest.fixture(scope="module")
@@ -212,31 +211,6 @@ def test_a_provider_with_too_few_trees(folder, model, toy_data, monkeypatch):
     error = interactive(toy_data, model, "a\n", *own, check=False).error
     assert isinstance(error, InputError)
     assert "the tree provider Chain gave 0 trees for 1 lines" in str(error)
-
-
-class Bare:
-    """This is what the documentation of 0.1.0 called a provider: an entry of the table, no more."""
-
-    lazy = True
-
-    @classmethod
-    def from_options(cls, cfg, pipeline):
-        return cls()
-
-    def parsed(self, lines):
-        return [providers.Sentence(line.tokens, [*range(len(line.tokens))]) for line in lines]
-
-
-def test_a_lazy_provider_without_words(folder, model, toy_data, monkeypatch):
-    """Registered or entered into the table: it gives what `chain` gives."""
-    monkeypatch.setitem(providers.PROVIDERS, "bare", Bare)
-    text = "".join(f"{k}\n" for k in (toy_data.parent / "test.src").read_text().splitlines()[:4])
-    own = ("--user-dir", folder, "--tree-provider")
-    found = [
-        hypotheses_and_scores(interactive(toy_data, model, text, *own, name).output)
-        for name in ("chain", "bare")
-    ]
-    assert found[0] == found[1] and len(found[0]) == 4
 
 
 # posattn-examples

@@ -6,7 +6,6 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
-from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from support.decoding import check_resumed
 from support.in_process import batch, build, generate, hypotheses_and_scores, train
 
@@ -42,11 +41,6 @@ def test_each_term_has_its_own_table(toy_data):
     _, model, _ = build(toy_data, "--encoder-attention", "t5_bias(shared=nothing)")
     names = {f"encoder.layers.{n}.self_attn.mechanisms.t5_bias.own.scores" for n in (0, 1)}
     assert tables(model) == names
-
-
-def test_a_layer_that_stands_alone_owns_its_table():
-    [mechanism] = AttentionSpecification("t5_bias").build(0, AttentionShape(4, 8))
-    assert [name for name, _ in mechanism.named_parameters()] == ["shared.scores"]
 
 
 def test_all_layers_teach_the_table(toy_data):

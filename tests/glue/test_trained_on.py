@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.trees.control import TreeControl
 from support.commands import FULL_TREE

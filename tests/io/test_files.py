@@ -14,7 +14,6 @@ import pytest
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import (
     folder_written_whole,
-    new_file,
     replaced_name,
     replaced_whole,
     temp_name,
@@ -132,13 +131,6 @@ def test_a_run_that_waits_for_another_says_so(tmp_path, monkeypatch, capsys):
         assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("lock", [True, False])
-def test_folder_in_folders_that_are_not_there(tmp_path, lock):
-    with folder_written_whole(tmp_path / "new/newer/out", lock=lock) as folder:
-        (folder / "file").touch()
-    assert names(tmp_path / "new/newer/out") == ["file"]
-
-
 def test_folder_exists(tmp_path):
     (tmp_path / "old").touch()
     with (
@@ -203,15 +195,6 @@ def write_and_stop(path):
         file.write("torn")
 
 
-def test_what_another_run_still_writes_is_no_leftover(tmp_path):
-    growing, held = new_file(tmp_path / "text")
-    with written_whole(tmp_path / "text"):
-        assert growing.exists()
-    os.close(held)
-    with written_whole(tmp_path / "text"):
-        assert not growing.exists()
-
-
 def test_files_that_belong_together_come_from_one_run(tmp_path):
     pair = [tmp_path / "a", tmp_path / "b"]
     with written_together(pair), pytest.raises(InputError, match="another run is at work"):
@@ -257,17 +240,6 @@ def test_a_pipe_is_written_to_directly(tmp_path):
         file.write("through")
     reader.join()
     assert read == ["through"] and names(tmp_path) == ["pipe"]
-
-
-def test_a_pipe_beside_a_file(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    reader = threading.Thread(target=(tmp_path / "pipe").read_bytes)
-    reader.start()
-    with written_together([tmp_path / "pipe", tmp_path / "text"]) as files:
-        for file in files:
-            file.write("x")
-    reader.join()
-    assert (tmp_path / "text").read_text() == "x" and names(tmp_path) == ["pipe", "text"]
 
 
 def test_one_file_for_two_outputs_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.paths import refuse_file, refuse_stream
+from fairseq_posattn.io.paths import refuse_stream
 from fuzz.corpora import write_pieces, write_text
 from fuzz.registry import program
 from fuzz.runner import Command, run
@@ -58,12 +58,7 @@ def test_what_reads_once_takes_a_pipe(sound, tmp_path):
     assert (tmp_path / "pieces").read_text() == (sound / "pieces.de").read_text()
 
 
-def test_the_shells_own_pipes(sound, tmp_path):
-    extract = f"exec {sys.executable} -m fairseq_posattn.cli.extract"
-    command = f"{extract} <(cat text/train.conllu) --out {tmp_path}/t"
-    subprocess.run(["bash", "-c", command], check=True, cwd=sound)
-    words = (sound / "text/train.words").read_text()
-    assert (tmp_path / "t.words").read_text() == words
+def test_a_pipe_of_the_shell_that_is_read_twice(sound, tmp_path):
     command = (
         f"exec {sys.executable} -m fairseq_posattn.cli.project --words <(cat text/train.words) "
         f"--parents text/train.parents --pieces pieces.de --out {tmp_path}/out"
@@ -101,12 +96,16 @@ def test_a_named_pipe_is_refused_and_never_opened(tmp_path):
 
 
 def test_raw_text_from_a_pipe(sound, tmp_path):
-    for end in ("de", "en", "conllu"):
-        (tmp_path / f"raw.{end}").write_bytes((sound / f"text/train.{end}").read_bytes())
+    copy_raw(sound, tmp_path)
     (tmp_path / "raw.en").unlink()
     os.mkfifo(tmp_path / "raw.en")
     line = prepare(tmp_path, tmp_path / "data")
     assert line.startswith(f"error: {tmp_path}/raw.en: this is a pipe")
+
+
+def copy_raw(sound: Path, folder: Path) -> None:
+    for end in ("de", "en", "conllu"):
+        (folder / f"raw.{end}").write_bytes((sound / f"text/train.{end}").read_bytes())
 
 
 def prepare(folder: Path, out, *options) -> str:
@@ -147,8 +146,7 @@ def test_a_folder_in_the_place_of_the_output_is_refused_at_the_start(sound, tmp_
 def test_a_file_in_the_place_of_a_folder_is_refused_at_the_start(sound, tmp_path):
     out = tmp_path / "out"
     out.write_text("mine")
-    for end in ("de", "en", "conllu"):
-        (tmp_path / f"raw.{end}").write_bytes((sound / f"text/train.{end}").read_bytes())
+    copy_raw(sound, tmp_path)
     sets = ["--train", tmp_path / "raw.conllu", "--valid", tmp_path / "raw.conllu"]
     files = ["--source-lang=de", "--target-lang=en", f"--trainpref={sound}/pieces"]
     for line in (
@@ -160,17 +158,11 @@ def test_a_file_in_the_place_of_a_folder_is_refused_at_the_start(sound, tmp_path
     assert out.read_text() == "mine"
 
 
-def test_a_folder_or_nothing_is_no_file(tmp_path):
-    refuse_file(tmp_path)
-    refuse_file(tmp_path / "nothing")
-
-
 # --- names that fairseq splits -------------------------------------------------------
 
 
 def test_names_that_fairseq_splits_are_refused_at_the_start(sound, tmp_path):
-    for end in ("de", "en", "conllu"):
-        (tmp_path / f"raw.{end}").write_bytes((sound / f"text/train.{end}").read_bytes())
+    copy_raw(sound, tmp_path)
     files = ["--source-lang=de", "--target-lang=en", f"--trainpref={sound}/pieces"]
     for line, name, option in (
         (prepare(tmp_path, tmp_path / "a:b"), "a:b", "--out"),
@@ -248,13 +240,7 @@ def test_a_mark_in_raw_text_and_trees_changes_nothing(sound, tmp_path):
             path = folder / f"raw.{end}"
             path.write_bytes(mark + path.read_bytes())
         out = folder / "out.conllu"
-        end_of(
-            PARSE,
-            folder / "raw.de",
-            "--parser=conllu",
-            f"--trees={folder}/raw.conllu",
-            "--out",
-            out,
-        )
+        given = ("--parser=conllu", f"--trees={folder}/raw.conllu", "--out", out)
+        end_of(PARSE, folder / "raw.de", *given)
         made.append(out.read_bytes())
     assert made[0] == made[1]

@@ -128,14 +128,6 @@ def test_dropped_pairs_are_counted_over_all_shards(corpus, shards, tmp_path, cap
     assert len(dropped) >= 3 and kept + sum(dropped) == lines == SIZES["train"]
 
 
-def test_no_pair_is_left(corpus, shards, tmp_path):
-    options = corpus.options(*KINDS["moses"], "--parser", "none", "--max-length", 1)
-    message = r"train\.pieces\.de: no pair is within the limits.* dropped were.* over 1 \(--max-len"
-    with pytest.raises(InputError, match=message):
-        prepare(*options, "--out", tmp_path / "data")
-    assert not list(tmp_path.rglob("train.clean*"))
-
-
 def test_a_few_lines_to_learn_from(corpus, tmp_path):
     """They lie evenly in the text, and other choices stay as they are."""
     options = corpus.options(*KINDS["moses"][:4], "--parser", "none", "--learn-lines", 40)

@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shutil
-import sys
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import NamedTuple
@@ -21,13 +20,11 @@ from fairseq.data import Dictionary, indexed_dataset
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_posattn.cli import prepare as prepare_command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.pipeline import TextPipeline
 from support import reference_projection as reference
 from support.commands import step
@@ -102,42 +99,14 @@ def test_texts(prepared, split):
         assert ("“" in str(expected)) == prepared.has("--no-normalize")
 
 
-class Tree(NamedTuple):
-    text: str
-    tokens: list[str]
-    words_of_token: list[int]
-    parents: list[int]
-
-
-def trees_of(path: Path) -> list[Tree]:
+def trees_of(path: Path) -> list[reference.Sentence]:
     opener = lzma.open if path.suffix == ".xz" else open
     with opener(path, "rt", encoding="utf-8") as file:
-        return [tree(block.split("\n")) for block in file.read().removesuffix("\n\n").split("\n\n")]
+        blocks = file.read().removesuffix("\n\n").split("\n\n")
+    return [reference.read_sentence(block.split("\n")) for block in blocks]
 
 
-def tree(rows: list[str]) -> Tree:
-    found, left = Tree("", [], [], []), 0
-    for row in rows:
-        if row.startswith("# text ="):
-            found = found._replace(text=row[len("# text = ") :])
-        if row.startswith("#"):
-            continue
-        number, form, *columns = row.split("\t")
-        if "-" in number:
-            first, last = map(int, number.split("-"))
-            left = last - first + 1
-            found.tokens.append(form)
-            found.words_of_token.append(left)
-            continue
-        if not left:
-            found.tokens.append(form)
-            found.words_of_token.append(1)
-        left = max(left - 1, 0)
-        found.parents.append(int(columns[4]))
-    return found
-
-
-def parsed(prepared: Prepared, split: str) -> list[Tree]:
+def parsed(prepared: Prepared, split: str) -> list[reference.Sentence]:
     return trees_of(Path(f"{prepared.data}.work/{split}.conllu.xz"))
 
 
@@ -277,7 +246,7 @@ def spans_of_pieces(prepared: Prepared, split: str):
     return [reference.sentencepiece_spans(model, line) for line in text]
 
 
-def expected_trees(prepared: Prepared, split: str, trees: list[Tree]) -> list:
+def expected_trees(prepared: Prepared, split: str, trees: list[reference.Sentence]) -> list:
     spans = spans_of_pieces(prepared, split)
     found = []
     for k in kept(prepared, split):
@@ -617,14 +586,6 @@ def test_damaged_data_are_made_again(corpus, done, tmp_path, capsys, name, damag
     assert steps_done(capsys, *given_options(corpus, out)) == set()
 
 
-def test_a_damaged_file_between_the_steps(corpus, done, tmp_path, capsys):
-    """What follows is not done again, because what it takes is as it was."""
-    out = copy_of(done, tmp_path)
-    Path(f"{out}.work/test.pieces.en").write_text("nothing\n")
-    assert steps_done(capsys, *given_options(corpus, out)) == {"segment.test.en"}
-    assert contents(out) == contents(done)
-
-
 # Killed.
 
 
@@ -724,19 +685,6 @@ def test_the_command(corpus, tmp_path):
     }
 
 
-def test_settings_of_the_parser(corpus):
-    """Options that no data here are made with."""
-    script = prepare_command
-    more = ("--lang", "gsw", "--package", "hdt", "--on-failure", "flat", "--long-lines", "skip")
-    options = corpus.options(*more, "--tokenize", "spaces", "--max-words", 77, "--out", "data")
-    options += ["--model-dir", "models", "--several-roots", "first"]  # the folder as seen from here
-    with mock.patch.object(sys, "argv", ["prepare.py", *map(str, options)]):
-        settings = script.settings_of(script.parse_options())
-    models = str(Path.cwd() / "models")
-    expected = ParserSettings("stanza", "gsw", models, "hdt", True, 77, "skip", "flat", "first")
-    assert settings == expected
-
-
 # Errors.
 
 
@@ -771,18 +719,6 @@ def test_empty_files(own, tmp_path, split):
     assert f"tidy/{split}.de: the file is empty" in fails(*given_options(own, tmp_path / "data"))
     assert not (tmp_path / "data").exists()
     assert leftovers(tmp_path / "data") == []
-
-
-def test_lines_without_words(own, tmp_path):
-    for name in ("train.de", "train.en"):
-        write_tidy(own, name, [" "] * 3)
-    (own.folder / "tidy/train.conllu").write_text("# text = \n\n" * 3)
-    assert "nothing to learn" in fails(*given_options(own, tmp_path / "data"))
-
-
-def test_missing_files(own, tmp_path):
-    (own.folder / "tidy/valid.en").unlink()
-    assert "tidy/valid.en: No such file" in fails(*given_options(own, tmp_path / "data"))
 
 
 def test_no_given_trees(own, tmp_path):
@@ -827,12 +763,6 @@ def test_all_pairs_left_out(corpus, tmp_path):
     assert not (tmp_path / "data").exists()
     assert leftovers(tmp_path / "data") == []
     assert not list(tmp_path.rglob("train.clean.*"))
-
-
-def test_more_pieces_than_there_can_be(corpus, tmp_path):
-    options = given_options(corpus, tmp_path / "data", *SENTENCEPIECE, "--symbols", 9999)
-    assert "give at most --symbols" in fails(*options)
-    assert leftovers(tmp_path / "data") == []
 
 
 def test_a_folder_that_holds_something_else(corpus, tmp_path):

@@ -84,16 +84,6 @@ def copy(prepared, tmp_path):
     return tmp_path
 
 
-def test_files_of_the_steps(prepared):
-    made = ["w.labels", "w.parents", "w.words"]
-    assert names(prepared) == ["codes", "t.conllu", "w.de", "w.en", "w.en.trees", *made]
-    words = lines_of(prepared / "w.words")
-    assert len(words) == 30
-    assert (words[4], words[5]) == ("", "10\u2423000")
-    parents = lines_of(prepared / "w.parents")
-    assert (parents[0], parents[4], parents[29]) == ("0", "", "0 4 4 1")
-
-
 def test_pieces_spell_the_words(prepared):
     files = [lines_of(prepared / f"w.{kind}") for kind in ("words", "parents", "en", "en.trees")]
     for words, parents, pieces, tree in zip(*files, strict=True):
@@ -102,14 +92,6 @@ def test_pieces_spell_the_words(prepared):
         assert sum(int(count) for _, count in pairs) == len(pieces.split())
         assert pieces.replace("@@ ", "") == words
     assert any("@@" in pieces for pieces in files[2])
-
-
-def test_help_says_which_way_the_merges_go():
-    reads, writes = (
-        " ".join(succeeds("segment", step, "--help").split()) for step in ("apply", "learn")
-    )
-    assert "read the merges of subword-nmt from this file" in reads
-    assert "write the merges of subword-nmt to this file" in writes
 
 
 @pytest.mark.long(but=["project"])
@@ -150,12 +132,6 @@ def test_extract_options(tmp_path):
     said = succeeds("extract", tmp_path / "t.conllu", *options)
     assert "3 words of 2 sentences were written; 1 of these have no tree" in said
     assert lines_of(tmp_path / "w.parents") == ["0 1", "-"]
-
-
-def test_missing_file(tmp_path):
-    error = fails("extract", tmp_path / "none.conllu", "--out", tmp_path / "w")
-    assert error == f"error: {tmp_path}/none.conllu: No such file or directory"
-    assert names(tmp_path) == []
 
 
 def feed(pipe, text):
@@ -320,12 +296,6 @@ def test_binarize_refuses(copy, capsys, name, line, message):
     before = names(copy)
     assert message in fails_here(capsys, copy, "--trainpref", copy / "w")
     assert names(copy) == before
-
-
-def test_binarize_needs_trees(copy, capsys):
-    (copy / "w.en.trees").unlink()
-    error = fails_here(capsys, copy, "--trainpref", copy / "w")
-    assert error == f"error: {copy}/w.en.trees: No such file or directory\n"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ the tokens of the tree and on the raw text, whose pieces cross words, and for se
 import io
 import lzma
 from contextlib import redirect_stderr
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -22,10 +21,13 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.text.segmenters import Segmentation, SentencePiece, SubwordNmt
-from fairseq_posattn.trees.alignment import match, project_spans, word_spans
 from fairseq_posattn.trees.batch import collate, pack
+from fairseq_posattn.trees.projection import match, project_spans, word_spans
 from support import reference_projection as reference
 from support.commands import ROOT
+from support.reference import piece_depths
+from support.reference import relations as piece_relations
+from support.reference_projection import Sentence, read_sentence
 
 PUD = ROOT.parent / "shared" / "data" / "pud"
 LANGUAGES = ["en", "de", "zh"]
@@ -41,44 +43,12 @@ pytestmark = [
 # --- treebanks -----------------------------------------------------------------------
 
 
-@dataclass
-class Sentence:
-    """This class holds a raw text, its tokens, words of each token and parents of words, from 1."""
-
-    text: str
-    tokens: list[str]
-    words_of_token: list[int]
-    parents: list[int]
-
-
 @cache
 def pud_sentences(language: str) -> list[Sentence]:
     path = PUD / f"{language}_pud-ud-test.conllu.xz"
     with lzma.open(path, "rt", encoding="utf-8") as file:
         blocks = file.read().strip().split("\n\n")
-    return [parse(block.split("\n")) for block in blocks]
-
-
-def parse(lines: list[str]) -> Sentence:
-    """One sentence of CoNLL-U; empty nodes (8.1) are stepped over."""
-    texts = [line.removeprefix("# text = ") for line in lines if line.startswith("# text = ")]
-    sentence = Sentence(texts[0], [], [], [])
-    inside = 0  # the last word of the multiword token read last
-    for line in lines:
-        columns = line.split("\t")
-        number, _, last = columns[0].partition("-")
-        if line.startswith("#") or "." in number:
-            continue
-        if last:
-            inside = int(last)
-            sentence.words_of_token.append(inside - int(number) + 1)
-        elif int(number) > inside:
-            sentence.words_of_token.append(1)
-        if last or int(number) > inside:
-            sentence.tokens.append(columns[1])
-        if not last:
-            sentence.parents.append(int(columns[6]))
-    return sentence
+    return [read_sentence(block.split("\n")) for block in blocks]
 
 
 # --- segmenters ----------------------------------------------------------------------
@@ -170,8 +140,10 @@ def check_batch(segmenter: Segmenter, sentences: list[Sentence], where: str) -> 
         parents, message = sentences[k].parents, f"{where} + {k}: {sentences[k].text}"
         words = reference.words_of_pieces(parents, *spans[k])
         assert counts[k] == [words.count(word) for word in range(len(parents))], message
-        assert depths == reference.depths(parents, words), message
-        assert relations == reference.relations(parents, words), message
+        *expected, _ = piece_depths(parents, counts[k])  # without the end of sentence
+        assert depths == expected, message
+        *rows, _ = piece_relations(parents, counts[k])
+        assert relations == [row[:-1] for row in rows], message
 
 
 @pytest.mark.parametrize("name", SEGMENTERS)

@@ -284,12 +284,7 @@ def test_a_link_is_not_written_through(server, tmp_path):
 # what a recipe says of a file
 
 
-FILE = {
-    "name": "file",
-    "bytes": 12800,
-    "sha256": SHA256,
-    "address": "http://127.0.0.1/file",
-}
+FILE = {"name": "file", "bytes": 12800, "sha256": SHA256, "address": "http://127.0.0.1/file"}
 
 
 @pytest.mark.parametrize(
@@ -398,8 +393,3 @@ def test_links_in_archives_are_left_out(tmp_path):
         archive.addfile(inside)
     unpack(str(tmp_path / "a.tar"), tmp_path / "out", [])
     assert not (tmp_path / "out/link").is_symlink() and not os.path.exists("/etc/x")
-
-
-def test_no_archive(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        unpack(str(tmp_path / "none.tgz"), tmp_path / "out", [])

@@ -213,10 +213,7 @@ def kill_when(experiment: Experiment, condition, script: str, *arguments) -> Non
 
 def shown(recipe: str, script: str, *arguments, check=True, work="/nowhere/work"):
     program = ROOT / f"recipes/{script}.sh"
-    env = {
-        **warm.variables(),
-        "PATH": f"{warm.home()}/bin:{os.environ['PATH']}",
-    }
+    env = {**warm.variables(), "PATH": f"{warm.home()}/bin:{os.environ['PATH']}"}
     return run(program, recipe, *arguments, "--dry-run", "--work", work, env=env, check=check)
 
 
@@ -298,26 +295,14 @@ def test_every_step_can_be_shown(recipe, tmp_path):
             ("sequence", "--size", "vast", "--cpu"),
             "there is no size 'vast'; choose one of: base big",
         ),
-        (
-            "train",
-            ("sequence", "--cpu"),
-            "there are no data; start recipes/prepare.sh wmt14",
-        ),
+        ("train", ("sequence", "--cpu"), "there are no data; start recipes/prepare.sh wmt14"),
         ("train", ("sequence", "--gpus", 8, "--nodes", 2), "--nodes needs --rendezvous HOST:PORT"),
         ("train", (), "the following arguments are required: model"),
         ("evaluate", ("--cpu",), "name a model, such as one of the recipe: sequence directional"),
-        (
-            "evaluate",
-            ("sequence", "--cpu"),
-            "sequence.base.seed1: it was not trained; start",
-        ),
+        ("evaluate", ("sequence", "--cpu"), "sequence.base.seed1: it was not trained; start"),
         ("evaluate", ("sequence", "--colour"), "unrecognized arguments: --colour"),
         ("train", ("sequence", "--cpu", "--seeds", "3-x"), "expected seeds as in 1-3 or 1,2,5"),
-        (
-            "sweep",
-            ("--cpu", "--size", "small"),
-            "there is no size 'small'; choose one of: base",
-        ),
+        ("sweep", ("--cpu", "--size", "small"), "there is no size 'small'; choose one of: base"),
         ("table", ("--cpu", "--baseline", "x"), "there is no model 'x'; choose one of: sequence"),
         ("prepare", ("--from", "/nowhere"), "/nowhere: there is no such folder"),
     ],

@@ -1,7 +1,5 @@
 """The recipe about lengths: joined captions, its models, and its table."""
 
-import pytest
-
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.lab.experiments.recipe import read_recipe
 from support.commands import ROOT, script
@@ -14,13 +12,6 @@ def test_two_captions_become_one(tmp_path):
     write(tmp_path / "test.en", ["a dog .", "b", "c", "d ."])
     script(FOLDER / "corpus.py").join(tmp_path / "test.en", tmp_path / "joined.en")
     assert lines_of(tmp_path / "joined.en") == ["a dog . b", "c d ."]
-
-
-def test_an_odd_number_of_captions_is_no_test_set(tmp_path):
-    write(tmp_path / "test.en", ["a", "b", "c"])
-    with pytest.raises(ValueError):
-        script(FOLDER / "corpus.py").join(tmp_path / "test.en", tmp_path / "joined.en")
-    assert not (tmp_path / "joined.en").exists()
 
 
 def test_the_models_can_be_built():

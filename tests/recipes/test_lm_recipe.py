@@ -52,20 +52,6 @@ def test_sentences_by_rules(text, sentences):
     assert [" ".join(words) for words in by_rules(text.split())] == sentences
 
 
-def test_punkt_must_be_there_to_be_asked_for(tmp_path):
-    from prepare import splitter
-    from sentences import punkt_is_there
-
-    from fairseq_posattn.errors import InputError
-
-    if punkt_is_there():
-        assert splitter("wikitext-2", "auto")[0] == "punkt"
-    else:
-        assert splitter("wikitext-2", "auto")[0] == "rules"
-        with pytest.raises(InputError, match="--splitter punkt: nltk or its data are missing"):
-            splitter("wikitext-2", "punkt")
-
-
 # preparation
 
 
@@ -124,26 +110,6 @@ def test_the_table_stands_beside_the_published_one():
     assert shown == "lstm | 7,863,446 | 7.86 M | 90.13 | 70.50 | 66.77 | 90.13 | 70.50 | 64.96"
     part = trial.table([row], {("lstm", "ptb.9_words"): [result]}, "ptb.9_words")
     assert str(part.rows[0][-1]) == "–"
-
-
-def test_learning_curves_from_both_formats_of_a_log(tmp_path):
-    simple, logged = tmp_path / "simple.log", tmp_path / "json.log"
-    simple.write_text(
-        "x | INFO | train_inner | epoch 001: 1 / 9 loss=12.5, ppl=3, num_updates=10, lr=30\n"
-        "x | INFO | valid | epoch 001 | valid on 'valid' subset | loss 9.25 | ppl 3 | wps 4 | "
-        "num_updates 20\n"
-    )
-    logged.write_text(
-        'x | INFO | train_inner | {"epoch": 1, "loss": "12.5", "ppl": "3", "num_updates": "10"}\n'
-        'x | INFO | valid | {"epoch": 1, "valid_loss": "9.25", "valid_num_updates": "20"}\n'
-    )
-    from learning_curves import read_curves
-
-    expected = {"train": [(10, 12.5)], "valid": [(20, 9.25)]}
-    assert read_curves(simple) == expected and read_curves(logged) == expected
-    plot = tmp_path / "curves.png"
-    run(sys.executable, RECIPE / "learning_curves.py", f"a={logged}", "--plot", plot)
-    assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 # real runs
@@ -316,14 +282,3 @@ def test_sentences_in_the_order_of_the_corpus(curriculum, tiny_data, tmp_path, m
         assert sorted(epoch) == in_order
         assert (epoch == in_order) == (curriculum == 2)
     assert evaluated(tiny_data, tmp_path / "checkpoint_last.pt") > 1
-
-
-def test_batches_of_one_update_give_the_gradient_of_their_sum(tiny_data, tmp_path):
-    still = ["--lr", 0, "--max-update", 1, "--decoder-dropout-in", 0, "--dropout", 0]
-    still += ["--decoder-dropout-out", 0, "--clip-norm", 0, "--curriculum", 1]
-    norms = []
-    for batch, together in ((60, 1), (20, 3)):
-        options = ["--batch-size", batch, "--update-freq", together, *still]
-        printed = train(tiny_data, tmp_path / str(batch), "attentive_lm", *options)
-        norms.append(float(re.search(r"gnorm=([\d.]+)", printed)[1]))
-    assert norms[0] == pytest.approx(norms[1], rel=1e-3) and norms[0] > 5

@@ -2,7 +2,6 @@
 
 import random
 import sys
-from collections import Counter
 from itertools import combinations, product
 
 import pytest
@@ -50,11 +49,6 @@ def test_a_target_is_looked_up_from_left_to_right(seed):
             assert tables[name][before] == after
 
 
-def test_the_example_of_the_task():
-    tables = {"t3": {"000": "101"}, "t7": {"101": "110"}}
-    assert lookup.look_up(tables, lookup.Example("000", ("t3", "t7"))) == "000 101 110"
-
-
 @given(seeds)
 @few
 def test_nothing_is_in_two_parts_or_twice_in_one(seed):
@@ -83,22 +77,6 @@ def test_each_kind_is_new_in_the_way_it_says(seed):
         assert len(example.tables) == 2 and set(example.tables) - composed
     for example in test[lookup.LONGER]:
         assert set(example.tables) <= composed
-
-
-@given(seeds)
-@few
-def test_sizes(seed):
-    _, splits = draw(seed)
-    counts = {name: len(part) for name, part in parts(splits).items()}
-    assert counts == {
-        "train": 64 + 28 * 6,
-        "valid": 28,
-        "held-out inputs": 28,
-        "held-out compositions": 8 * 8,
-        "held-out tables": 28 * 8,
-        "longer": 7 * 20,
-    }
-    assert Counter(len(e.tables) for e in splits.test["longer"]) == dict.fromkeys(range(3, 10), 20)
 
 
 def files(folder):

@@ -1,18 +1,13 @@
-"""The table and the figure of the study come from the translations that are kept."""
+"""The study of Multi30k: what is kept of its runs, and the tables of its probes."""
 
 import csv
 import json
-import lzma
 import re
-import shutil
-import sys
-
-import pytest
 
 from fairseq_posattn.lab.probing.results import read_probes
 from fairseq_posattn.lab.probing.tables import Results, all_tables
 from fairseq_posattn.lab.scoring.plain_tables import markdown, rows_for_programs
-from support.commands import ROOT, run
+from support.commands import ROOT
 
 FOLDER = ROOT / "recipes/multi30k_en_de"
 
@@ -23,23 +18,6 @@ def test_each_run_has_its_translations_and_its_options():
     assert translations == set(records)
     for name, record in records.items():
         assert name == f"{record['name']}.{record['size']}.seed{record['seed']}"
-
-
-@pytest.mark.long
-def test_the_table_of_the_study(tmp_path):
-    """A system whose outputs are the references has no errors."""
-    folder, reference = tmp_path / "multi30k_en_de", tmp_path / "test.de"
-    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("work", "*.png", "*seed[3-9]*"))
-    first = sorted(folder.glob("study/sequence.*.de.xz"))[0]
-    reference.write_bytes(lzma.decompress(first.read_bytes()))
-    for path in folder.glob("study/structural_chain.*.de.xz"):
-        shutil.copy(first, path)
-    printed = run(sys.executable, folder / "study.py", reference).stdout
-    rows = {row.split("|")[1].strip(): row for row in printed.splitlines() if row[:1] == "|"}
-    assert "100.00 ± 0.00" in rows["`structural`, chain"]
-    assert "0.00 ± 0.00" in rows["`structural`, chain"]
-    assert re.search(r"p = ", rows["`structural`, parsed"])
-    assert (folder / "study.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_tables_of_the_probes_are_those_of_the_kept_results():

@@ -32,6 +32,17 @@ def write_treebank(folder):
     return folder
 
 
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Experiment:
+    """Data of one small treebank."""
+    folder = tmp_path_factory.mktemp("tagging")
+    experiment = Experiment("ud_tagging", folder / "work")
+    treebank = write_treebank(folder / "UD_Toy-XX")
+    experiment.start("prepare", "--from", treebank)
+    assert "this was done before" in experiment.start("prepare", "--from", treebank).stdout
+    return experiment
+
+
 def results_of(experiment, model: str) -> list[dict]:
     paths = [folder / "result.json" for folder in experiment.runs(model)]
     return [json.loads(path.read_text()) for path in paths]
@@ -89,12 +100,9 @@ def test_an_interrupted_run_goes_on(tmp_path):
 
 
 @pytest.mark.long
-def test_data_of_another_treebank_are_made_anew(tmp_path):
+def test_data_of_another_treebank_are_made_anew(toy, tmp_path):
     """A run of the old data stays; vectors choose the models of PTB."""
-    treebank = write_treebank(tmp_path / "UD_Toy-XX")
-    experiment = Experiment("ud_tagging", tmp_path / "work")
-    experiment.start("prepare", "--from", treebank)
-    assert "this was done before" in experiment.start("prepare", "--from", treebank).stdout
+    treebank, experiment = toy.work.parent / "UD_Toy-XX", toy
     dictionary = experiment.work / "data/Toy-XX/dict.word.txt"
     before = dictionary.read_text()
     with open(treebank / "xx_toy-ud-train.conllu", "a") as file:
@@ -132,14 +140,12 @@ def test_mistakes_are_named(tmp_path, arguments, message):
 
 
 @pytest.mark.long
-def test_a_failed_training_is_told(tmp_path):
-    experiment = Experiment("ud_tagging", tmp_path / "work")
-    experiment.start("prepare", "--from", write_treebank(tmp_path / "UD_Toy-XX"))
+def test_a_failed_training_is_told(toy):
     wrong = ["--", "--encoder-attention", "nothing"]
-    result = experiment.start("table", "--models", "conv2d", "--cpu", *wrong, check=False)
+    result = toy.start("table", "--models", "conv2d", "--cpu", *wrong, check=False)
     assert result.returncode == 1
     assert "no attention mechanism is called 'nothing'" in result.stdout
-    assert not list(experiment.work.glob("table.*"))
+    assert not list(toy.work.glob("table.*"))
 
 
 def test_published_treebanks_have_the_published_means():

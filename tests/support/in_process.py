@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+import pytest
 import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -61,6 +62,29 @@ def call(program: str, *arguments, check: bool = True, input: str = "") -> Resul
     if check and error is not None:
         raise AssertionError(buffer.getvalue()[-4000:]) from error
     return Result(buffer.getvalue(), error)
+
+
+class Ended(NamedTuple):
+    """What a command ended with, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def posattn(name: str, *arguments, input: bytes = b"") -> Ended:
+    """Run a command of the project as its program does."""
+    stdin, out, err = (io.TextIOWrapper(io.BytesIO(b), "utf-8") for b in (input, b"", b""))
+    with (
+        mock.patch.multiple(sys, argv=[f"posattn-{name}", *map(str, arguments)], stdin=stdin),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as end,
+    ):
+        command_line.run(import_module(f"fairseq_posattn.cli.{name}").main)
+    for stream in (out, err):
+        stream.flush()
+    return Ended(end.value.code, *(x.buffer.getvalue().decode() for x in (out, err)))
 
 
 def end_of(program: str, *arguments) -> str:

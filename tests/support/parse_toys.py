@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.run import parse_step, parts_folder, record_of
 from fairseq_posattn.trees.conllu import read_blocks
 from fairseq_posattn.work.cut import planned, remove

@@ -1,21 +1,13 @@
 """A small world to probe: data, trained models, tasks in SentEval's format, and their trees."""
 
-import contextlib
-import io
 import random
-import sys
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
-import pytest
-
-from fairseq_posattn.cli import probe as command
-from fairseq_posattn.io import command_line
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE
 from support.files import write
-from support.in_process import train
+from support.in_process import Ended, posattn, train
 
 SIZES = {"tr": 40, "va": 12, "te": 14}
 FILES = {
@@ -96,22 +88,11 @@ def make_world(toy_data: Path, folder: Path) -> World:
     return World(toy_data, models, folder / "tasks", folder / "trees", toy / "codes")
 
 
-class Outcome(NamedTuple):
-    """This is what a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
+def probe(*arguments) -> Ended:
+    return posattn("probe", *arguments)
 
 
-def probe(*arguments) -> Outcome:
-    """Run posattn-probe in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        mock.patch.object(sys, "argv", ["posattn-probe", *map(str, arguments)]),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        pytest.raises(SystemExit) as end,
-    ):
-        command_line.run(command.main)
-    return Outcome(end.value.code, out.getvalue(), err.getvalue())
+def probe_tasks(*arguments) -> tuple[int, str]:
+    """The exit code of posattn-probe-tasks, and what it said."""
+    code, _, said = posattn("probe_tasks", *arguments)
+    return code, said

@@ -3,7 +3,8 @@
 Plain loops over float64 scalars; nothing is vectorised, nothing of the package is used, and
 what is computed from tensors stays differentiable. One sentence without padding: I pieces at
 positions 0 … I-1; H heads, counted from 0, of width d; C = H d. A parameter with a row for
-each head has one for each of the H heads, used or not.
+each head has one for each of the H heads, used or not. In cross-attention keys and values are those
+of another sentence of J pieces; a query then stands on the diagonal, at c_i.
 
 A new mechanism is a subclass of `Part` with its fields and the methods it needs.
 """
@@ -43,43 +44,50 @@ class Part:
     def __init_subclass__(cls):
         dataclass(eq=False)(cls)
 
-    def transform(self, h, i, q, k, v):  # the vectors of piece i of head h
+    def transform(self, h, i, q, k, v):  # the vectors of piece i of head h: q, then k and v
         return q, k, v
 
     def sources(self, h, count):  # the heads, of `count`, whose keys head h attends to
         return [h]
 
-    def allowed(self, q, h, i):  # for each key j: may query i attend to it?
-        return [True for _ in q[h]]
+    def allowed(self, q, h, i, count):  # for each of so many keys: may query i attend to it?
+        return [True for _ in range(count)]
 
-    def added(self, q, h, i):  # for each key j: the bias of its score
-        return [0.0 for _ in q[h]]
+    def added(self, q, h, i, count):  # for each key j: the bias of its score
+        return [0.0 for _ in range(count)]
 
     def change(self, score, h, i, j):  # the score of (i, j) instead of this one
         return score
 
-    def change_weights(self, a, q, h):  # the weights, I x I, instead of a
+    def change_weights(self, a, q, h):  # the weights, I x J, instead of a
         return a
 
     def value(self, v, h, i, j):  # the value for query i instead of v_j
         return v
 
 
-def multi_head(x, projections, heads, parts=()):
+def multi_head(x, projections, heads, parts=(), memory=None):
     """Attend as in Vaswani et al. 2017, section 3.2, changed by the parts in the order of the list.
+
+    The queries are those of x, keys and values those of `memory` or of x.
 
     a_ij = softmax_j(q_i . k_j / sqrt(d)),  o_i = sum_j a_ij v_j,  y_i = W [o_i^0; o_i^1 …] + b
 
     projections  {'q_proj', 'k_proj', 'v_proj', 'out_proj'} -> (W, b), W as nn.Linear has it,
                  b may be None; without 'out_proj' the heads are only joined
-    Returns y (I x C) and the weights that the values get (H x I x I); where a head sees keys
+    Returns y (I x C) and the weights that the values get (H x I x J); where a head sees keys
     of several heads, the weight of (i, j) is the sum over the copies of key j.
     """
-    q, k, v = [_projected(x, projections[name], heads) for name in ("q_proj", "k_proj", "v_proj")]
+    memory = x if memory is None else memory
+    q = _projected(x, projections["q_proj"], heads)
+    k, v = (_projected(memory, projections[name], heads) for name in ("k_proj", "v_proj"))
     own = [[part for part in parts if part.heads is None or h in part.heads] for h in range(heads)]
-    for h, i in product(range(heads), range(len(x))):
+    for h in range(heads):
         for part in own[h]:
-            q[h][i], k[h][i], v[h][i] = part.transform(h, i, q[h][i], k[h][i], v[h][i])
+            for i in range(len(x)):
+                q[h][i] = part.transform(h, i, q[h][i], q[h][i], q[h][i])[0]
+            for j in range(len(memory)):
+                _, k[h][j], v[h][j] = part.transform(h, j, k[h][j], k[h][j], v[h][j])
     joined, weights = [[] for _ in x], []
     for h in range(heads):
         o, a = _one_head(q, k, v, h, own[h])
@@ -99,15 +107,15 @@ def _projected(x, projection, heads):
 
 def _one_head(q, k, v, h, parts):
     """Return outputs and weights of head h. What holds for (i, j) holds for each copy of key j."""
-    pieces, d = range(len(q[h])), len(q[h][0])
+    pieces, keys, d = range(len(q[h])), range(len(k[h])), len(q[h][0])
     sources = max([[h]] + [part.sources(h, len(q)) for part in parts], key=len)
     allowed, a = [], {source: [] for source in sources}
     for i in pieces:
-        opinions = [part.allowed(q, h, i) for part in parts]
-        allowed.append([all(opinion[j] for opinion in opinions) for j in pieces])
-        biases = [part.added(q, h, i) for part in parts]
+        opinions = [part.allowed(q, h, i, len(keys)) for part in parts]
+        allowed.append([all(opinion[j] for opinion in opinions) for j in keys])
+        biases = [part.added(q, h, i, len(keys)) for part in parts]
         scores = {}
-        for source, j in product(sources, pieces):
+        for source, j in product(sources, keys):
             if allowed[i][j]:
                 score = _dot(q[h][i], k[source][j]) / math.sqrt(d)
                 for part, bias in zip(parts, biases, strict=True):
@@ -115,7 +123,7 @@ def _one_head(q, k, v, h, parts):
                 scores[source, j] = score
         soft = _softmax(scores)
         for source in sources:
-            a[source].append([soft.get((source, j), _scalar(0.0)) for j in pieces])
+            a[source].append([soft.get((source, j), _scalar(0.0)) for j in keys])
     for part in parts:
         assert len(sources) == 1 or not part.mixes_keys, "which copies of a key to mix is open"
         for source in sources:
@@ -125,8 +133,8 @@ def _one_head(q, k, v, h, parts):
                 for row in zip(changed, allowed, strict=True)
             ]
     outputs = [_vector([0.0] * d) for _ in pieces]
-    weights = [_vector([0.0] * len(pieces)) for _ in pieces]
-    for i, j, source in product(pieces, pieces, sources):
+    weights = [_vector([0.0] * len(keys)) for _ in pieces]
+    for i, j, source in product(pieces, keys, sources):
         if allowed[i][j]:
             value = v[source][j]
             for part in parts:
@@ -139,22 +147,32 @@ def _one_head(q, k, v, h, parts):
 # --- convolutional self-attention networks and what they compare with ----------------
 
 
+def diagonal(i, count, ratio):
+    """Return c_i, the piece of J on which the diagonal lies: min(floor(r i + 1/2), J - 1).
+
+    In a sentence with itself and r = 1 this is i.
+    """
+    return min(math.floor(ratio * i + 0.5), count - 1)
+
+
 class Window(Part):
     """Keys must be near (Yang et al. 2019, "Convolutional Self-Attention Networks", Eq. 4 to 9).
 
-    K^h = {k_j^h : |i - j| <= M/2};  across: K^(h-N/2) … K^(h+N/2), in one softmax
+    K^h = {k_j^h : |c_i - j| <= M/2};  across: K^(h-N/2) … K^(h+N/2), in one softmax
     size = M + 1, across = N + 1; heads beyond the edge do not exist. Ours: a neighbour need
-    not be one of `heads`.
+    not be one of `heads`. In cross-attention it is local-m of Luong et al. 2015.
     """
 
     size: int
     across: int = 1
+    ratio: float = 1.0
 
     def sources(self, h, count):
         return [other for other in range(count) if abs(other - h) <= self.across // 2]
 
-    def allowed(self, q, h, i):
-        return [abs(i - j) <= self.size // 2 for j in range(len(q[h]))]
+    def allowed(self, q, h, i, count):
+        centre = diagonal(i, count, self.ratio)
+        return [abs(centre - j) <= self.size // 2 for j in range(count)]
 
 
 class Directional(Part):
@@ -165,24 +183,26 @@ class Directional(Part):
 
     strict: bool = False
 
-    def allowed(self, q, h, i):
+    def allowed(self, q, h, i, count):
         sign = 1 if h < len(q) // 2 else -1
-        return [sign * (i - j) > 0 or (i == j and not self.strict) for j in range(len(q[h]))]
+        return [sign * (i - j) > 0 or (i == j and not self.strict) for j in range(count)]
 
 
 class Gaussian(Part):
-    """The score becomes s_ij - (i - j)² / (2 sigma_h²) (Sperber et al. 2018).  sigma: H"""
+    """The score becomes s_ij - (c_i - j)² / (2 sigma_h²) (Sperber et al. 2018).  sigma: H"""
 
     sigma: torch.Tensor
+    ratio: float = 1.0
 
-    def added(self, q, h, i):
-        return [-((i - j) ** 2) / (2 * _scalar(self.sigma[h]) ** 2) for j in range(len(q[h]))]
+    def added(self, q, h, i, count):
+        centre = diagonal(i, count, self.ratio)
+        return [-((centre - j) ** 2) / (2 * _scalar(self.sigma[h]) ** 2) for j in range(count)]
 
 
 class LocalHard(Part):
     """This is local-p of Luong et al. 2015, Eq. 9 and 10, with q_i for their h_t.
 
-    p_i = I sigmoid(v . tanh(W q_i)),  keys |j - p_i| <= D,  a_ij exp(-(j - p_i)² / (2 s²))
+    p_i = J sigmoid(v . tanh(W q_i)),  keys |j - p_i| <= D,  a_ij exp(-(j - p_i)² / (2 s²))
     W: H x d x d, v: H x d, reach = D, s = D/2. The softmax runs over the keys that are left.
     """
 
@@ -190,25 +210,28 @@ class LocalHard(Part):
     v: torch.Tensor
     reach: float
 
-    def centre(self, q, h, i):
+    def centre(self, q, h, i, count):
         hidden = [torch.tanh(number) for number in linear(q[h][i], self.W[h])]
-        return len(q[h]) * torch.sigmoid(_dot(self.v[h], hidden))
+        return count * torch.sigmoid(_dot(self.v[h], hidden))
 
-    def allowed(self, q, h, i):
-        p = self.centre(q, h, i)
-        return [bool(abs(j - p) <= self.reach) for j in range(len(q[h]))]
+    def allowed(self, q, h, i, count):
+        p = self.centre(q, h, i, count)
+        return [bool(abs(j - p) <= self.reach) for j in range(count)]
 
     def change_weights(self, a, q, h):
-        p, s = [self.centre(q, h, i) for i in range(len(a))], self.reach / 2
-        bells = [[torch.exp(-((j - p_i) ** 2) / (2 * s**2)) for j in range(len(a))] for p_i in p]
-        return [[a[i][j] * bells[i][j] for j in range(len(a))] for i in range(len(a))]
+        count, s, changed = len(a[0]), self.reach / 2, []
+        for i, row in enumerate(a):
+            p = self.centre(q, h, i, count)
+            bells = [torch.exp(-((j - p) ** 2) / (2 * s**2)) for j in range(count)]
+            changed.append([weight * bell for weight, bell in zip(row, bells, strict=True)])
+        return changed
 
 
 class LocalSoft(Part):
     """The score becomes s_ij + G_ij (Yang et al. 2018, "Modeling Localness for Self-Attention
     Networks").
 
-    G_ij = -(j - P_i)² / (2 (D_i/2)²),  P_i = I sigmoid(U_p . tanh(W q_i)),  D_i likewise, U_d
+    G_ij = -(j - P_i)² / (2 (D_i/2)²),  P_i = J sigmoid(U_p . tanh(W q_i)),  D_i likewise, U_d
     W: C x C, q_i there of all heads joined; up, ud: H x d, on head h's part of the tanh
     """
 
@@ -216,8 +239,8 @@ class LocalSoft(Part):
     up: torch.Tensor
     ud: torch.Tensor
 
-    def added(self, q, h, i):
-        d, count = len(q[h][i]), len(q[h])
+    def added(self, q, h, i, count):
+        d = len(q[h][i])
         joined = [number for head in q for number in head[i]]
         hidden = [torch.tanh(number) for number in linear(joined, self.W)][h * d : (h + 1) * d]
         centre = count * torch.sigmoid(_dot(self.up[h], hidden))
@@ -230,8 +253,8 @@ class SameBlock(Part):
 
     size: int
 
-    def allowed(self, q, h, i):
-        return [i // self.size == j // self.size for j in range(len(q[h]))]
+    def allowed(self, q, h, i, count):
+        return [i // self.size == j // self.size for j in range(count)]
 
 
 def block(x, attend, size, parameters, heads):
@@ -365,8 +388,8 @@ class DirectAbsolute(Part):
 
     table: torch.Tensor
 
-    def added(self, q, h, i):
-        return [_scalar(self.table[h][i][j]) for j in range(len(q[h]))]
+    def added(self, q, h, i, count):
+        return [_scalar(self.table[h][i][j]) for j in range(count)]
 
 
 class DirectRelative(Part):
@@ -377,9 +400,9 @@ class DirectRelative(Part):
 
     table: torch.Tensor
 
-    def added(self, q, h, i):
+    def added(self, q, h, i, count):
         t = len(self.table[h]) // 2
-        return [_scalar(self.table[h][max(-t, min(t - 1, i - j)) + t]) for j in range(len(q[h]))]
+        return [_scalar(self.table[h][max(-t, min(t - 1, i - j)) + t]) for j in range(count)]
 
 
 class DirectRelativeSymmetric(Part):
@@ -392,12 +415,12 @@ class DirectRelativeSymmetric(Part):
 
     table: torch.Tensor
 
-    def added(self, q, h, i):
-        count = len(self.table[h])
-        circle = [2 * math.pi * m / count for m in range(count)]
-        distances = [min(abs(i - j), count // 2) for j in range(len(q[h]))]
+    def added(self, q, h, i, count):
+        size = len(self.table[h])
+        circle = [2 * math.pi * m / size for m in range(size)]
+        distances = [min(abs(i - j), size // 2) for j in range(count)]
         waves = [[math.cos(angle * n) for angle in circle] for n in distances]
-        return [_dot(_vector(self.table[h]), wave) / count for wave in waves]
+        return [_dot(_vector(self.table[h]), wave) / size for wave in waves]
 
 
 class Temperature(Part):
@@ -470,13 +493,13 @@ class Alibi(Part):
     offset: float = 0.0
     sides: tuple[int, ...] = ()
 
-    def allowed(self, q, h, i):
+    def allowed(self, q, h, i, count):
         side = self.sides[h] if self.sides else 0
-        return [side * (j - i) >= 0 for j in range(len(q[h]))]
+        return [side * (j - i) >= 0 for j in range(count)]
 
-    def added(self, q, h, i):
+    def added(self, q, h, i, count):
         biases = []
-        for j in range(len(q[h])):
+        for j in range(count):
             if j > i:
                 biases.append(-_scalar(self.after[h]) * (j - i + self.offset))
             else:
@@ -523,8 +546,8 @@ class T5Bias(Part):
     def transform(self, h, i, q, k, v):
         return (q if self.scaled else [math.sqrt(len(q)) * number for number in q]), k, v
 
-    def added(self, q, h, i):
-        return [_scalar(self.table[h][self.bucket(j - i)]) for j in range(len(q[h]))]
+    def added(self, q, h, i, count):
+        return [_scalar(self.table[h][self.bucket(j - i)]) for j in range(count)]
 
 
 class Rope(Part):
@@ -566,8 +589,8 @@ class Relative(Part):
     def row(self, i, j):
         return relative_index(i, j, self.r)
 
-    def added(self, q, h, i):
-        keys = [self.keys[h][self.row(i, j)] for j in range(len(q[h]))]
+    def added(self, q, h, i, count):
+        keys = [self.keys[h][self.row(i, j)] for j in range(count)]
         return [_dot(q[h][i], _vector(key)) / math.sqrt(len(key)) for key in keys]
 
     def value(self, v, h, i, j):
@@ -636,9 +659,9 @@ class Disentangled(Part):
         self.all_keys[h, i] = k
         return [number / math.sqrt(self.terms) for number in q], k, v
 
-    def added(self, q, h, i):
+    def added(self, q, h, i, count):
         biases = []
-        for j in range(len(q[h])):
+        for j in range(count):
             total, root = _scalar(0.0), math.sqrt(len(q[h][i]))
             if self.keys is not None:  # q was divided by the square root of the terms
                 total = total + _dot(q[h][i], _vector(self.keys[h][self.delta(i, j)])) / root
@@ -695,8 +718,8 @@ class TreeWindow(OfWords):
     hops: int
     direction: str = "both"
 
-    def allowed(self, q, h, i):
-        return [self.sees(i, j) for j in range(len(q[h]))]
+    def allowed(self, q, h, i, count):
+        return [self.sees(i, j) for j in range(count)]
 
     def sees(self, i, j):
         edges = self.edges(i, j)
@@ -717,8 +740,8 @@ class TreeDistanceBias(OfWords):
 
     table: torch.Tensor
 
-    def added(self, q, h, i):
-        return [_scalar(self.table[h][self.row(i, j)]) for j in range(len(q[h]))]
+    def added(self, q, h, i, count):
+        return [_scalar(self.table[h][self.row(i, j)]) for j in range(count)]
 
     def row(self, i, j):
         r, edges = len(self.table[0]) - 2, self.edges(i, j)
@@ -732,9 +755,9 @@ class TreeDistanceGaussian(OfWords):
 
     sigma: torch.Tensor
 
-    def added(self, q, h, i):
+    def added(self, q, h, i, count):
         biases = []
-        for j in range(len(q[h])):
+        for j in range(count):
             edges = self.edges(i, j) or 0
             biases.append(-(edges**2) / (2 * _scalar(self.sigma[h]) ** 2))
         return biases
@@ -793,11 +816,11 @@ class Biaffine(Part):
         self.all_keys[h, i] = k
         return q, k, v
 
-    def added(self, q, h, i):
+    def added(self, q, h, i, count):
         root = math.sqrt(len(q[h][i]))
         columns = [_vector(column) for column in self.between[h].T]
         turned = [_dot(q[h][i], column) for column in columns]
-        return [_dot(turned, self.all_keys[h, j]) / root for j in range(len(q[h]))]
+        return [_dot(turned, self.all_keys[h, j]) / root for j in range(count)]
 
 
 def parent_targets(parents, pieces, every):
@@ -849,7 +872,7 @@ class TreeDepthBias(OfWords):
 
     table: torch.Tensor
 
-    def added(self, q, h, i):
+    def added(self, q, h, i, count):
         words = self.words()
         depths = [len(path_up(self.parents, word)) - 1 for word in words]
         last = len(self.table[h]) - 1

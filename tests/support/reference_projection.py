@@ -9,10 +9,45 @@ numbers from 1, 0 = root.
 """
 
 import unicodedata
+from typing import NamedTuple
 
 OPEN_BOX = "\u2423"
 
 Span = tuple[int, int]
+
+
+# --- treebanks -----------------------------------------------------------------------
+
+
+class Sentence(NamedTuple):
+    """A raw text, its tokens, the number of words of each token, and parents of words, from 1."""
+
+    text: str
+    tokens: list[str]
+    words_of_token: list[int]
+    parents: list[int]
+
+
+def read_sentence(lines: list[str]) -> Sentence:
+    """One sentence of CoNLL-U; empty nodes (8.1) are stepped over."""
+    texts = [line[len("# text = ") :] for line in lines if line.startswith("# text =")]
+    sentence = Sentence(texts[0], [], [], [])
+    inside = 0  # the last word of the multiword token read last
+    for line in lines:
+        columns = line.split("\t")
+        number, _, last = columns[0].partition("-")
+        if line.startswith("#") or "." in number:
+            continue
+        if last:
+            inside = int(last)
+            sentence.words_of_token.append(inside - int(number) + 1)
+        elif int(number) > inside:
+            sentence.words_of_token.append(1)
+        if last or int(number) > inside:
+            sentence.tokens.append(columns[1])
+        if not last:
+            sentence.parents.append(int(columns[6]))
+    return sentence
 
 
 # --- characters ----------------------------------------------------------------------
@@ -158,40 +193,3 @@ def project(parents: list[int], word_spans: list[Span], piece_spans: list[Span])
     """Return the number of pieces of each word."""
     words = words_of_pieces(parents, word_spans, piece_spans)
     return [words.count(word) for word in range(len(parents))]
-
-
-# --- depths and relations of pieces ----------------------------------------------------
-
-
-def depth(parents: list[int], word: int) -> int:
-    """Return the number of edges from the word up to the root."""
-    edges = 0
-    while parents[word] != 0:
-        word = parents[word] - 1
-        edges += 1
-    return edges
-
-
-def depths(parents: list[int], words: list[int]) -> list[int]:
-    """Return the depth of each piece: that of its word in the whole tree."""
-    return [depth(parents, word) for word in words]
-
-
-def relation(parents: list[int], one: int, other: int) -> int:
-    """Return the difference of depths of two words over an edge, else their signed sum."""
-    if one == other:
-        return 0
-    difference = depth(parents, one) - depth(parents, other)
-    if parents[one] == other + 1 or parents[other] == one + 1:
-        return difference
-    total = depth(parents, one) + depth(parents, other)
-    return total if one > other else -total
-
-
-def relations(parents: list[int], words: list[int]) -> list[list[int]]:
-    """Return the relations between the words of all pieces; row = query, column = key."""
-    between = {}
-    for one in set(words):
-        for other in set(words):
-            between[one, other] = relation(parents, one, other)
-    return [[between[one, other] for other in words] for one in words]

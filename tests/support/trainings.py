@@ -8,7 +8,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import train as fairseq_train
 
-from fairseq_posattn.preparation.binarize_tagging import binarize, parser
+from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
 from support.commands import FULL_TREE, PLUGIN, TINY
 from support.in_process import Result, call
 
@@ -41,8 +41,8 @@ def make_corpora(toy: Path, folder: Path) -> None:
     folder.mkdir()
     (folder / "translation").symlink_to(toy / "data")
     trees = {split: str(toy / f"raw/{split}.src.conllu") for split in ("train", "dev")}
-    tagging = ["--train", trees["train"], "--valid", trees["dev"]]
-    binarize(parser().parse_args([*tagging, "--destdir", str(folder / "tagging")]))
+    tagging = str(folder / "tagging")
+    binarize(TaggingData(train=trees["train"], valid=trees["dev"], destdir=tagging))
     texts = ["--trainpref", toy / "raw/train.tgt", "--validpref", toy / "raw/dev.tgt"]
     call("preprocess", "--only-source", *texts, "--destdir", folder / "lm")
 

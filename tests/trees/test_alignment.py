@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairseq_posattn.trees import TreeError
-from fairseq_posattn.trees.alignment import match, project_spans, word_spans
+from fairseq_posattn.trees.projection import match, project_spans, word_spans
 from support import reference_projection as reference
 from support.random_trees import LETTERS, parents
 

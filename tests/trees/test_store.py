@@ -4,8 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.store import (
@@ -13,11 +11,9 @@ from fairseq_posattn.trees.store import (
     TreeFile,
     TreeWriter,
     bin_path,
-    block_starts,
     exists,
     fingerprint,
     idx_path,
-    ranges,
 )
 
 TREES = [([2, 0, 2], [1, 3, 2]), ([], []), ([0], [1]), ([0, 1], [300, 1])]
@@ -190,24 +186,9 @@ def test_too_many_words_are_refused(tmp_path):
         writer.add([0] + [1] * 65_536, [1] * 65_537, np.array([2]))
 
 
-def test_a_large_file_is_sampled_from_end_to_end():
-    size = BLOCK * 5000 + 17
-    starts = block_starts(size)
-    assert len(starts) == 1024 and starts[0] == 0 and starts[-1] == size - BLOCK
-    assert block_starts(BLOCK + 1) == [0, BLOCK]
-
-
 def test_the_fingerprint_sees_every_byte_of_a_small_file(tmp_path):
     file = tmp_path / "f"
     file.write_bytes(bytes(200_000))
     before = fingerprint([file])
     file.write_bytes(bytes(150_000) + b"\1" + bytes(49_999))
     assert fingerprint([file]) != before
-
-
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5))))
-def test_ranges(pairs):
-    starts = np.array([start for start, _ in pairs], np.int64)
-    lengths = np.array([length for _, length in pairs], np.int64)
-    expected = [start + k for start, length in pairs for k in range(length)]
-    assert ranges(starts, lengths).tolist() == expected

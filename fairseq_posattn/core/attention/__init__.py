@@ -1,6 +1,10 @@
 """The attention core has layers, mechanisms and specifications, and needs torch only."""
 
-from fairseq_posattn.core.attention.build import build_self_attention
+from fairseq_posattn.core.attention.build import (
+    AttentionSpecification,
+    CrossSpecification,
+    build_self_attention,
+)
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.cross_context import CrossContext
 from fairseq_posattn.core.attention.mechanism import (
@@ -24,13 +28,7 @@ from fairseq_posattn.core.attention.mechanism import (
 )
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
 from fairseq_posattn.core.attention.pipeline import attend
-from fairseq_posattn.core.attention.registry import (
-    MECHANISMS,
-    AttentionSpecification,
-    CrossSpecification,
-    describe,
-    register,
-)
+from fairseq_posattn.core.attention.registry import MECHANISMS, describe, register
 from fairseq_posattn.core.attention.supervised import Supervised
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree

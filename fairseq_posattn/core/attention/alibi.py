@@ -19,15 +19,13 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     ScoreBias,
     ScoreMask,
     Use,
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
-
-SIDES = ("symmetric", "one_sided", "learnt")
+from fairseq_posattn.io.records import one_of
 
 
 @dataclass(frozen=True)
@@ -37,14 +35,11 @@ class AlibiOptions:
         "symmetric: both sides have the slope of the head; one_sided: in an encoder the first half "
         "of the heads sees keys up to the query and the other half those from it on, each half "
         "with the slopes of H/2 heads; learnt: each head learns a slope for either side",
+        one_of("symmetric", "one_sided", "learnt"),
     )
     offset: float = option(
         0.0, "keys after the query count as this many pieces further away, to tell left from right"
     )
-
-    def __post_init__(self) -> None:
-        if self.sides not in SIDES:
-            raise ValueError(f"sides={self.sides}: expected one of {', '.join(SIDES)}")
 
 
 class Alibi(ScoreBias, ScoreMask):
@@ -61,9 +56,8 @@ class Alibi(ScoreBias, ScoreMask):
     neutral = "sides=learnt"
     equation = "b_ij = −m_h |i − j|, m_h = 2^(−8h/H)"
 
-    def __init__(self, options: AlibiOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        if options.sides == "learnt":  # the slopes are the sigmoids of these
+    def make_parameters(self) -> None:
+        if self.options.sides == "learnt":  # the slopes are the sigmoids of these
             self.slopes = nn.Parameter(torch.empty(2, self.head_count))
             nn.init.normal_(self.slopes, -2, 1)
 

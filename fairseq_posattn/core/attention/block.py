@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     PostAttention,
     ScoreMask,
     Use,
@@ -29,17 +28,16 @@ from fairseq_posattn.core.attention.mechanism import (
 )
 from fairseq_posattn.core.attention.multihead import MultiheadSelfAttention
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class BlockOptions:
     size: int = option(
-        0, "a block has this many pieces; 0 takes the cube root of twice the longest sentence"
+        0,
+        "a block has this many pieces; 0 takes the cube root of twice the longest sentence",
+        at_least(0),
     )
-
-    def __post_init__(self) -> None:
-        if self.size < 0:
-            raise ValueError(f"size={self.size}: a block has at least one piece (0: by length)")
 
 
 class Block(ScoreMask, PostAttention):
@@ -53,12 +51,11 @@ class Block(ScoreMask, PostAttention):
     options: BlockOptions
     equation = "F ∘ ReLU(W5 [x; h; e] + b5) + (1 − F) ∘ x, h inside blocks, e over blocks"
 
-    def __init__(self, options: BlockOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        width = shape.width
+    def make_parameters(self) -> None:
+        width = self.shape.width
         self.hidden = nn.Linear(width, width)  # W1
         self.pooling = nn.Linear(width, width)  # W2
-        self.over_blocks = MultiheadSelfAttention(width, shape.heads)
+        self.over_blocks = MultiheadSelfAttention(width, self.shape.heads)
         self.gate = nn.Linear(2 * width, width)  # W3 W4
         self.fusion = nn.Linear(3 * width, 2 * width)  # W5 above W6
         for linear in (self.hidden, self.pooling, self.gate):

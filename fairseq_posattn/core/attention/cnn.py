@@ -12,23 +12,24 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
+from fairseq_posattn.core.attention.mechanism import PreAttention
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least, limit
 
 
 @dataclass(frozen=True)
 class CnnOptions:
-    layers: int = option(2, "this many convolutions follow each other")
-    kernel: int = option(7, "each convolution sees this many pieces, an odd number")
+    layers: int = option(2, "this many convolutions follow each other", at_least(1))
+    kernel: int = option(
+        7,
+        "each convolution sees this many pieces, an odd number",
+        limit(
+            lambda kernel: kernel > 0 and kernel % 2, "an odd number, with its piece in the middle"
+        ),
+    )
     separable: bool = option(
         True, "a linear map follows a depth-wise convolution; with false there is a full one"
     )
-
-    def __post_init__(self) -> None:
-        if self.layers < 1:
-            raise ValueError(f"layers={self.layers}: must be at least 1")
-        if self.kernel < 1 or self.kernel % 2 == 0:
-            raise ValueError(f"kernel={self.kernel}: must be odd, its piece is in the middle")
 
 
 class Cnn(PreAttention):
@@ -41,11 +42,12 @@ class Cnn(PreAttention):
     neutral = ""
     equation = "x + ReLU(conv(layernorm(x))), before the attention"
 
-    def __init__(self, options: CnnOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.norms = nn.ModuleList(nn.LayerNorm(shape.width) for _ in range(options.layers))
+    def make_parameters(self) -> None:
+        self.norms = nn.ModuleList(
+            nn.LayerNorm(self.shape.width) for _ in range(self.options.layers)
+        )
         self.convolutions = nn.ModuleList(
-            convolution(shape.width, options) for _ in range(options.layers)
+            convolution(self.shape.width, self.options) for _ in range(self.options.layers)
         )
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:

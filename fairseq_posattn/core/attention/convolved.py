@@ -18,16 +18,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.direct import check_length, refuse_longer
-from fairseq_posattn.core.attention.glorot import glorot_uniform_
+from fairseq_posattn.core.attention.direct import check_length, glorot_uniform_, refuse_longer
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     Use,
     WeightChange,
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least, one_of
 
 
 @dataclass(frozen=True)
@@ -36,23 +35,17 @@ class ConvolvedOptions:
         "glorot",
         "the filters start so: glorot (uniform, as in the authors' program), glorot_normal, or "
         "identity, which is plain attention",
+        one_of("glorot", "glorot_normal", "identity"),
     )
-
-    def __post_init__(self) -> None:
-        if self.init not in ("glorot", "glorot_normal", "identity"):
-            raise ValueError(f"init={self.init}: expected glorot, glorot_normal or identity")
 
 
 @dataclass(frozen=True)
 class Convolved1dOptions(ConvolvedOptions):
     t: int = option(
-        0, "inputs have at most this many pieces; 0 takes the longest input of the model"
+        0,
+        "inputs have at most this many pieces; 0 takes the longest input of the model",
+        at_least(0),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.t < 0:
-            raise ValueError(f"t={self.t}: the maximal length cannot be negative")
 
 
 class Convolved(WeightChange):
@@ -109,11 +102,11 @@ class Convolved1d(Convolved):
 
     name = "convolved_1d"
     Options = Convolved1dOptions
+    options: Convolved1dOptions
     equation = "A′ = ReLU(conv(a)): the rows are the steps, t filters of width 3"
 
-    def __init__(self, options: Convolved1dOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        t = options.t or shape.max_positions
+    def make_parameters(self) -> None:
+        t = self.options.t or self.shape.max_positions
         self.weight = nn.Parameter(torch.zeros(self.head_count, 3, t, t))  # H u j j'
         self.bias = nn.Parameter(torch.zeros(self.head_count, t))
         self.initialise(fan=3 * t)
@@ -155,8 +148,7 @@ class Convolved2d(Convolved):
     Options = ConvolvedOptions
     equation = "A′ = ReLU(conv(a)): one 3 × 3 filter for each head"
 
-    def __init__(self, options: ConvolvedOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
+    def make_parameters(self) -> None:
         self.weight = nn.Parameter(torch.zeros(self.head_count, 1, 3, 3))
         self.bias = nn.Parameter(torch.zeros(self.head_count))
         self.initialise(fan=9)

@@ -22,6 +22,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.once import once
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.io.records import limit
 
 
 @dataclass
@@ -97,24 +98,20 @@ class CrossContext(AttentionContext):
 
 def ratio_option() -> float:
     """Return the field of a dataclass of options that holds the ratio."""
-    return option(1.0, "source pieces for each target piece, with which the diagonal rises")
-
-
-def check_ratio(ratio: float) -> None:
-    """Refuse a ratio with which the diagonal would not lead through the source."""
-    if not 0 < ratio < float("inf"):
-        raise ValueError(
-            f"ratio={ratio}: give a number above 0, such as the length of all sources of the "
-            "corpus divided by that of all targets"
-        )
+    return option(
+        1.0,
+        "source pieces for each target piece, with which the diagonal rises",
+        limit(
+            lambda ratio: 0 < ratio < float("inf"),
+            "a number above 0, such as the length of all sources of the corpus divided by that of "
+            "all targets",
+        ),
+    )
 
 
 @dataclass(frozen=True)
 class DiagonalOptions:
     ratio: float = ratio_option()
-
-    def __post_init__(self) -> None:
-        check_ratio(self.ratio)
 
 
 def ratio_of(options: Any) -> float:

@@ -20,25 +20,24 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import ScoreChange
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
+from fairseq_posattn.io.records import at_least, limit
 
 
 @dataclass(frozen=True)
 class DepsSanOptions:
-    sigma: float = option(1.0, "the bell has this width, in edges")
+    sigma: float = option(
+        1.0, "the bell has this width, in edges", limit(lambda sigma: sigma > 0, "more than 0")
+    )
     furthest: int = option(
-        0, "in training, words further away than this count as furthest; 0 takes no limit"
+        0,
+        "in training, words further away than this count as furthest; 0 takes no limit",
+        at_least(0),
     )
     drop: float = option(
-        0.0, "in training, this share of all distances counts as furthest, drawn by chance"
+        0.0,
+        "in training, this share of all distances counts as furthest, drawn by chance",
+        limit(lambda share: 0 <= share < 1, "a share from 0 to below 1"),
     )
-
-    def __post_init__(self) -> None:
-        if not self.sigma > 0:
-            raise ValueError(f"sigma={self.sigma}: must be more than 0")
-        if self.furthest < 0:
-            raise ValueError(f"furthest={self.furthest}: give 0 or more")
-        if not 0 <= self.drop < 1:
-            raise ValueError(f"drop={self.drop}: give a share from 0 to below 1")
 
 
 class DepsSan(ScoreChange):

@@ -4,8 +4,8 @@
 absolute (P): s_ij + P_ij, where P is t x t.    relative (R): s_ij + R[i - j + t], R has 2t numbers.
 
 t is the maximal length, in translation the longest input that the model takes. The authors' program
-starts from Keras' Glorot normal distribution (`glorot`); to start from zeros, which is plain
-attention, is ours.
+starts from Keras' Glorot normal distribution (`glorot`; Glorot and Bengio 2010); to start from
+zeros, which is plain attention, is ours.
 """
 
 from __future__ import annotations
@@ -19,32 +19,29 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.glorot import glorot_normal_
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     ScoreBias,
     Use,
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.records import at_least, one_of
 
 
 @dataclass(frozen=True)
 class DirectOptions:
     t: int = option(
-        0, "inputs have at most this many pieces; 0 takes the longest input of the model"
+        0,
+        "inputs have at most this many pieces; 0 takes the longest input of the model",
+        at_least(0),
     )
     init: str = option(
-        "zeros", "the scores start so: zeros, which is plain attention, or glorot, as published"
+        "zeros",
+        "the scores start so: zeros, which is plain attention, or glorot, as published",
+        one_of("zeros", "glorot"),
     )
-
-    def __post_init__(self) -> None:
-        if self.t < 0:
-            raise ValueError(f"t={self.t}: the maximal length cannot be negative")
-        if self.init not in ("zeros", "glorot"):
-            raise ValueError(f"init={self.init}: expected zeros or glorot")
 
 
 @dataclass(frozen=True)
@@ -66,11 +63,10 @@ class Direct(ScoreBias):
     neutral = ""
     options: DirectOptions
 
-    def __init__(self, options: DirectOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.t = options.t or shape.max_positions
+    def make_parameters(self) -> None:
+        self.t = self.options.t or self.shape.max_positions
         self.scores = nn.Parameter(torch.zeros(self.head_count, *self.size()))
-        if options.init == "glorot":
+        if self.options.init == "glorot":
             glorot_normal_(self.scores, self.fan(), self.fan())
 
     def diagnostics(self) -> Mapping[str, Tensor]:
@@ -163,3 +159,22 @@ def refuse_longer(ctx: AttentionContext, t: int) -> None:
     """Refuse a batch with a sentence of more than t pieces; padding may go beyond."""
     if ctx.length > t and int(ctx.lengths.max()) > t:
         raise InputError(f"a sentence of {int(ctx.lengths.max())} pieces is longer than t={t}")
+
+
+# A normal distribution keeps this share of its deviation when it is cut off at two deviations.
+KEPT_OF_DEVIATION = 0.87962566103423978
+
+
+def glorot_normal_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
+    """Fill a tensor from a normal distribution that is cut off at two standard deviations.
+
+    What remains has the standard deviation sqrt(2 / (fan_in + fan_out)).
+    """
+    uncut = math.sqrt(2 / (fan_in + fan_out)) / KEPT_OF_DEVIATION
+    nn.init.trunc_normal_(tensor, std=uncut, a=-2 * uncut, b=2 * uncut)
+
+
+def glorot_uniform_(tensor: Tensor, fan_in: float, fan_out: float) -> None:
+    """Fill a tensor uniformly, with the standard deviation sqrt(2 / (fan_in + fan_out))."""
+    bound = math.sqrt(6 / (fan_in + fan_out))
+    nn.init.uniform_(tensor, -bound, bound)

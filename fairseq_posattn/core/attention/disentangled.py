@@ -22,28 +22,28 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, KeyBias, QKVTransform
+from fairseq_posattn.core.attention.mechanism import KeyBias, QKVTransform
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least, one_of
 
 
 @dataclass(frozen=True)
 class DisentangledOptions:
-    max: int = option(512, "the distance k: from it on, distances are treated as this one")
+    max: int = option(
+        512, "the distance k: from it on, distances are treated as this one", at_least(1)
+    )
     content_to_position: bool = option(True, "queries attend to the positions of keys")
     position_to_content: bool = option(True, "the positions of queries attend to keys")
     p2c: str = option(
         "published",
         "published: position to content takes Q[delta(j,i)]; program: Q[delta(i,j)], as the "
         "authors' program does",
+        one_of("published", "program"),
     )
 
     def __post_init__(self) -> None:
-        if self.max < 1:
-            raise ValueError(f"max={self.max}: must be at least 1")
         if not (self.content_to_position or self.position_to_content):
             raise ValueError("no term with positions is left; choose at least one of the two")
-        if self.p2c not in ("published", "program"):
-            raise ValueError(f"p2c={self.p2c}: expected published or program")
 
     @property
     def terms(self) -> int:
@@ -78,14 +78,13 @@ class Disentangled(KeyBias, QKVTransform):
     equation = "s_ij = (q_i·k_j + q_i·K[δ(i,j)] + k_j·Q[δ(j,i)])/√(3d), δ(i,j) = clip(i − j + k)"
     shared: Positions
 
-    def __init__(self, options: DisentangledOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        size = (self.head_count, shape.width, shape.head_width)
-        if options.content_to_position:
+    def make_parameters(self) -> None:
+        size = (self.head_count, self.shape.width, self.shape.head_width)
+        if self.options.content_to_position:
             self.to_keys = nn.Parameter(torch.empty(size))  # W_k of each head
-        if options.position_to_content:
+        if self.options.position_to_content:
             self.to_queries = nn.Parameter(torch.empty(size))  # W_q
-        bound = math.sqrt(6 / (2 * shape.width))  # as for one matrix of all heads
+        bound = math.sqrt(6 / (2 * self.shape.width))  # as for one matrix of all heads
         for matrix in self.parameters():
             nn.init.uniform_(matrix, -bound, bound)
 

@@ -15,13 +15,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.cross_context import DiagonalOptions, ratio_of
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    NoOptions,
-    ScoreBias,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import ScoreBias, at_least_float32
 
 
 class Gaussian(ScoreBias):
@@ -37,10 +31,7 @@ class Gaussian(ScoreBias):
     neutral = ""
     equation = "b_ij = −(i − j)² / (2σ_h²)"
 
-    def __init__(
-        self, options: NoOptions | DiagonalOptions, shape: AttentionShape, heads: Heads = None
-    ):
-        super().__init__(options, shape, heads)
+    def make_parameters(self) -> None:
         # The logarithm keeps sigma positive.
         self.log_sigma = nn.Parameter(torch.full((self.head_count,), math.log(10)))
 

@@ -13,24 +13,18 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    NoOptions,
     ScoreBias,
     ScoreMask,
     WeightChange,
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class LocalHardOptions:
-    reach: int = option(10, "a key may lie this many pieces from the centre")
-
-    def __post_init__(self) -> None:
-        if self.reach < 1:
-            raise ValueError(f"reach={self.reach}: must be at least 1")
+    reach: int = option(10, "a key may lie this many pieces from the centre", at_least(1))
 
 
 class LocalHard(ScoreMask, WeightChange):
@@ -53,10 +47,11 @@ class LocalHard(ScoreMask, WeightChange):
     neutral = "reach=1000000000"
     equation = "keys |j − p_i| ≤ D; f_ij = exp(−(j − p_i)² / (2σ²)); p_i = I·sigmoid(v·tanh(W q_i))"
 
-    def __init__(self, options: LocalHardOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.hidden = nn.Parameter(torch.empty(self.head_count, shape.head_width, shape.head_width))
-        self.centre = nn.Parameter(torch.empty(self.head_count, shape.head_width))
+    def make_parameters(self) -> None:
+        self.hidden = nn.Parameter(
+            torch.empty(self.head_count, self.shape.head_width, self.shape.head_width)
+        )
+        self.centre = nn.Parameter(torch.empty(self.head_count, self.shape.head_width))
         for matrix in (*self.hidden, self.centre):
             nn.init.xavier_uniform_(matrix)
 
@@ -100,11 +95,10 @@ class LocalSoft(ScoreBias):
     SMALLEST = 0.01  # the least D_i, in pieces (ours), so that it is above 0 in every precision
     equation = "b_ij = −(j − P_i)² / (2σ_i²), P_i and σ_i predicted from the queries"
 
-    def __init__(self, options: NoOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.hidden = nn.Linear(shape.width, shape.width, bias=False)  # W
-        self.centre = nn.Parameter(torch.empty(shape.heads, shape.head_width))  # U_p
-        self.width = nn.Parameter(torch.empty(shape.heads, shape.head_width))  # U_d
+    def make_parameters(self) -> None:
+        self.hidden = nn.Linear(self.shape.width, self.shape.width, bias=False)  # W
+        self.centre = nn.Parameter(torch.empty(self.shape.heads, self.shape.head_width))  # U_p
+        self.width = nn.Parameter(torch.empty(self.shape.heads, self.shape.head_width))  # U_d
         for matrix in (self.hidden.weight, self.centre, self.width):
             nn.init.xavier_uniform_(matrix)
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
+from fairseq_posattn.core.specification import format_numbers, format_options, format_term
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -49,20 +50,23 @@ class AttentionShape:
 
     @property
     def width(self) -> int:
-        """Return the width of all heads together."""
         return self.heads * self.head_width
 
 
-class Use(Protocol):
-    """This is what a mechanism learns about another one in its layer."""
+@dataclass(frozen=True)
+class Use:
+    """This says how a specification uses a mechanism: options, layers and heads (None: all)."""
 
-    @property
-    def mechanism(self) -> type[Mechanism]:
-        """Return the class of the other mechanism."""
+    mechanism: type[Mechanism]
+    options: Any  # an instance of its Options
+    layers: tuple[int, ...] | None
+    heads: Heads
 
-    @property
-    def options(self) -> Any:
-        """Return the options of the other mechanism, an instance of its Options."""
+    def __str__(self) -> str:
+        pairs = format_options(self.options)
+        if self.heads != self.mechanism.usual_heads or self.heads is not None:
+            pairs.append(f"heads={'all' if self.heads is None else format_numbers(self.heads)}")
+        return format_term(self.mechanism.name, pairs, self.layers)
 
 
 class Mechanism(nn.Module):
@@ -107,6 +111,10 @@ class Mechanism(nn.Module):
         self.head_count = shape.heads if heads is None else len(heads)
         self.watching = False  # whether to keep what `seen` has, at the cost of some sums
         self.seen: dict[str, Tensor] = {}  # what was predicted from the last batch
+        self.make_parameters()
+
+    def make_parameters(self) -> None:
+        """Make what is learnt, by self.options, self.shape and self.heads."""
 
     @classmethod
     def check(cls, options: Any, shape: AttentionShape, others: Sequence[Use]) -> None:
@@ -216,10 +224,8 @@ class KeyBias(Mechanism):
     """This mechanism adds a bias to the scaled scores that depends on the keys, too."""
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, broadcastable to B H Q K of the mechanism's heads.
-
-        k: B H K D, the keys of these heads after all transforms.
-        """
+        """Return the bias, broadcastable to B H Q K of the mechanism's heads, whose keys after all
+        transforms are k: B H K D."""
         raise NotImplementedError
 
 

@@ -18,15 +18,18 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.bands import Bands
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.heads import put_back, repeat_keys, spread, sum_copies
 from fairseq_posattn.core.attention.kernels import (
     dropout_rate,
     forbidden_to_zero,
     fused_attention,
     lowest,
+    put_back,
+    repeat_keys,
     scaled_scores,
     softmax_scores,
     softmax_weights,
+    spread,
+    sum_copies,
 )
 from fairseq_posattn.core.attention.mechanism import (
     FastPath,

@@ -22,26 +22,17 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    ScoreBias,
-    ValueTerm,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import ScoreBias, ValueTerm, at_least_float32
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class RelativeOptions:
-    max: int = option(16, "relations beyond this are treated as this one (clipping)")
+    max: int = option(16, "relations beyond this are treated as this one (clipping)", at_least(1))
     shared_heads: bool = option(
         True, "all heads share one pair of tables; with false each head has its own"
     )
-
-    def __post_init__(self) -> None:
-        if self.max < 1:
-            raise ValueError(f"max={self.max}: the clipping distance must be at least 1")
 
 
 class ByTables(ScoreBias, ValueTerm):
@@ -84,9 +75,8 @@ class TableByRelation(ByTables):
     Options = RelativeOptions
     options: RelativeOptions
 
-    def __init__(self, options: RelativeOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.make_tables(2 * options.max + 1, options.shared_heads)
+    def make_parameters(self) -> None:
+        self.make_tables(2 * self.options.max + 1, self.options.shared_heads)
 
     def relation(self, ctx: AttentionContext) -> Tensor:
         """Return the relation of query and key as an integer, broadcastable to B Q K."""

@@ -21,22 +21,22 @@ from fairseq_posattn.core.attention.mechanism import (
     at_least_float32,
 )
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import limit, one_of
 
 
 @dataclass(frozen=True)
 class RopeOptions:
-    base: float = option(10000.0, "a pair is turned by powers of this number, the later the less")
+    base: float = option(
+        10000.0,
+        "a pair is turned by powers of this number, the later the less",
+        limit(lambda base: base > 0, "more than 0"),
+    )
     layout: str = option(
         "pairs",
         "pairs: number 2m goes with 2m + 1, as published; halves: number m goes with m + d/2, as "
         "many programs have it",
+        one_of("pairs", "halves"),
     )
-
-    def __post_init__(self) -> None:
-        if not self.base > 0:
-            raise ValueError(f"base={self.base}: must be more than 0")
-        if self.layout not in ("pairs", "halves"):
-            raise ValueError(f"layout={self.layout}: expected pairs or halves")
 
 
 class Rope(QKVTransform):

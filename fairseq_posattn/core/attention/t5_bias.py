@@ -16,30 +16,27 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    QKVTransform,
-    ScoreBias,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import QKVTransform, ScoreBias, at_least_float32
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.io.records import limit, one_of
 
 
 @dataclass(frozen=True)
 class T5BiasOptions:
-    buckets: int = option(32, "there are this many buckets, an even number")
+    buckets: int = option(
+        32,
+        "there are this many buckets, an even number",
+        limit(lambda count: count > 3 and count % 2 == 0, "an even number from 4 on"),
+    )
     max: int = option(128, "from this distance on all keys of a side are in one bucket")
     shared: str = option(
-        "layers", "layers: all layers have one table, as in T5; nothing: each has its own"
+        "layers",
+        "layers: all layers have one table, as in T5; nothing: each has its own",
+        one_of("layers", "nothing"),
     )
     scaled: bool = option(True, "with false scores are not divided by sqrt(d), as in T5")
 
     def __post_init__(self) -> None:
-        if self.shared not in ("layers", "nothing"):
-            raise ValueError(f"shared={self.shared}: expected layers or nothing")
-        if self.buckets < 4 or self.buckets % 2:
-            raise ValueError(f"buckets={self.buckets}: give an even number from 4 on")
         if self.max <= self.buckets // 2:
             raise ValueError(
                 f"max={self.max}: in a decoder the first {self.buckets // 2} buckets have one "
@@ -73,12 +70,14 @@ class T5Bias(ScoreBias, QKVTransform):
     of_one_side: Tensor  # the least distance of each bucket where all are for the past
     of_two: Tensor  # the same for each side of an encoder
 
-    def __init__(self, options: T5BiasOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        if options.shared == "nothing":
-            self.own = Table(self.head_count, options.buckets)
-        for name, count in (("of_one_side", options.buckets), ("of_two", options.buckets // 2)):
-            starts = torch.tensor(starts_of(count, options.max))
+    def make_parameters(self) -> None:
+        if self.options.shared == "nothing":
+            self.own = Table(self.head_count, self.options.buckets)
+        for name, count in (
+            ("of_one_side", self.options.buckets),
+            ("of_two", self.options.buckets // 2),
+        ):
+            starts = torch.tensor(starts_of(count, self.options.max))
             self.register_buffer(name, starts, persistent=False)
 
     def for_all_layers(self) -> Table | None:
@@ -113,7 +112,6 @@ class T5Bias(ScoreBias, QKVTransform):
         return ctx.cached((T5Bias, self.options), lambda: self.buckets(ctx.distances, ctx.causal))
 
     def buckets(self, distances: Tensor, causal: bool) -> Tensor:
-        """Return the bucket of each distance j - i."""
         starts = self.of_one_side if causal else self.of_two
         buckets = torch.searchsorted(starts, distances.abs(), right=True) - 1
         return buckets if causal else buckets + len(starts) * (distances > 0)

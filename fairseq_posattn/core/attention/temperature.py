@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, NoOptions, QKVTransform
+from fairseq_posattn.core.attention.mechanism import QKVTransform
 
 
 class Temperature(QKVTransform):
@@ -26,8 +26,7 @@ class Temperature(QKVTransform):
     neutral = ""
     equation = "γ_q W_q x, γ_k W_k x and γ_v W_v x, three numbers γ for each head"
 
-    def __init__(self, options: NoOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
+    def make_parameters(self) -> None:
         self.gamma = nn.Parameter(torch.ones(3, self.head_count))  # for queries, keys, values
 
     @torch.no_grad()

@@ -15,18 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, ScoreBias
+from fairseq_posattn.core.attention.mechanism import ScoreBias
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class TreeDepthBiasOptions:
-    max: int = option(8, "words that lie deeper than this share one number")
-
-    def __post_init__(self) -> None:
-        if self.max < 1:
-            raise ValueError(f"max={self.max}: give 1 or more")
+    max: int = option(8, "words that lie deeper than this share one number", at_least(1))
 
 
 class TreeDepthBias(ScoreBias):
@@ -44,10 +41,9 @@ class TreeDepthBias(ScoreBias):
     neutral = ""
     equation = "b_ij = w_h,c(j), c(j) = min(depth(j), max)"
 
-    def __init__(self, options: TreeDepthBiasOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
+    def make_parameters(self) -> None:
         # The last number is that of the end of sentence.
-        self.scores = nn.Parameter(torch.zeros(self.head_count, options.max + 2))
+        self.scores = nn.Parameter(torch.zeros(self.head_count, self.options.max + 2))
 
     def diagnostics(self) -> Mapping[str, Tensor]:
         names = [f"bias of depth {depth}" for depth in range(self.options.max + 1)]

@@ -19,14 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import (
-    AttentionShape,
-    Heads,
-    ScoreBias,
-    at_least_float32,
-)
+from fairseq_posattn.core.attention.mechanism import ScoreBias, at_least_float32
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
+from fairseq_posattn.io.records import at_least, one_of
 
 START = 4.0  # sigma at the start: a word four edges away loses 1/2
 
@@ -37,14 +33,11 @@ class TreeDistanceOptions:
         "bias",
         "bias: a learnt score for each number of edges; gaussian: a bell over them, whose width is "
         "learnt",
+        one_of("bias", "gaussian"),
     )
-    max: int = option(8, "bias: words further away than this have the score of this distance")
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("bias", "gaussian"):
-            raise ValueError(f"kind={self.kind}: expected bias or gaussian")
-        if self.max < 1:
-            raise ValueError(f"max={self.max}: must be at least 1")
+    max: int = option(
+        8, "bias: words further away than this have the score of this distance", at_least(1)
+    )
 
 
 class TreeDistance(ScoreBias):
@@ -63,10 +56,9 @@ class TreeDistance(ScoreBias):
     neutral = ""
     equation = "b_ij = b_h[min(t_ij, r)], or −t_ij² / (2σ_h²); t_ij edges between the words"
 
-    def __init__(self, options: TreeDistanceOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        if options.kind == "bias":  # the last score is that of a word with the end of sentence
-            self.scores = nn.Parameter(torch.zeros(self.head_count, options.max + 2))
+    def make_parameters(self) -> None:
+        if self.options.kind == "bias":  # the last score is that of a word with the end of sentence
+            self.scores = nn.Parameter(torch.zeros(self.head_count, self.options.max + 2))
         else:  # the logarithm keeps sigma positive
             self.log_sigma = nn.Parameter(torch.full((self.head_count,), math.log(START)))
 

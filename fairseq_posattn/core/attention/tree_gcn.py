@@ -16,18 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads, PreAttention
+from fairseq_posattn.core.attention.mechanism import PreAttention
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class TreeGcnOptions:
-    layers: int = option(1, "this many convolutions follow each other")
-
-    def __post_init__(self) -> None:
-        if self.layers < 1:
-            raise ValueError(f"layers={self.layers}: must be at least 1")
+    layers: int = option(1, "this many convolutions follow each other", at_least(1))
 
 
 class TreeGcn(PreAttention):
@@ -43,10 +40,10 @@ class TreeGcn(PreAttention):
     neutral = ""
     equation = "x_v + ReLU(Σ_u g_uv (W_d h_u + b_l)), before the attention; u: parent, children, v"
 
-    def __init__(self, options: TreeGcnOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
+    def make_parameters(self) -> None:
         self.convolutions = nn.ModuleList(
-            TreeConvolution(shape.width, shape.relations) for _ in range(options.layers)
+            TreeConvolution(self.shape.width, self.shape.relations)
+            for _ in range(self.options.layers)
         )
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:

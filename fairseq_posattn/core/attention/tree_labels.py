@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention.context import AttentionContext
-from fairseq_posattn.core.attention.mechanism import AttentionShape, Heads
 from fairseq_posattn.core.attention.relative import ByTables
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL, SourceTree
@@ -42,10 +41,9 @@ class TreeLabels(ByTables):
     examples = ("", "shared_heads=false")
     equation = "as relative, c(i,j) = relation and direction of the edge, same word, or none"
 
-    def __init__(self, options: TreeLabelsOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
-        self.names = max(shape.relations - UNKNOWN_LABEL, 1)  # without those of no word
-        self.make_tables(FIRST_EDGE + 2 * self.names, options.shared_heads)
+    def make_parameters(self) -> None:
+        self.names = max(self.shape.relations - UNKNOWN_LABEL, 1)  # without those of no word
+        self.make_tables(FIRST_EDGE + 2 * self.names, self.options.shared_heads)
 
     def rows(self, ctx: AttentionContext) -> Tensor:
         """Return what holds between the words of query and key, as a row: B 1 Q K."""

@@ -23,19 +23,15 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
-    Heads,
     KeyBias,
     KeyExpansion,
     Use,
     WeightChange,
 )
-from fairseq_posattn.core.attention.supervised import Supervised, supervision
+from fairseq_posattn.core.attention.supervised import ParentTargets, Supervised, supervision
 from fairseq_posattn.core.option_values import option
-from fairseq_posattn.core.parent_targets import ParentTargets
 from fairseq_posattn.core.source_tree import SourceTree
-
-SCORES = ("dot", "biaffine")
-PIECES = ("first", "all")
+from fairseq_posattn.io.records import one_of
 
 
 @dataclass(frozen=True)
@@ -44,20 +40,14 @@ class TreeSupervisedOptions:
         "dot",
         "the head scores as any other (dot), or by a learnt matrix between queries and keys "
         "(biaffine), and training goes on with the parents of the tree",
+        one_of("dot", "biaffine"),
     )
     pieces: str = option(
         "first",
         "the last piece of a word looks at the first piece of its parent, and the others at the "
         "next piece (first), or all pieces look at all pieces of the parent (all)",
+        one_of("first", "all"),
     )
-
-    def __post_init__(self) -> None:
-        for name, chosen, known in (
-            ("scores", self.scores, SCORES),
-            ("pieces", self.pieces, PIECES),
-        ):
-            if chosen not in known:
-                raise ValueError(f"{name}={chosen}: expected {' or '.join(known)}")
 
 
 class TreeSupervised(KeyBias, Supervised, WeightChange):
@@ -74,12 +64,11 @@ class TreeSupervised(KeyBias, Supervised, WeightChange):
     neutral = ""
     equation = "training adds −log a_i,t(i), where t(i) is the parent of i"
 
-    def __init__(self, options: TreeSupervisedOptions, shape: AttentionShape, heads: Heads = None):
-        super().__init__(options, shape, heads)
+    def make_parameters(self) -> None:
         self.between = None
-        if options.scores == "biaffine":  # U
+        if self.options.scores == "biaffine":  # U
             self.between = nn.Parameter(
-                torch.zeros(self.head_count, shape.head_width, shape.head_width)
+                torch.zeros(self.head_count, self.shape.head_width, self.shape.head_width)
             )
 
     @classmethod

@@ -16,22 +16,17 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import ScoreMask
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.source_tree import NO_PARENT, SourceTree
-
-DIRECTIONS = ("both", "up", "down")
+from fairseq_posattn.io.records import at_least, one_of
 
 
 @dataclass(frozen=True)
 class TreeWindowOptions:
-    hops: int = option(2, "a query sees words that are at most this many edges away")
+    hops: int = option(2, "a query sees words that are at most this many edges away", at_least(0))
     direction: str = option(
-        "both", "it sees all of them (both), ancestors only (up), or descendants only (down)"
+        "both",
+        "it sees all of them (both), ancestors only (up), or descendants only (down)",
+        one_of("both", "up", "down"),
     )
-
-    def __post_init__(self) -> None:
-        if self.hops < 0:
-            raise ValueError(f"hops={self.hops}: give 0 or more")
-        if self.direction not in DIRECTIONS:
-            raise ValueError(f"direction={self.direction}: expected one of {', '.join(DIRECTIONS)}")
 
 
 class TreeWindow(ScoreMask):

@@ -19,7 +19,7 @@ from torch import Tensor
 from fairseq_posattn.core.attention.bands import Bands
 from fairseq_posattn.core.attention.blockwise import takes, windowed_attention
 from fairseq_posattn.core.attention.context import AttentionContext, is_compiling
-from fairseq_posattn.core.attention.cross_context import check_ratio, ratio_of, ratio_option
+from fairseq_posattn.core.attention.cross_context import ratio_of, ratio_option
 from fairseq_posattn.core.attention.kernels import lowest
 from fairseq_posattn.core.attention.mechanism import (
     AttentionShape,
@@ -57,10 +57,6 @@ class WindowOptions:
 @dataclass(frozen=True)
 class CrossWindowOptions(WindowOptions):
     ratio: float = ratio_option()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ratio(self.ratio)
 
 
 class Window(ScoreMask, KeyExpansion, FastPath):

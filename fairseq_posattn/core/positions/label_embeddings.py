@@ -15,22 +15,17 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.position import Position, PositionShape
 from fairseq_posattn.core.source_tree import END_LABEL, PADDING_LABEL, SourceTree
-
-FUSE = ("add", "concat")
+from fairseq_posattn.io.records import at_least, one_of
 
 
 @dataclass(frozen=True)
 class LabelOptions:
     fuse: str = option(
-        "add", "the vector is added (add), or joined with the input and projected (concat)"
+        "add",
+        "the vector is added (add), or joined with the input and projected (concat)",
+        one_of("add", "concat"),
     )
-    width: int = option(32, "with fuse=concat: the width of the vectors")
-
-    def __post_init__(self) -> None:
-        if self.fuse not in FUSE:
-            raise ValueError(f"fuse={self.fuse}: expected one of {', '.join(FUSE)}")
-        if self.width < 1:
-            raise ValueError(f"width={self.width}: must be at least 1")
+    width: int = option(32, "with fuse=concat: the width of the vectors", at_least(1))
 
 
 class LabelEmbedding(Position):
@@ -40,8 +35,8 @@ class LabelEmbedding(Position):
     options: LabelOptions
     needs_tree = True
 
-    def __init__(self, options: LabelOptions, shape: PositionShape):
-        super().__init__(options, shape)
+    def make_parameters(self) -> None:
+        shape, options = self.shape, self.options
         width = shape.width if options.fuse == "add" else options.width
         labels = max(self.count(shape), END_LABEL + 1)
         self.embedding = nn.Embedding(labels, width, padding_idx=PADDING_LABEL)
@@ -57,7 +52,6 @@ class LabelEmbedding(Position):
         return self.options.fuse == "concat"
 
     def count(self, shape: PositionShape) -> int:
-        """Return how many labels there are."""
         raise NotImplementedError
 
     def labels(self, tree: SourceTree) -> Tensor:

@@ -1,8 +1,8 @@
 """A position is a small module that gives each piece a vector before the first layer.
 
-A sinusoid turns a number into a vector (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019). A fuser
-joins the position in the sequence and the one in the tree (f_abs of Eq. 7); the paper prints no
-formula for its nonlinear function, and the one here is ours.
+A sinusoid turns a number into a vector (Vaswani et al. 2017; Eq. 3 of Wang et al. 2019). The
+position in the sequence and the one in the tree are added (footnote 1), or joined by a nonlinear
+function (f_abs of Eq. 7), for which the paper prints no formula: the one here is ours.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ class Position(nn.Module):
         super().__init__()
         self.options = options  # an instance of Options
         self.shape = shape
+        self.make_parameters()
+
+    def make_parameters(self) -> None:
+        """Make what is learnt, by self.options and self.shape."""
 
     @classmethod
     def check(cls, options: Any, shape: PositionShape) -> None:
@@ -82,16 +86,6 @@ def sinusoid(values: Tensor, width: int) -> Tensor:
     return F.pad(torch.cat([angles.sin(), angles.cos()], dim=-1), (0, width % 2))
 
 
-class Add(nn.Module):
-    """The sum seq + tree has no parameters (the paper's footnote 1)."""
-
-    def __init__(self, width: int):
-        super().__init__()
-
-    def forward(self, sequence: Tensor, tree: Tensor) -> Tensor:
-        return sequence + tree
-
-
 class Nonlinear(nn.Module):
     """The projection tanh(W [seq ; tree] + b) is the paper's main variant."""
 
@@ -103,6 +97,3 @@ class Nonlinear(nn.Module):
 
     def forward(self, sequence: Tensor, tree: Tensor) -> Tensor:
         return torch.tanh(self.projection(torch.cat([sequence, tree], dim=-1)))
-
-
-FUSERS = {"add": Add, "nonlinear": Nonlinear}

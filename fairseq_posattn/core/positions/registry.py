@@ -12,7 +12,7 @@ from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.help import NEEDS_TREES, help_text
 from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.positions.label_embeddings import RelationEmbedding, TagEmbedding
-from fairseq_posattn.core.positions.position import FUSERS, Position, PositionShape, sinusoid
+from fairseq_posattn.core.positions.position import Position, PositionShape, sinusoid
 from fairseq_posattn.core.registration import TAKEN_BY_TORCH, add, check_labels
 from fairseq_posattn.core.specification import (
     SpecificationError,
@@ -25,6 +25,7 @@ from fairseq_posattn.core.specification import (
     refuse_in_decoders,
     registered,
 )
+from fairseq_posattn.io.records import one_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -71,11 +72,8 @@ class TreeDepthOptions:
     fuse: str = option(
         "nonlinear",
         "it is joined with 'sequence' so: nonlinear is tanh(W [seq;tree] + b), add is a sum",
+        one_of("add", "nonlinear"),
     )
-
-    def __post_init__(self) -> None:
-        if self.fuse not in FUSERS:
-            raise ValueError(f"fuse={self.fuse}: expected one of {', '.join(FUSERS)}")
 
 
 @register
@@ -133,19 +131,16 @@ class PositionSpecification:
 
     @property
     def needs_tree(self) -> bool:
-        """Tell whether some position reads the trees of the sentences."""
         return any(use.position.needs_tree for use in self.uses)
 
     @property
     def needs_labels(self) -> set[str]:
-        """Return the kinds of labels of words that some position reads."""
         return {kind for use in self.uses for kind in use.position.needs_labels}
 
     def __str__(self) -> str:
         return " + ".join(map(self.format, self.uses))
 
     def format(self, use: PositionUse) -> str:
-        """Return one term in canonical form."""
         fuses_nothing = use.position is TreeDepth and not self.sequence
         pairs = [] if fuses_nothing else format_options(use.options)
         return format_term(use.position.name, pairs)

@@ -1,24 +1,14 @@
 """Attention goes over the states of an LSTM here (Dagan 2019); it needs torch only."""
 
 from fairseq_posattn.core.recurrent.attention import ContentAttention, PositionalAttention
-from fairseq_posattn.core.recurrent.content import (
-    ContentScore,
-    content_weights,
-    masked_softmax,
-    past_states,
-)
 from fairseq_posattn.core.recurrent.language_model import RecurrentLanguageModel, RecurrentShape
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
 __all__ = [
     "ContentAttention",
-    "ContentScore",
     "PositionGenerator",
     "PositionalAttention",
     "RecurrentLanguageModel",
     "RecurrentShape",
-    "content_weights",
     "gaussian_weights",
-    "masked_softmax",
-    "past_states",
 ]

@@ -3,6 +3,10 @@
 One masked T x T matrix of weights and one product with the states give the contexts of all steps at
 once. Given the state of earlier steps, the same code takes further steps: `memory` holds the LSTM's
 states of the earlier ones.
+
+Attention to contents scores the states themselves (Dagan 2019, Eq. 1, 2, 4; Salton et al. 2017).
+The score W_2 tanh(W_1 h_i) of a state does not depend on the step that looks at it, so one row
+of scores serves all steps: each takes its own part of the row.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.core.recurrent.content import ContentScore, content_weights, past_states
+from fairseq_posattn.core.attention.kernels import softmax_weights
+from fairseq_posattn.core.attention.mechanism import at_least_float32
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
 State = dict[str, Tensor]  # every tensor with the batch first, so that a beam can reorder it
@@ -32,20 +37,15 @@ class StateAttention(nn.Module):
         h: B Q C, the states of the LSTM; lengths: B, N of each sentence; state: what the call for
         the steps before returned.
         """
-        context, weights, state = self.attend(h, lengths, state)
-        return torch.tanh(self.combine(torch.cat([context, h], dim=-1))), weights, state
-
-    def attend(
-        self, h: Tensor, lengths: Tensor, state: State | None = None
-    ) -> tuple[Tensor, Tensor, State]:
-        """Return the contexts c_t, B Q C, the weights, B Q K, and the state; see `forward`."""
         past = 0 if state is None else state["memory"].size(1)
         memory = h if state is None else torch.cat([state["memory"], h], dim=1)  # B K C
         keys = torch.arange(memory.size(1), device=h.device)
-        allowed = past_states(keys[past:], keys, self.include_current)  # Q K
+        steps = keys[past:, None]
+        allowed = keys <= steps if self.include_current else keys < steps  # Q K
         weights, state = self.weigh(h, lengths, keys, allowed, state)
         context = torch.bmm(weights.type_as(h), memory)  # Eq. 2: B Q C
-        return context, weights, {**state, "memory": memory}
+        combined = torch.tanh(self.combine(torch.cat([context, h], dim=-1)))
+        return combined, weights, {**state, "memory": memory}
 
     def weigh(
         self, h: Tensor, lengths: Tensor, keys: Tensor, allowed: Tensor, state: State | None
@@ -55,6 +55,23 @@ class StateAttention(nn.Module):
         keys: K, the number of each step, counted from 0; allowed: Q K, which step may see which.
         """
         raise NotImplementedError
+
+
+class ContentScore(nn.Module):
+    """This small network gives each state a score (Eq. 4)."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.inner = nn.Linear(width, width)  # W_1
+        self.outer = nn.Linear(width, 1)  # W_2
+        for layer in (self.inner, self.outer):  # as in the authors' program
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Return the score of each state, B K, of h, B K C."""
+        scores: Tensor = self.outer(self.inner(h).tanh())  # B K 1
+        return scores.squeeze(-1)
 
 
 class ContentAttention(StateAttention):
@@ -70,7 +87,7 @@ class ContentAttention(StateAttention):
         scores = self.score(h)
         if state is not None:
             scores = torch.cat([state["scores"], scores], dim=1)  # B K
-        return content_weights(scores, allowed), {"scores": scores}
+        return softmax_weights(at_least_float32(scores[:, None]), allowed), {"scores": scores}
 
 
 class PositionalAttention(StateAttention):

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from fairseq_posattn.core.attention.kernels import softmax_weights
 from fairseq_posattn.core.attention.mechanism import at_least_float32
-from fairseq_posattn.core.recurrent.content import masked_softmax
 
 # Without a bound mu grows by a factor at each step and overflows while a model explodes. With mu at
 # this bound (ours) all weight lies on the last key already.
@@ -104,4 +104,4 @@ def gaussian_weights(
     """
     offset = at_least_float32(positions)[:, None, :] - at_least_float32(mu)[:, :, None]  # B Q K
     spread = 2 * at_least_float32(sigma).square() + epsilon  # B Q
-    return masked_softmax(-offset.square() / spread[:, :, None], allowed)
+    return softmax_weights(-offset.square() / spread[:, :, None], allowed)

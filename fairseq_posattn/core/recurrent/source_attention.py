@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fairseq_posattn.core.attention.kernels import softmax_weights
 from fairseq_posattn.core.attention.mechanism import at_least_float32
-from fairseq_posattn.core.recurrent.content import masked_softmax
 from fairseq_posattn.core.recurrent.positional import PositionGenerator, gaussian_weights
 
 State = dict[str, Tensor]  # from earlier steps; every tensor has the batch first
@@ -88,4 +88,4 @@ class ContentSourceAttention(SourceAttention):
     def weigh(self, h: Tensor, source: Source, state: State | None) -> tuple[Tensor, State]:
         query, key = self.query_proj(h)[:, :, None], self.key_proj(source.states)[:, None]
         scores = self.score(torch.tanh(query + key)).squeeze(-1)  # B Q S
-        return masked_softmax(scores, source.real[:, None, :]), {}
+        return softmax_weights(at_least_float32(scores), source.real[:, None, :]), {}

@@ -9,11 +9,12 @@ mechanism tree_supervised says what a_i,t(i) is.
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.criterions import register_criterion
 from fairseq.logging import metrics
 
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions.fused_cross_entropy import (
     FusedCrossEntropyConfig,
@@ -37,9 +38,8 @@ NO_TREES_TO_LEARN = (
 class TreeSupervisedConfig(FusedCrossEntropyConfig):
     """These are the options of the criterion tree_supervised_cross_entropy."""
 
-    tree_loss: float = field(
-        default=0.5,
-        metadata={"help": "multiply the loss of the heads that learn to look at parents by this"},
+    tree_loss: float = option(
+        0.5, "multiply the loss of the heads that learn to look at parents by this"
     )
 
 

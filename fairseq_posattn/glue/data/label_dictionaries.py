@@ -14,7 +14,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.trees.labels import KINDS, UNKNOWN, Labels, without_subtype
+from fairseq_posattn.trees.sentence import KINDS, UNKNOWN, Labels, without_subtype
 
 LARGEST = 256  # a label is stored in one byte
 REMEDY = (
@@ -67,7 +67,6 @@ class LabelDictionaries:
         return cls(*(Dictionary.load(str(path)) for path in found))
 
     def save(self, folder: Path, language: str) -> None:
-        """Write the dictionaries into a folder of data."""
         relations, tags = paths(folder, language)
         self.relations.save(str(relations))
         self.tags.save(str(tags))
@@ -81,7 +80,6 @@ class LabelDictionaries:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Return how many numbers there are of each kind of labels."""
         return {"relations": len(self.relations), "tags": len(self.tags)}
 
     def lacks(self, kind: str) -> bool:
@@ -111,7 +109,6 @@ def sizes_for(
 
 
 def paths(folder: Path, language: str) -> list[Path]:
-    """Return the paths of the two dictionaries in a folder of data."""
     return [Path(folder) / f"dict.{language}.{kind}.txt" for kind in KINDS]
 
 

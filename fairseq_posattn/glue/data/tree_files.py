@@ -16,7 +16,7 @@ from fairseq.data.indexed_dataset import data_file_path, index_file_path
 
 from fairseq_posattn.glue.data.label_dictionaries import REMEDY, LabelDictionaries
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.labels import Labels, Tree
+from fairseq_posattn.trees.sentence import Labels, Tree
 from fairseq_posattn.trees.store import TreeFile, TreeWriter, exists, idx_path
 
 logger = logging.getLogger(__name__)

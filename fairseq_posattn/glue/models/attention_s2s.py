@@ -6,7 +6,7 @@ before with its LSTM, looks at the source, and predicts from tanh(W [c_t ; h_t])
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
 import torch
@@ -20,6 +20,7 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.recurrent.source_attention import (
     ContentSourceAttention,
     PositionalSourceAttention,
@@ -36,54 +37,35 @@ ENCODER, ZEROS = STARTS = ("encoder", "zeros")
 class AttentionS2SConfig(FairseqDataclass):
     """These are the options of the model attention_s2s."""
 
-    attention: ChoiceEnum(ATTENTIONS) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default=POSITIONAL,
-        metadata={"help": "choose what the decoder's attention to the source depends on"},
+    attention: ChoiceEnum(ATTENTIONS) = option(  # type: ignore[valid-type]  # fairseq calls it
+        POSITIONAL, "choose what the decoder's attention to the source depends on"
     )
-    width: int = field(
-        default=128, metadata={"help": "set the width of embeddings and LSTM states"}
+    width: int = option(128, "set the width of embeddings and LSTM states")
+    layers: int = option(1, "set the number of layers of the encoder and of the decoder")
+    dropout: float = option(
+        0.3, "set the dropout of embeddings, between layers, and before the output"
     )
-    layers: int = field(
-        default=1, metadata={"help": "set the number of layers of the encoder and of the decoder"}
+    decoder_start: Optional[ChoiceEnum(STARTS)] = option(  # type: ignore[valid-type]  # fairseq calls it
+        None,
+        "let the decoder start from the encoder's last state, or from zeros; the "
+        "default is zeros with attention, and the encoder's state without",
     )
-    dropout: float = field(
-        default=0.3,
-        metadata={"help": "set the dropout of embeddings, between layers, and before the output"},
+    states_only: bool = option(
+        False, "attend to the LSTM's states alone, without adding the embeddings to them"
     )
-    decoder_start: Optional[ChoiceEnum(STARTS)] = field(  # type: ignore[valid-type]  # fairseq calls it
-        default=None,
-        metadata={
-            "help": "let the decoder start from the encoder's last state, or from zeros; the "
-            "default is zeros with attention, and the encoder's state without"
-        },
+    position_width: int = option(
+        20, "set the width of the LSTM that finds the positions (positional attention)"
     )
-    states_only: bool = field(
-        default=False,
-        metadata={
-            "help": "attend to the LSTM's states alone, without adding the embeddings to them"
-        },
+    clamp: ChoiceEnum(["none", "unit"]) = option(  # type: ignore[valid-type]  # fairseq calls it
+        "none", "leave mu as it is, or clamp it to [0, 1] (positional attention)"
     )
-    position_width: int = field(
-        default=20,
-        metadata={
-            "help": "set the width of the LSTM that finds the positions (positional attention)"
-        },
+    sigma_floor: float = option(0.0, "set the smallest sigma allowed (positional attention)")
+    epsilon: float = option(1e-3, "add this number to 2 sigma^2 (positional attention)")
+    max_source_positions: int = option(
+        1024, "set the maximal number of pieces of a source sentence"
     )
-    clamp: ChoiceEnum(["none", "unit"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="none",
-        metadata={"help": "leave mu as it is, or clamp it to [0, 1] (positional attention)"},
-    )
-    sigma_floor: float = field(
-        default=0.0, metadata={"help": "set the smallest sigma allowed (positional attention)"}
-    )
-    epsilon: float = field(
-        default=1e-3, metadata={"help": "add this number to 2 sigma^2 (positional attention)"}
-    )
-    max_source_positions: int = field(
-        default=1024, metadata={"help": "set the maximal number of pieces of a source sentence"}
-    )
-    max_target_positions: int = field(
-        default=1024, metadata={"help": "set the maximal number of pieces of a target sentence"}
+    max_target_positions: int = option(
+        1024, "set the maximal number of pieces of a target sentence"
     )
 
 
@@ -218,7 +200,6 @@ class AttentionS2SModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Return the model that the options describe."""
         refuse_what_cannot_work(cfg)
         if cfg.decoder_start is None:
             cfg.decoder_start = ENCODER if cfg.attention == NONE else ZEROS
@@ -238,13 +219,12 @@ def refuse_what_cannot_work(cfg) -> None:
             "--attention none --decoder-start zeros: the decoder would see nothing of the source; "
             "leave out --decoder-start"
         )
-    for option in ("width", "layers", "position_width"):
-        if getattr(cfg, option) < 1:
-            raise InputError(f"--{option.replace('_', '-')} {getattr(cfg, option)}: at least 1")
+    for name in ("width", "layers", "position_width"):
+        if getattr(cfg, name) < 1:
+            raise InputError(f"--{name.replace('_', '-')} {getattr(cfg, name)}: at least 1")
 
 
 def build_lstm(cfg: AttentionS2SConfig) -> nn.LSTM:
-    """Return the LSTM of the encoder or of the decoder."""
     between = cfg.dropout if cfg.layers > 1 else 0.0
     return nn.LSTM(cfg.width, cfg.width, cfg.layers, batch_first=True, dropout=between)
 

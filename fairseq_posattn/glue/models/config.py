@@ -11,12 +11,16 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass, make_da
 from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
+from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer.transformer_config import (
     DecoderConfig,
     EncDecBaseConfig,
     QuantNoiseConfig,
 )
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+
+from fairseq_posattn.core.option_values import option
 
 NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -25,50 +29,38 @@ NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": 
 class OwnOptions(FairseqDataclass):
     """These options choose the positions and the attention, and how dropout is drawn."""
 
-    encoder_positions: str = field(
-        default="sequence",
-        metadata={
-            "help": "choose the absolute positions of the encoder: none, sequence, tree_depth, "
-            "or 'sequence + tree_depth(fuse=add|nonlinear)'; 'help' explains them"
-        },
+    encoder_positions: str = option(
+        "sequence",
+        "choose the absolute positions of the encoder: none, sequence, tree_depth, "
+        "or 'sequence + tree_depth(fuse=add|nonlinear)'; 'help' explains them",
     )
-    encoder_attention: str = field(
-        default="",
-        metadata={
-            "help": "choose the attention mechanisms of the encoder, for example "
-            "'relative(max=16)@0-2 + tree_relative'; an empty text gives the stock "
-            "Transformer; 'help' lists the mechanisms"
-        },
+    encoder_attention: str = option(
+        "",
+        "choose the attention mechanisms of the encoder, for example "
+        "'relative(max=16)@0-2 + tree_relative'; an empty text gives the stock "
+        "Transformer; 'help' lists the mechanisms",
     )
-    decoder_positions: str = field(
-        default="sequence",
-        metadata={
-            "help": "choose the absolute positions of the decoder: none, sequence, or those of "
-            "your own that do not look ahead; 'help' lists them"
-        },
+    decoder_positions: str = option(
+        "sequence",
+        "choose the absolute positions of the decoder: none, sequence, or those of "
+        "your own that do not look ahead; 'help' lists them",
     )
-    decoder_attention: str = field(
-        default="",
-        metadata={
-            "help": "choose the attention mechanisms of the decoder's self-attention, for "
-            "example 'window@0-2'; only mechanisms that do not look ahead are possible; an "
-            "empty text gives the stock Transformer; 'help' lists the mechanisms"
-        },
+    decoder_attention: str = option(
+        "",
+        "choose the attention mechanisms of the decoder's self-attention, for "
+        "example 'window@0-2'; only mechanisms that do not look ahead are possible; an "
+        "empty text gives the stock Transformer; 'help' lists the mechanisms",
     )
-    cross_attention: str = field(
-        default="",
-        metadata={
-            "help": "choose the attention mechanisms of the decoder's attention to the source, "
-            "for example 'window(size=21)@0-2'; only mechanisms that fit two sentences are "
-            "possible; an empty text gives the stock Transformer; 'help' lists the mechanisms"
-        },
+    cross_attention: str = option(
+        "",
+        "choose the attention mechanisms of the decoder's attention to the source, "
+        "for example 'window(size=21)@0-2'; only mechanisms that fit two sentences are "
+        "possible; an empty text gives the stock Transformer; 'help' lists the mechanisms",
     )
-    fast_dropout: bool = field(
-        default=False,
-        metadata={
-            "help": "draw dropout in less time on a CPU, with rates rounded to 1/65,536 and "
-            "other random numbers than those of torch"
-        },
+    fast_dropout: bool = option(
+        False,
+        "draw dropout in less time on a CPU, with rates rounded to 1/65,536 and "
+        "other random numbers than those of torch",
     )
 
 
@@ -103,6 +95,18 @@ def plain_namespace(cfg: Any) -> Namespace:
     """Return a dataclass, DictConfig or Namespace as a Namespace that may change."""
     items = cfg.items() if hasattr(cfg, "items") else vars(cfg).items()
     return Namespace(**dict(items))
+
+
+def wrapped(layer, cfg):
+    """Return a layer under activation checkpointing and FSDP, as the options ask for.
+
+    As in fairseq, FSDP wraps every layer under checkpointing, whatever its size.
+    """
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    return fsdp_wrap(
+        layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    )
 
 
 def layer_numbers(side) -> list[int]:

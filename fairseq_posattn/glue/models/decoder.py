@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairseq.distributed import fsdp_wrap
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.models.transformer import TransformerDecoderBase
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, cat, nn
@@ -25,7 +23,7 @@ from fairseq_posattn.core.attention import (
 )
 from fairseq_posattn.core.positions import PositionShape
 from fairseq_posattn.core.specification import SpecificationError
-from fairseq_posattn.glue.models.config import layer_numbers
+from fairseq_posattn.glue.models.config import layer_numbers, wrapped
 from fairseq_posattn.glue.models.cross_attention import (
     CrossAttention,
     check_cross,
@@ -38,7 +36,7 @@ from fairseq_posattn.glue.models.positions import (
     positions_in_use,
     take_over_table,
 )
-from fairseq_posattn.glue.models.stock_checkpoints import fill_in, forget_pruned
+from fairseq_posattn.glue.models.stock_checkpoints import fit_state
 
 
 @with_incremental_state
@@ -201,11 +199,7 @@ class PosattnDecoder(TransformerDecoderBase):
             crossing = self.cross.build(number, cross_shape(cfg), self.across_all_layers)
         if not mechanisms and crossing is None:
             return super().build_decoder_layer(cfg, no_encoder_attn)
-        layer = PosattnDecoderLayer(cfg, no_encoder_attn, mechanisms, crossing)
-        if cfg.checkpoint_activations:
-            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-        smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-        return fsdp_wrap(layer, min_num_params=smallest)
+        return wrapped(PosattnDecoderLayer(cfg, no_encoder_attn, mechanisms, crossing), cfg)
 
     def extract_features(
         self, prev_output_tokens, encoder_out=None, incremental_state=None, *args, **options
@@ -226,10 +220,7 @@ class PosattnDecoder(TransformerDecoderBase):
         super().upgrade_state_dict_named(state_dict, name)
         if isinstance(self.embed_positions, TargetPositions):
             take_over_table(state_dict, f"{name}.embed_positions")
-        if self.cfg.decoder.layers_to_keep:  # a pruned model numbers its layers anew
-            forget_pruned(state_dict, self, name)
-        else:
-            fill_in(state_dict, self, name)
+        fit_state(state_dict, self, name, bool(self.cfg.decoder.layers_to_keep))
         return state_dict
 
 

@@ -11,10 +11,8 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import LayerNorm
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from torch import Tensor, nn
 
@@ -25,9 +23,9 @@ from fairseq_posattn.core.attention import (
     MultiheadSelfAttention,
 )
 from fairseq_posattn.core.positions import PositionShape, SourceTree, joined
-from fairseq_posattn.core.positions.position import FUSERS
+from fairseq_posattn.core.positions.position import Nonlinear
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.models.config import layer_numbers
+from fairseq_posattn.glue.models.config import layer_numbers, wrapped
 from fairseq_posattn.glue.models.cross_attention import (
     EMPTY,
     TREE,
@@ -39,11 +37,10 @@ from fairseq_posattn.glue.models.stock_checkpoints import (
     LABELS,
     check_labels,
     digest,
-    fill_in,
-    forget_pruned,
+    fit_state,
     is_superfluous,
 )
-from fairseq_posattn.trees.labels import KINDS
+from fairseq_posattn.trees.sentence import KINDS
 
 SENTENCES = "sentences"  # the key under which the sentence of each row stands
 
@@ -120,8 +117,9 @@ class PosattnEncoder(TransformerEncoderBase):
         if not self.positions.sequence:
             self.embed_positions = None
         self.fuser = None
-        if self.positions.sequence and self.positions.tree_depth:
-            self.fuser = FUSERS[self.positions.tree_depth.fuse](shape.width)
+        depth = self.positions.tree_depth
+        if self.positions.sequence and depth and depth.fuse == "nonlinear":
+            self.fuser = Nonlinear(shape.width)
         self.added_positions = by_name(self.positions.build(shape))
         self.shared_mechanisms = nn.ModuleDict(self.of_all_layers)
         del self.of_all_layers
@@ -147,12 +145,7 @@ class PosattnEncoder(TransformerEncoderBase):
         """Return the next layer with the mechanisms that the specification gives it."""
         number, shape = self.numbers.pop(0), attention_shape(cfg)
         mechanisms = self.attention.build(number, shape, self.of_all_layers)
-        layer = PosattnEncoderLayer(cfg, mechanisms)
-        if cfg.checkpoint_activations:
-            layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-        # As in fairseq, FSDP wraps every layer under checkpointing, whatever its size.
-        smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-        return fsdp_wrap(layer, min_num_params=smallest)
+        return wrapped(PosattnEncoderLayer(cfg, mechanisms), cfg)
 
     def forward(
         self,
@@ -274,10 +267,7 @@ class PosattnEncoder(TransformerEncoderBase):
         """Take what a stock checkpoint lacks from this model, for --finetune-from-model. A
         checkpoint that has a part of it has another specification, so fairseq refuses it."""
         check_labels(state_dict, self, name)
-        if self.cfg.encoder.layers_to_keep:  # a pruned model numbers its layers anew
-            forget_pruned(state_dict, self, name)
-        else:
-            fill_in(state_dict, self, name)
+        fit_state(state_dict, self, name, bool(self.cfg.encoder.layers_to_keep))
         for key in [key for key in state_dict if is_superfluous(key, name)]:
             del state_dict[key]
         return state_dict

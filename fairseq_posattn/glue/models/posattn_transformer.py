@@ -204,7 +204,6 @@ class FastDropout(FairseqDropout):
 
 
 def use_fast_dropout(model: nn.Module) -> None:
-    """Replace each dropout of a model."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is FairseqDropout:

@@ -6,7 +6,7 @@ generation the length is not known: see --sentence-length.
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 import torch
@@ -15,6 +15,7 @@ from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, regi
 from omegaconf import II
 from torch import Tensor
 
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.recurrent.language_model import (
     ATTENTIONS,
     RecurrentLanguageModel,
@@ -30,52 +31,29 @@ STATE = "recurrent_lm"
 class RecurrentLanguageModelConfig(FairseqDataclass):
     """These are the options of the model recurrent_lm."""
 
-    state_attention: ChoiceEnum(list(ATTENTIONS)) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="positional",
-        metadata={"help": "choose the attention over the states of the LSTM"},
+    state_attention: ChoiceEnum(list(ATTENTIONS)) = option(  # type: ignore[valid-type]  # fairseq calls it
+        "positional", "choose the attention over the states of the LSTM"
     )
-    decoder_embed_dim: int = field(
-        default=400, metadata={"help": "set the width that embedding and LSTM share"}
+    decoder_embed_dim: int = option(400, "set the width that embedding and LSTM share")
+    decoder_layers: int = option(2, "set the number of layers of the LSTM")
+    decoder_dropout_in: float = option(0.5, "set the dropout after the embedding")
+    dropout: float = option(0.2, "set the dropout between layers")
+    decoder_dropout_out: float = option(0.5, "set the dropout before the output layer")
+    include_current: ChoiceEnum(["yes", "no"]) = option(  # type: ignore[valid-type]  # fairseq calls it
+        "yes", "attend to the states i <= t (yes, as the authors' program does) or i < t (no)"
     )
-    decoder_layers: int = field(
-        default=2, metadata={"help": "set the number of layers of the LSTM"}
+    position_clamp: ChoiceEnum(["equation", "text"]) = option(  # type: ignore[valid-type]  # fairseq calls it
+        "equation",
+        "clamp mu as equation 8 is printed, max(mu, t/N), or as its text says, to [0, t/N]",
     )
-    decoder_dropout_in: float = field(
-        default=0.5, metadata={"help": "set the dropout after the embedding"}
-    )
-    dropout: float = field(default=0.2, metadata={"help": "set the dropout between layers"})
-    decoder_dropout_out: float = field(
-        default=0.5, metadata={"help": "set the dropout before the output layer"}
-    )
-    include_current: ChoiceEnum(["yes", "no"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="yes",
-        metadata={
-            "help": "attend to the states i <= t (yes, as the authors' program does) or i < t (no)"
-        },
-    )
-    position_clamp: ChoiceEnum(["equation", "text"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="equation",
-        metadata={
-            "help": "clamp mu as equation 8 is printed, max(mu, t/N), or as its text says, "
-            "to [0, t/N]"
-        },
-    )
-    position_width: int = field(
-        default=20, metadata={"help": "set the width of the LSTM that finds mu and sigma"}
-    )
-    sigma_floor: float = field(
-        default=0.0, metadata={"help": "set the smallest sigma that is allowed"}
-    )
-    position_epsilon: float = field(
-        default=1e-3, metadata={"help": "add this number to 2 sigma^2 in equation 10"}
-    )
-    sentence_length: str = field(
-        default="own",
-        metadata={
-            "help": "set N of the positional model to the length of each sentence, or in "
-            "generation to the maximal length (own), always to the maximal length (maximal), or to "
-            "a number"
-        },
+    position_width: int = option(20, "set the width of the LSTM that finds mu and sigma")
+    sigma_floor: float = option(0.0, "set the smallest sigma that is allowed")
+    position_epsilon: float = option(1e-3, "add this number to 2 sigma^2 in equation 10")
+    sentence_length: str = option(
+        "own",
+        "set N of the positional model to the length of each sentence, or in "
+        "generation to the maximal length (own), always to the maximal length (maximal), or to "
+        "a number",
     )
     max_target_positions: Optional[int] = II("task.max_target_positions")
     tokens_per_sample: int = II("task.tokens_per_sample")
@@ -160,7 +138,6 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Return the model that the options describe."""
         length = cfg.sentence_length
         if length not in ("own", "maximal") and not (length.isdecimal() and int(length) > 0):
             raise InputError(
@@ -178,7 +155,6 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
 
 
 def shape_of(cfg, dictionary) -> RecurrentShape:
-    """Return the shape that the options and the dictionary give the model."""
     return RecurrentShape(
         vocabulary=len(dictionary),
         padding=dictionary.pad(),

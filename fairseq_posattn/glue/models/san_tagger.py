@@ -3,7 +3,7 @@
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import torch.nn.functional as F
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fairseq_posattn.core.attention import AttentionSpecification
 from fairseq_posattn.core.attention.registry import describe
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.core.tagger import Tagger, TaggerShape
 from fairseq_posattn.glue.models.posattn_transformer import helpful
@@ -26,45 +27,22 @@ logger = logging.getLogger(__name__)
 class SanTaggerConfig(FairseqDataclass):
     """These are the options of the model san_tagger."""
 
-    encoder_positions: ChoiceEnum(["none", "added", "concatenated"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="added",
-        metadata={"help": "add learnt positions to the words, concatenate them, or use none"},
+    encoder_positions: ChoiceEnum(["none", "added", "concatenated"]) = option(  # type: ignore[valid-type]  # fairseq calls it
+        "added", "add learnt positions to the words, concatenate them, or use none"
     )
-    encoder_attention: str = field(
-        default="",
-        metadata={
-            "help": "choose attention mechanisms, for example 'convolved_2d'; 'help' lists them"
-        },
+    encoder_attention: str = option(
+        "", "choose attention mechanisms, for example 'convolved_2d'; 'help' lists them"
     )
-    encoder_layers: int = field(
-        default=4, metadata={"help": "set the number of layers of self-attention"}
-    )
-    encoder_attention_heads: int = field(
-        default=4, metadata={"help": "set the number of attention heads of each layer"}
-    )
-    encoder_embed_dim: int = field(
-        default=128, metadata={"help": "set the width of word and position embeddings"}
-    )
-    char_embed_dim: int = field(
-        default=64, metadata={"help": "set the width of character embeddings"}
-    )
-    char_filters: int = field(
-        default=64, metadata={"help": "set the number of filters of each character convolution"}
-    )
-    char_kernel: int = field(
-        default=5,
-        metadata={"help": "set how many characters a filter sees; the paper prints 3"},
-    )
-    char_layers: int = field(
-        default=3, metadata={"help": "set the number of convolutions over the characters"}
-    )
-    dropout: float = field(default=0.1, metadata={"help": "set the dropout before each layer"})
-    max_source_positions: int = field(
-        default=60,
-        metadata={
-            "help": "set how many words a sentence may have; posattn-binarize-tagging cut longer "
-            "ones"
-        },
+    encoder_layers: int = option(4, "set the number of layers of self-attention")
+    encoder_attention_heads: int = option(4, "set the number of attention heads of each layer")
+    encoder_embed_dim: int = option(128, "set the width of word and position embeddings")
+    char_embed_dim: int = option(64, "set the width of character embeddings")
+    char_filters: int = option(64, "set the number of filters of each character convolution")
+    char_kernel: int = option(5, "set how many characters a filter sees; the paper prints 3")
+    char_layers: int = option(3, "set the number of convolutions over the characters")
+    dropout: float = option(0.1, "set the dropout before each layer")
+    max_source_positions: int = option(
+        60, "set how many words a sentence may have; posattn-binarize-tagging cut longer ones"
     )
 
 
@@ -116,7 +94,6 @@ class SanTaggerModel(BaseFairseqModel):
         return scores[..., self.specials :].argmax(dim=-1) + self.specials
 
     def get_normalized_probs(self, net_output, log_probs, sample=None):
-        """Return the probabilities of the labels, or their logarithms."""
         softmax = F.log_softmax if log_probs else F.softmax
         return softmax(net_output.float(), dim=-1)
 
@@ -125,7 +102,6 @@ class SanTaggerModel(BaseFairseqModel):
 
 
 def shape_of(cfg, vocabulary) -> TaggerShape:
-    """Return the shape that the options and the vocabulary give the tagger."""
     return TaggerShape(
         words=len(vocabulary.words),
         characters=len(vocabulary.chars),

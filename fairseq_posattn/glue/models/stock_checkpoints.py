@@ -21,11 +21,19 @@ LABELS = "numbers_of_labels"  # the buffer that says what the numbers of labels 
 CROSS = "shared_cross_mechanisms."
 
 
-def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
+def fit_state(state_dict: dict, module: nn.Module, name: str, pruned: bool) -> None:
     """Add the parameters of mechanisms and positions to a checkpoint that has none of them.
 
-    Those of cross-attention are added to one that has none of cross-attention.
+    Those of cross-attention are added to one that has none of cross-attention. A pruned model,
+    which numbers its layers anew, forgets what only the layers share that it leaves out.
     """
+    if pruned:
+        kept = {f"{name}.{key}" for key in module.state_dict()}
+        shared = (f"{name}.shared_mechanisms.", f"{name}.{CROSS}")
+        for key in [key for key in state_dict if key.startswith(shared)]:
+            if key not in kept:
+                del state_dict[key]
+        return
     of_self, of_cross = {}, {}
     for key, value in module.state_dict().items():
         if key.startswith(ADDED) or ".self_attn.mechanisms." in key:
@@ -37,15 +45,6 @@ def fill_in(state_dict: dict, module: nn.Module, name: str) -> None:
             lacks = sorted(added)
             logger.warning("the checkpoint lacks these, so they start anew: %s", lacks)
             state_dict.update(added)
-
-
-def forget_pruned(state_dict: dict, module: nn.Module, name: str) -> None:
-    """Remove what only those layers share that --encoder-layers-to-keep leaves out."""
-    kept = {f"{name}.{key}" for key in module.state_dict()}
-    shared = (f"{name}.shared_mechanisms.", f"{name}.{CROSS}")
-    for key in [key for key in state_dict if key.startswith(shared)]:
-        if key not in kept:
-            del state_dict[key]
 
 
 def digest(fingerprint: str) -> Tensor:

@@ -196,6 +196,5 @@ class FairseqAdam(adam.FairseqAdam):
 
 
 def tensors_of(params: list) -> list[Tensor]:
-    """Return the parameters of all groups."""
     groups = [p["params"] if isinstance(p, dict) else [p] for p in params]
     return [parameter for group in groups for parameter in group]

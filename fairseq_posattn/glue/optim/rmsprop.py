@@ -10,20 +10,16 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
+from fairseq_posattn.core.option_values import option
+
 
 @dataclass
 class RMSpropConfig(FairseqDataclass):
     """These are the options of the optimiser rmsprop."""
 
-    rmsprop_decay: float = field(
-        default=0.9, metadata={"help": "keep this share of the running mean square at each update"}
-    )
-    rmsprop_eps: float = field(
-        default=1e-7, metadata={"help": "add this number to the root of the mean square"}
-    )
-    weight_decay: float = field(
-        default=0.0, metadata={"help": "add the weights, times this number, to the gradient"}
-    )
+    rmsprop_decay: float = option(0.9, "keep this share of the running mean square at each update")
+    rmsprop_eps: float = option(1e-7, "add this number to the root of the mean square")
+    weight_decay: float = option(0.0, "add the weights, times this number, to the gradient")
     lr: Any = field(default=II("optimization.lr"))
 
 

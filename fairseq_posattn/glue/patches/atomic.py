@@ -118,7 +118,8 @@ def updates(file: Path) -> int | None:
 
 
 def whole_save(save, obj, filename, async_write=False):
-    """Wrap checkpoint_utils.torch_persistent_save: the file gets its name when it is complete."""
+    """Wrap checkpoint_utils.torch_persistent_save: the file gets its name when it is complete, and
+    a full disk is not tried again."""
     if async_write or PathManager.path_requires_pathmanager(filename):
         return save(obj, filename, async_write=async_write)
     write(obj, filename)

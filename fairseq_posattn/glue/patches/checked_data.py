@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from fairseq.data import Dictionary, indexed_dataset
@@ -65,7 +66,6 @@ def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None
 
 
 def check_size(path: str, expected: int) -> None:
-    """Refuse a file that does not have the expected number of bytes."""
     if os.path.getsize(path) != expected:
         raise torn(path, expected)
 
@@ -151,53 +151,29 @@ def blocks(path: str, kind: str) -> Iterator[np.ndarray]:
 
 
 def checked_dictionary(add_from_file, self, f):
-    """Wrap Dictionary.add_from_file to check the lines of the file first."""
+    """Wrap Dictionary.add_from_file to check the lines of the file first, and name a
+    damaged one."""
     if not isinstance(f, str) or not Path(f).is_file():
         return add_from_file(self, f)
     self.path = f  # messages name it
-    return add_from_file(self, SymbolLines(f, self))
-
-
-class SymbolLines:
-    """Gives the checked lines of a dictionary to fairseq in place of the open file."""
-
-    def __init__(self, path: str, dictionary: Dictionary):
-        self.path, self.dictionary = path, dictionary
-
-    def readlines(self) -> list[str]:
-        """Return all lines of the file, or raise the error of the first bad one."""
-        lines = list(read_lines(self.path))
-        known = set(self.dictionary.symbols)
-        for number, line in enumerate(lines, start=1):
-            where = f"{self.path}:{number}"
-            match = SYMBOL.fullmatch(line)
-            if match is None:
-                raise InputError(
-                    f"{where}: expected a symbol, a space and a number, found '{line}'"
-                )
-            if match["symbol"] in known and not match["flag"]:
-                raise InputError(
-                    f"{where}: the symbol '{match['symbol']}' stands here again; {AGAIN}"
-                )
-            known.add(match["symbol"])
-        return lines
+    lines, known = list(read_lines(f)), set(self.symbols)
+    for number, line in enumerate(lines, start=1):
+        match = SYMBOL.fullmatch(line)
+        if match is None:
+            raise InputError(
+                f"{f}:{number}: expected a symbol, a space and a number, found '{line}'"
+            )
+        if match["symbol"] in known and not match["flag"]:
+            raise InputError(
+                f"{f}:{number}: the symbol '{match['symbol']}' stands here again; {AGAIN}"
+            )
+        known.add(match["symbol"])
+    return add_from_file(self, SimpleNamespace(readlines=lambda: lines))  # as of an open file
 
 
 PATCHES = [
-    Patch(
-        indexed_dataset,
-        "make_dataset",
-        checked_dataset,
-        "Incomplete or damaged data end in a traceback, or in other words than were written.",
-        "fairseq checks sizes and offsets when it opens data",
-    ),
-    Patch(
-        Dictionary,
-        "add_from_file",
-        checked_dictionary,
-        "A damaged dictionary ends in a traceback that does not name its line.",
-        "fairseq names file and line",
-    ),
+    Patch(indexed_dataset, "make_dataset", checked_dataset),
+    Patch(Dictionary, "add_from_file", checked_dictionary),
 ]
 
 

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import torch
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.patches.patch import stand_in
 
 ZIP = b"PK\x03\x04"
 PICKLE = b"\x80"  # the format of torch before 1.6
@@ -34,21 +35,9 @@ class UnfitStateError(ValueError):
     """This error tells what is wrong with the content of a file, and what to do."""
 
 
-class TorchThatChecks(ModuleType):
-    """Behaves as torch, but loads files with the checks of this module."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch, name)
-
-    @staticmethod
-    def load(file: BinaryIO, *args, **kwargs) -> dict:
-        """Load and check a checkpoint."""
-        return load(file, *args, **kwargs)
-
-
 def with_checks(module: ModuleType) -> ModuleType:
-    """Return what takes the place of torch in fairseq's module of checkpoints."""
-    return TorchThatChecks("torch")
+    """Return torch for fairseq's module of checkpoints, which loads files with these checks."""
+    return stand_in(module, load=load)
 
 
 def load(file: BinaryIO, *args, **kwargs) -> dict:

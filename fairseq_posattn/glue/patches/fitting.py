@@ -88,7 +88,6 @@ def explained(error: RuntimeError, path: str) -> Exception:
 
 
 def first(sizes: str) -> str:
-    """Return the first of the sizes of a parameter."""
     return sizes.strip("[]").split(",")[0]
 
 

@@ -121,7 +121,8 @@ def has_a_batch(first_batch: property) -> property:
 
 
 def fits_model(filter_indices, task, *args, **kwargs):
-    """Wrap FairseqTask.filter_indices_by_size, which refuses a sentence that is too long."""
+    """Wrap FairseqTask.filter_indices_by_size, which refuses a sentence that is too long, to
+    say where it stands."""
     try:
         return filter_indices(task, *args, **kwargs)
     except Exception as error:
@@ -173,7 +174,8 @@ def pieces(size: str) -> str:
 
 
 def lines_counted(get_tokens, task, lines, encode_fn):
-    """Wrap FairseqTask.get_interactive_tokens_and_lengths to count the lines that came before."""
+    """Wrap FairseqTask.get_interactive_tokens_and_lengths to count the lines that came before, so
+    that errors can name a line."""
     task.lines_before = vars(task).get("lines_so_far", 0)
     task.lines_so_far = task.lines_before + len(lines)
     return get_tokens(task, lines, encode_fn)

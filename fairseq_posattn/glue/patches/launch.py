@@ -111,8 +111,7 @@ def refused_early(call_main, cfg, main, **kwargs):
     """Wrap distributed_utils.call_main, which starts programs, to refuse what cannot end well."""
     program = sys.modules[main.__module__]
     if hasattr(program, "buffered_read"):  # this is fairseq-interactive
-        why = "A line of --input that is not UTF-8 ends in a traceback without its place."
-        Patch(program, "buffered_read", utf8_lines, why).install()
+        Patch(program, "buffered_read", utf8_lines).install()
     if hasattr(program, "should_stop_early"):  # this is fairseq-train
         refuse_untried(cfg.distributed_training.ddp_backend)
         refuse_without_size(cfg.dataset)

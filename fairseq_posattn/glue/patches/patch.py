@@ -1,10 +1,11 @@
-"""Describe one patch: a function of fairseq, what takes its place, and the reason."""
+"""Describe one patch: a function of fairseq, and what takes its place."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 INSTALLED = "posattn_patches"  # the attribute in which a place keeps what is installed there
@@ -15,14 +16,11 @@ class Patch(NamedTuple):
 
     wrapper: is called in its place with it and the arguments of each call. What cannot be called,
     such as a module, is replaced by what the wrapper makes of it.
-    why, until: what goes wrong without the patch, and what would make it superfluous.
     """
 
     place: object
     name: str
     wrapper: Callable
-    why: str
-    until: str = "fairseq does the same"
 
     def install(self) -> None:
         """Put the wrapper in place, unless it is there already."""
@@ -45,3 +43,10 @@ class Patch(NamedTuple):
             return self.wrapper(original, *args, **kwargs)
 
         return call
+
+
+def stand_in(module: ModuleType, **own: Any) -> ModuleType:
+    """Return what behaves as a module, but for some things of its own."""
+    found = ModuleType(module.__name__)
+    vars(found).update(own, __getattr__=lambda name: getattr(module, name))
+    return found

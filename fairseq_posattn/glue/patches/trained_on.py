@@ -42,13 +42,15 @@ def noted(state_dict, task) -> dict:
 
 
 def compared(load_state_dict, task, state: Mapping[str, Any]) -> None:
-    """Wrap FairseqTask.load_state_dict to refuse data that mean something else."""
+    """Wrap FairseqTask.load_state_dict to refuse data that mean something else, whose
+    translations would be nonsense."""
     compare(task, state)
     load_state_dict(task, {name: value for name, value in state.items() if name != KEY})
 
 
 def compared_when_resumed(load_checkpoint, trainer, filename, *args, **kwargs):
-    """Wrap Trainer.load_checkpoint, which leaves the state of the task out, to compare it."""
+    """Wrap Trainer.load_checkpoint, which leaves the state of the task out, to compare it: a
+    training must not go on with dictionaries in which numbers mean other words."""
     compare(trainer.task, task_state(filename))
     return load_checkpoint(trainer, filename, *args, **kwargs)
 
@@ -115,7 +117,6 @@ def dictionaries(task) -> dict[str, Dictionary]:
 
 
 def fingerprints(task) -> dict[str, str]:
-    """Return a fingerprint of each dictionary."""
     return {name: fingerprint(dictionary) for name, dictionary in dictionaries(task).items()}
 
 

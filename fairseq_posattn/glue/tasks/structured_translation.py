@@ -17,17 +17,21 @@ from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions import tree_supervised
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, sizes_for
-from fairseq_posattn.glue.data.tree_dataset import JoinedTrees, TreeDataset, Trees
+from fairseq_posattn.glue.data.tree_dataset import (
+    JoinedTrees,
+    TreeDataset,
+    Trees,
+    print_new_trees,
+    print_read_trees,
+)
 from fairseq_posattn.glue.data.tree_files import load_tree_file, source_prefixes
-from fairseq_posattn.glue.data.tree_printing import print_new_trees, print_read_trees
 from fairseq_posattn.glue.patches import trained_on
-from fairseq_posattn.glue.patches.reading_ahead import prepare_ahead
+from fairseq_posattn.glue.patches.loading import prepare_ahead
 from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
 from fairseq_posattn.text import pipeline as text_pipeline
 from fairseq_posattn.text.live.new_text import NewText, flat
-from fairseq_posattn.text.live.pending import NewTrees, PendingTrees
+from fairseq_posattn.text.live.pending import NewTrees, PendingTrees, SpelledSource, WantedLabels
 from fairseq_posattn.text.live.providers import provider_class
-from fairseq_posattn.text.live.records import SpelledSource, WantedLabels
 from fairseq_posattn.text.live.segmented import PipelineCodec
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees.control import TreeControl

@@ -2,23 +2,73 @@
 
 # no `from __future__ import annotations`: fairseq reads the types of the options
 
+import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
 import torch
+from fairseq import utils
 from fairseq.data import data_utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import MISSING
+from torch import distributed as dist
 
 from fairseq_posattn.core.attention import AttentionSpecification
+from fairseq_posattn.core.option_values import option
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset, check_parts
-from fairseq_posattn.text.tagging.curve import Curve
+from fairseq_posattn.io.atomic import written_whole
+from fairseq_posattn.text.tagging.accuracy import mean_loss, percentages, read_curve, totals
 from fairseq_posattn.text.tagging.vectors import load_vectors
 from fairseq_posattn.text.tagging.vocabulary import KINDS, Vocabulary
+
+SPLIT = "valid"
+WORDS_OF_A_BATCH = 4000
+
+
+class Curve:
+    """A learning curve is a file with one line of JSON for each point, of which there are more than
+    validations that may stop a training."""
+
+    def __init__(self, path: str, interval: int):
+        self.path, self.interval = Path(path), interval
+        self.last = 0  # the last point was measured after this number of updates
+
+    def is_due(self, updates: int) -> bool:
+        return updates % self.interval == 0 and updates > self.last
+
+    def add_point(self, task, model, criterion, updates: int) -> None:
+        """Measure a point and write it, in the first process only; training is not affected."""
+        self.last = updates
+        first = not dist.is_initialized() or dist.get_rank() == 0
+        if not first or SPLIT not in task.datasets:
+            return
+        point = {"updates": updates, **self.measure(task, model, criterion)}
+        # after a restart, the file may have later points
+        earlier = [p for p in read_curve(self.path) if p["updates"] < updates]
+        with written_whole(self.path) as file:
+            file.writelines(json.dumps(p) + "\n" for p in [*earlier, point])
+
+    def measure(self, task, model, criterion) -> dict[str, float]:
+        """Return loss and accuracies of the model on the validation data."""
+        dataset = task.dataset(SPLIT)
+        device = next(model.parameters()).device
+        model.eval()
+        outputs = []
+        with torch.no_grad():
+            for indices in dataset.batch_by_size(
+                dataset.sizes.argsort(kind="stable"), max_tokens=WORDS_OF_A_BATCH
+            ):
+                sample = dataset.collater([dataset[int(k)] for k in indices])
+                sample = utils.move_to_cuda(sample, device) if device.type == "cuda" else sample
+                outputs.append(criterion(model, sample)[2])
+        model.train()
+        total = totals(outputs)
+        return {"loss": mean_loss(total), **percentages(total)}
+
 
 logger = logging.getLogger(__name__)
 
@@ -27,33 +77,19 @@ logger = logging.getLogger(__name__)
 class TaggingConfig(FairseqDataclass):
     """These are the options of the task tagging."""
 
-    data: str = field(
-        default=MISSING, metadata={"help": "read the folder that posattn-binarize-tagging made"}
+    data: str = option(MISSING, "read the folder that posattn-binarize-tagging made")
+    word_vectors: Optional[str] = option(
+        None, "start the words from the pretrained vectors in this text file (fastText, word2vec)"
     )
-    word_vectors: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "start the words from the pretrained vectors in this text file (fastText, "
-            "word2vec)"
-        },
+    fixed_word_vectors: bool = option(False, "keep the word embeddings as they are in training")
+    batches: ChoiceEnum(["by_length", "shuffled"]) = option(  # type: ignore[valid-type]  # fairseq calls it
+        "by_length",
+        "batch sentences of about the same length, which is faster (by_length), or any "
+        "sentences, as the authors' program does (shuffled)",
     )
-    fixed_word_vectors: bool = field(
-        default=False, metadata={"help": "keep the word embeddings as they are in training"}
-    )
-    batches: ChoiceEnum(["by_length", "shuffled"]) = field(  # type: ignore[valid-type]  # fairseq calls it
-        default="by_length",
-        metadata={
-            "help": "batch sentences of about the same length, which is faster (by_length), or any "
-            "sentences, as the authors' program does (shuffled)"
-        },
-    )
-    curve: Optional[str] = field(
-        default=None,
-        metadata={"help": "write the learning curve on the set `valid` to this file"},
-    )
-    curve_interval: int = field(
-        default=100,
-        metadata={"help": "set the number of batches between two points of the learning curve"},
+    curve: Optional[str] = option(None, "write the learning curve on the set `valid` to this file")
+    curve_interval: int = option(
+        100, "set the number of batches between two points of the learning curve"
     )
 
 
@@ -69,7 +105,6 @@ class TaggingTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: TaggingConfig, **kwargs):
-        """Return the task with the vocabulary of the data."""
         vocabulary = Vocabulary.load(cfg.data)
         logger.info(
             "words: %d, characters: %d, labels: %d (padding and unknown counted)",
@@ -130,10 +165,8 @@ class TaggingTask(FairseqTask):
 
     @property
     def source_dictionary(self):
-        """Return the dictionary of the words."""
         return self.vocabulary.words
 
     @property
     def target_dictionary(self):
-        """Return the dictionary of the tags."""
         return self.vocabulary.tags

@@ -42,7 +42,6 @@ def is_plain(name: object) -> bool:
 
 
 def are_plain(names: Iterable[object]) -> bool:
-    """Return whether all names are plain."""
     return all(map(is_plain, names))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from fairseq_posattn.io.quantities import duration
+from fairseq_posattn.io.progress import duration
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.scoring.training_log import INSIDE, TRAIN, measured_in
 
@@ -71,7 +71,6 @@ class Board:
 
 
 def terminal_width() -> int:
-    """Return how many characters a line of the terminal has."""
     import shutil
 
     return max(20, shutil.get_terminal_size().columns)

@@ -16,7 +16,6 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.work.made import Steps
 
 LOOK_AGAIN = 0.5  # seconds between two looks at the log of a command
 INTERPRETER = "POSATTN_PYTHON"  # recipes/common.sh sets it
@@ -62,21 +61,6 @@ class Shell:
     def alone(self, path: Path) -> contextlib.AbstractContextManager:
         """Return what keeps others, who wait, from the work at a path."""
         return contextlib.nullcontext() if self.dry_run else locked(path, wait=True)
-
-    def once(
-        self,
-        steps: Callable[[], Steps],
-        name: str,
-        choices: object,
-        inputs: Sequence[Path],
-        outputs: Sequence[Path],
-        action: Callable[[], object],
-    ) -> None:
-        """Do a step, unless it was done with the same choices, inputs and outputs before."""
-        if self.dry_run:
-            action()
-        else:
-            steps().do(name, choices, inputs, outputs, action)
 
     def run(
         self,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import count_lines
@@ -57,7 +59,6 @@ class Evaluating:
                 self.describe_heads(test, subset)
 
     def do(self, *step) -> None:
-        """Do a step, unless it was done with the same choices, inputs and outputs."""
         self.place.once(self.run.name, self.run.folder, *step)
 
     def command(self, name: str, *words: str | Path) -> None:
@@ -106,7 +107,6 @@ class Evaluating:
         return [self.file(test, f"{kind}shard{k}") for k in range(shards)]
 
     def sentences(self, test: str) -> int:
-        """Return how many sentences a test set has."""
         return count_lines(self.place.raw / f"{test}.{self.content.source}")
 
     def at_most_all(self, wanted: int, test: str) -> int:
@@ -156,53 +156,39 @@ class Evaluating:
 
     def find_examples(self, test: str, subset: str) -> None:
         """Keep the trees and the attention of the first sentences, for the report."""
-        out = self.examples(test)
-        data = self.place.first_shard(self.run.record.trees)
+        evaluation, count = self.content.evaluation, self.at_most_all(self.plan.examples, test)
         trees = self.trees(subset) if self.run.record.trees == "own" else None
-        evaluation = self.content.evaluation
-        count = self.at_most_all(self.plan.examples, test)
-        words: list[str | Path] = [
-            *(data, "--path", self.averaged, "--gen-subset", subset, "--sentences"),
-            *map(str, range(count)),
-            *(("--trees", trees) if trees else ()),
-            *("--beam", str(evaluation.beam), "--lenpen", str(evaluation.lenpen), "--out", out),
-            *(("--cpu",) if self.machine.cpu else ()),
-        ]
-        self.do(
-            f"examples.{test}",
-            [count, evaluation.beam, evaluation.lenpen],
-            self.described(data, subset, trees),
-            [out],
-            lambda: self.command("fairseq_posattn.cli.examples", *words),
-        )
+        options = {"beam": evaluation.beam, "lenpen": evaluation.lenpen}
+        sentences = {"sentences": list(range(count)), **options}
+        choices = [count, *options.values()]
+        self.describe("examples", test, subset, choices, trees, sentences)
 
     def describe_heads(self, test: str, subset: str) -> None:
         """Describe the attention heads over the test set, for the report.
 
         A model that reads no trees, or others, is compared with the parsed ones, too.
         """
-        out, trees = self.file(test, "heads.json"), self.trees(subset)
-        data = self.place.first_shard(self.run.record.trees)
-        words: list[str | Path] = [data, "--path", self.averaged]
-        words += ["--gen-subset", subset, "--out", out]
-        words += ["--trees", trees] if trees else []
-        words += ["--cpu"] if self.machine.cpu else []
-        self.do(
-            f"heads.{test}",
-            [],
-            self.described(data, subset, trees),
-            [out],
-            lambda: self.command("fairseq_posattn.cli.heads", *words),
-        )
+        self.describe("heads", test, subset, [], self.trees(subset), {})
 
-    def described(self, data: Path, subset: str, trees: Path | None) -> list[Path]:
-        """Return all files that a description of the model on a test set comes from."""
-        read = [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))]
-        return [*read, trees] if trees else read
-
-    def examples(self, test: str) -> Path:
-        """Return the file of the examples."""
-        return self.file(test, "examples.json")
+    def describe(
+        self,
+        what: str,
+        test: str,
+        subset: str,
+        choices: list,
+        trees: Path | None,
+        options: dict[str, Any],
+    ) -> None:
+        """Write what the command of this name finds out about the model on a test set."""
+        out, data = self.file(test, f"{what}.json"), self.place.first_shard(self.run.record.trees)
+        inputs = [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))]
+        given = {"path": self.averaged, "gen-subset": subset, **options}
+        if trees:
+            inputs.append(trees)
+            given["trees"] = trees
+        words = arguments({**given, "cpu": self.machine.cpu, "out": out})
+        run = partial(self.command, f"fairseq_posattn.cli.{what}", data, *words)
+        self.do(f"{what}.{test}", choices, inputs, [out], run)
 
     def trees(self, subset: str) -> Path | None:
         """Return the file of the parsed trees, or None if there is none."""

@@ -43,7 +43,6 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """Return the name of the recipe."""
         return self.folder.name
 
     def refuse(self, step: str, asked: Mapping[str, Any]) -> None:

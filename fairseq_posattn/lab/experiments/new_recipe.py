@@ -145,7 +145,6 @@ def sentences(corpus: Path, name: str) -> int:
 
 
 def toml_string(text: str) -> str:
-    """Return a text as TOML writes it."""
     import json
 
     return json.dumps(text, ensure_ascii=False)

@@ -32,7 +32,6 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """Return the name of the recipe."""
         return self.folder.name
 
     @property

@@ -98,7 +98,6 @@ class Run:
 
     @cached_property
     def folder(self) -> Path:
-        """Return the folder of the run."""
         return self.runs / f"{self.record.system}.seed{self.record.seed}.{self.record.key}"
 
     @property

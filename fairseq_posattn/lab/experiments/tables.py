@@ -160,7 +160,6 @@ def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
 
 
 def training_cells(training: Training | None) -> Iterator[str | Marked]:
-    """Yield the number of parameters and the speed of the training."""
     parameters = training.parameters if training else None
     speed = training.words_per_second if training else None
     yield Marked(f"{parameters / 1e6:.1f} M", [str(parameters)]) if parameters else NONE
@@ -209,7 +208,6 @@ def write_tables(lines: Sequence[Line], start: Path) -> list[str]:
 
 
 def bleu_of(path: Path) -> float:
-    """Return BLEU in a file of posattn-score."""
     scores = read_system(path).scores
     if "BLEU" not in scores:
         raise InputError(f"{path}: the file has no BLEU; delete it and start sweep.sh again")

@@ -61,7 +61,6 @@ class Translation(Experiment):
         return DEMO
 
     def row(self, model: str, size: str | None) -> Row:
-        """Return the row of a model."""
         return self.place.recipe.row(model, size)
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
@@ -75,7 +74,6 @@ class Translation(Experiment):
         return [(row, run_of(self.place, row, seed, self.plan)) for seed in seeds for row in rows]
 
     def command_of(self, row: Row, run: Run, machine: Machine) -> Command:
-        """Return the command that trains a run."""
         return command_of(self.place, run, row, self.plan, machine)
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
@@ -84,7 +82,6 @@ class Translation(Experiment):
         evaluate(self.place, run, plan, machine, share)
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
-        """Make the data of the recipe."""
         prepare(self.place, source, any_size, rest)
 
     def trained(self, row: Row, seeds: Seeds) -> list[Run]:
@@ -193,7 +190,6 @@ class Translation(Experiment):
 
 
 def of_system(runs: Sequence[Run], system: str) -> list[Run]:
-    """Return the runs of a model."""
     return [run for run in runs if run.record.system == system]
 
 
@@ -206,7 +202,6 @@ def first_of_sizes(rows: Sequence[Row]) -> list[str]:
 
 
 def print_scores(path: Path) -> None:
-    """Print the main figures of a result."""
     from fairseq_posattn.io.records import read_record
     from fairseq_posattn.lab.scoring.on_screen import lines
     from fairseq_posattn.lab.scoring.score_record import ScoredSystem

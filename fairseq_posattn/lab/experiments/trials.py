@@ -107,7 +107,6 @@ class Trial(TrialTools):
     # The hooks of an experiment
 
     def row(self, model: str, size: str | None) -> TrialRow:
-        """Return the row of a model."""
         return next(row for row in self.rows(size, [model]) if row.name == model)
 
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[TrialRow]:
@@ -179,7 +178,6 @@ class Trial(TrialTools):
         )
 
     def command_of(self, row: TrialRow, run: Run, machine: Machine) -> Command:
-        """Return the command that trains a run."""
         corpus, seed = run.record.size, run.record.seed
         options = self.options_of(row, corpus, seed)
         if "batch-size" in options:
@@ -201,7 +199,6 @@ class Trial(TrialTools):
         return [*machine.launch(self.name), self.data(corpus, seed), *words]
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
-        """Test a run, unless that was done."""
         name, corpus, seed = run.record.name, run.record.size, run.record.seed
         out = run.folder / RESULT
 
@@ -219,20 +216,17 @@ class Trial(TrialTools):
         self.place.board.finish(run.name)
 
     def table(self, rows: Sequence[TrialRow], seeds: Seeds, baselines: Sequence[str]) -> None:
-        """Train and test all models, and write the tables."""
         if len(baselines) > self.compares:
             count = "one --baseline" if self.compares else "no --baseline"
             raise InputError(f"{self.name} compares with {count}")
         super().table(rows, seeds, baselines)
 
     def show(self, row: TrialRow, runs: Sequence[Run], others: Sequence[Run]) -> None:
-        """Print the tables of a model."""
         self.place.shell.act(self.print_tables, [row], runs, row.name)
 
     def write(
         self, rows: Sequence[TrialRow], runs: Sequence[Run], baselines: Sequence[str]
     ) -> None:
-        """Write and print the tables, and draw the figures."""
         baseline, start = baselines[0] if baselines else rows[0].name, self.place.work / "table"
         self.place.shell.act(self.print_tables, rows, runs, baseline, start)
 

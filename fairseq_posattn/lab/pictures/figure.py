@@ -73,11 +73,10 @@ def sheet(picture: Picture):
 def header(picture: Picture, width: float) -> Iterator[Strip]:
     """Give the lines above the rows: the specification, what it means, what the numbers are."""
     yield from lines(picture.title, width, weight="bold", size=10.5)
-    for about in picture.mechanisms:
-        name = f"{about.name}: " if len(picture.mechanisms) > 1 else ""
-        yield from lines(f"{name}{about.summary}", width)
-        if about.equation:
-            yield from lines(about.equation, width)
+    for name, summary, equation in picture.mechanisms:
+        several = len(picture.mechanisms) > 1
+        yield from lines(f"{name}: {summary}" if several else summary, width)
+        yield from lines(equation, width)
     yield from lines(" ".join(picture.notes), width, color=SOFT)
     yield Strip(0.1, lambda canvas, y: None)
 

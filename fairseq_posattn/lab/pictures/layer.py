@@ -36,13 +36,12 @@ def seeded(seed: int) -> Iterator[None]:
 
 def word_vectors(words: Sequence[str], width: int, seed: int) -> Tensor:
     """Return a random vector for each word, the same for the same word: T 1 C."""
-    return SPREAD * torch.stack([word_vector(word, width, seed) for word in words])[:, None]
-
-
-def word_vector(word: str, width: int, seed: int) -> Tensor:
-    digest = hashlib.sha256(f"{seed} {word}".encode()).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest[:6], "big"))
-    return torch.randn(width, generator=generator)
+    generator, found = torch.Generator(), []
+    for word in words:
+        digest = hashlib.sha256(f"{seed} {word}".encode()).digest()
+        generator.manual_seed(int.from_bytes(digest[:6], "big"))
+        found.append(torch.randn(width, generator=generator))
+    return SPREAD * torch.stack(found)[:, None]
 
 
 def make_layer(

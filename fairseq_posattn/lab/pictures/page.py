@@ -49,7 +49,6 @@ def page(picture: Picture) -> str:
 
 
 def tables(picture: Picture, row: Row, limit: float) -> Iterator[tuple[Panel, list[list[Cell]]]]:
-    """Give each panel of a row with its cells."""
     words = [printable(word) for word in picture.pieces]
     for panel in row.panels:
         names = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification, Mechanism
 from fairseq_posattn.core.attention.pipeline import of_stage
@@ -29,9 +30,8 @@ HEADS, SEED = 4, 2  # what is drawn if nobody asks for anything else
 READING = "A row of a matrix is a query i, the word that looks; a column is a key j."
 
 
-@dataclass(frozen=True)
-class About:
-    """Holds what a mechanism says of itself: its name, a line of text, an equation."""
+class About(NamedTuple):
+    """This is what a mechanism says of itself."""
 
     name: str
     summary: str
@@ -75,21 +75,18 @@ def make_picture(
     moved = move_neutral(mechanisms, shape, x, ctx, seed)
     return Picture(
         title=" + ".join(str(use) for use in specification.in_layer(number)),
-        mechanisms=tuple(about(m) for m in mechanisms),
+        mechanisms=tuple(About(m.name, first_paragraph(type(m)), m.equation) for m in mechanisms),
         notes=(f"Layer {number}, {shape.heads} heads.", *notes(mechanisms, moved, seed), READING),
         pieces=pieces,
-        tree=layout_of(sentence) if any(map(reads_trees, mechanisms)) else None,
+        tree=layout_of(sentence, mechanisms),
         rows=tuple(Trace(attention, x, ctx).run()),
     )
 
 
-def reads_trees(mechanism: Mechanism) -> bool:
-    return mechanism.needs_tree or mechanism.learns_from_trees
-
-
-def layout_of(sentence: Sentence) -> TreeLayout | None:
-    """Return the places of the tree that a sentence may have."""
-    if sentence.parents is None:
+def layout_of(sentence: Sentence, mechanisms: Sequence[Mechanism]) -> TreeLayout | None:
+    """Return the places of the tree, if there is one and a mechanism reads it."""
+    reads = any(one.needs_tree or one.learns_from_trees for one in mechanisms)
+    if sentence.parents is None or not reads:
         return None
     relations = sentence.relations and [printable(name) for name in sentence.relations]
     return TreeLayout([*map(printable, sentence.words)], sentence.parents, relations)
@@ -136,12 +133,7 @@ def refuse_without_tree(
             )
 
 
-def about(mechanism: Mechanism) -> About:
-    return About(mechanism.name, first_paragraph(type(mechanism)), mechanism.equation)
-
-
 def notes(mechanisms: Sequence[Mechanism], moved: Sequence[str], seed: int) -> list[str]:
-    """Return what a reader must know of the numbers in the picture."""
     said = [f"Words have random vectors and the projections are random numbers (seed {seed})."]
     started = [m.name for m in mechanisms if list(m.parameters())]
     started = [name for name in started if name not in moved]

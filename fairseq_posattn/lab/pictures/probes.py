@@ -16,19 +16,15 @@ def receptive_field(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
     That is the norm of the gradient of output i by input j, and rows sum to 1. x: T 1 C.
     """
-    x = x.detach().requires_grad_()
-    rows = [gradient_norms(out[0], x) for out in function(x)]
+    x, rows = x.detach().requires_grad_(), []
+    for out in function(x)[:, 0]:
+        directions = torch.eye(len(out), dtype=out.dtype)
+        (gradients,) = torch.autograd.grad(  # C T 1 C
+            out, x, directions, retain_graph=True, is_grads_batched=True
+        )
+        rows.append(gradients.square().sum(dim=(0, 2, 3)).sqrt())
     field = torch.stack(rows)
     return field / field.sum(dim=-1, keepdim=True)
-
-
-def gradient_norms(out: Tensor, x: Tensor) -> Tensor:
-    """Return the norm of the gradients of one output, C numbers, by each input: T."""
-    directions = torch.eye(len(out), dtype=out.dtype)
-    (gradients,) = torch.autograd.grad(  # C T 1 C
-        out, x, directions, retain_graph=True, is_grads_batched=True
-    )
-    return gradients.square().sum(dim=(0, 2, 3)).sqrt()
 
 
 def factor(change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor | None:

@@ -52,7 +52,6 @@ class Row:
 
     @property
     def heading(self) -> str:
-        """Return the title with the mechanism before it."""
         return f"{self.mechanism}: {self.title}" if self.mechanism else self.title
 
     @property
@@ -102,19 +101,10 @@ def panels(values: Tensor, heads: Sequence[int], count: int) -> tuple[Panel, ...
                 break
         else:
             groups.append([row])
-    return tuple(
-        Panel(
-            label_of([heads[row] for row in group], count),
-            heads[group[0]],
-            values[group[0]].detach().numpy(),
-        )
-        for group in groups
-    )
-
-
-def label_of(heads: Sequence[int], count: int) -> str:
-    """Return 'head 2', 'heads 0–2, 5', or 'all heads'."""
-    if len(heads) == count:
-        return "all heads" if count > 1 else "head 0"
-    numbers = format_numbers(tuple(heads)).replace("-", "–").replace("|", ", ")
-    return f"head{'s' * (len(heads) > 1)} {numbers}"
+    found = []
+    for group in groups:
+        numbers = format_numbers(tuple(heads[row] for row in group))
+        label = f"head{'s' * (len(group) > 1)} {numbers.replace('-', '–').replace('|', ', ')}"
+        label = "all heads" if len(group) == count > 1 else label
+        found.append(Panel(label, heads[group[0]], values[group[0]].detach().numpy()))
+    return tuple(found)

@@ -13,8 +13,7 @@ from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
-from fairseq_posattn.trees.labels import UNKNOWN
-from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.trees.sentence import UNKNOWN, Sentence
 
 END = "</s>"  # the end of the sentence attends and is attended to, as in a model
 LONGEST = 100  # words; more cannot be read in a picture
@@ -59,13 +58,9 @@ def context(sentence: Sentence) -> AttentionContext:
     if sentence.parents is None:
         return AttentionContext(length, torch.device("cpu"))
     parents = [(parent or word) - 1 for word, parent in enumerate(sentence.parents, start=1)]
-    labels = torch.tensor([numbers_of_relations(sentence)] * 2)[:, None]  # tags are not drawn
-    tree = SourceTree(torch.arange(length)[None], torch.tensor(parents)[None], labels=labels)
-    return AttentionContext(length, torch.device("cpu"), tree=tree)
-
-
-def numbers_of_relations(sentence: Sentence) -> list[int]:
-    """Return a number for the relation of each word, in the order in which they occur."""
     relations = sentence.relations or [UNKNOWN] * len(sentence.words)
     known = list(dict.fromkeys(relations))
-    return [UNKNOWN_LABEL + known.index(relation) for relation in relations]
+    numbers = [UNKNOWN_LABEL + known.index(relation) for relation in relations]
+    labels = torch.tensor([numbers] * 2)[:, None]  # tags are not drawn
+    tree = SourceTree(torch.arange(length)[None], torch.tensor(parents)[None], labels=labels)
+    return AttentionContext(length, torch.device("cpu"), tree=tree)

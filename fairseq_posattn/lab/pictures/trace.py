@@ -18,7 +18,7 @@ from fairseq_posattn.core.attention import (
     WeightChange,
     attend,
 )
-from fairseq_posattn.core.attention.heads import sum_copies
+from fairseq_posattn.core.attention.kernels import sum_copies
 from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.lab.pictures.probes import copy_labels, factor, receptive_field, value_sizes
 from fairseq_posattn.lab.pictures.rows import Kind, Panel, Row, panels
@@ -56,7 +56,6 @@ class Trace:
 
     @torch.no_grad()
     def run(self) -> list[Row]:
-        """Let the layer work, and return the rows."""
         self.layer(self.layer.before(self.x, self.ctx, self), self.ctx, observe=self)
         self.notes.result(RESULT, self.weights)
         return self.notes.rows
@@ -135,7 +134,6 @@ class Trace:
 
 
 def kind_of(matrix: Tensor) -> Kind:
-    """Return how a matrix of any kind is drawn."""
     if matrix.dtype == torch.bool:
         return Kind.MASK
     if not matrix.is_floating_point():

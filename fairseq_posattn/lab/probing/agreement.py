@@ -7,12 +7,14 @@ pieces, and weights from it are averaged. A word looks at the other word with th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_posattn.lab.probing.results import HeadLooks, PlaceOffset, RelationHead
 from fairseq_posattn.lab.probing.words import WordTree
 from fairseq_posattn.lab.scoring.measured_heads import looked_at, of_words
 
@@ -74,7 +76,6 @@ class Agreement:
         self.words[place] += len(words)
 
     def look(self, direction: str, relation: str, right: NDArray[np.bool_], offset: int) -> None:
-        """Count one word with its relation."""
         if (direction, relation) not in self.relations:
             self.relations[direction, relation] = Looks(np.zeros(right.shape, dtype=np.int64))
         looks = self.relations[direction, relation]
@@ -89,54 +90,51 @@ class Agreement:
             for place in PLACES
         }
 
-    def offset_share(self, place: str, offset: int) -> float:
-        """Return for how many words a parent or a child is at an offset, in %."""
-        return 100 * self.offsets[place][offset] / max(1, self.words[place])
-
     @property
     def shape(self) -> tuple[int, int]:
-        """Return the number of layers and of heads."""
         layers, heads = self.hits[PARENT].shape
         return layers, heads
 
 
-@dataclass(frozen=True)
-class Best:
-    """This is the head that knows a relation best, beside the best fixed offset.
+def best_heads(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[RelationHead]:
+    """Yield the best head of each relation, the most frequent relation first.
 
-    Both are chosen on one part of the treebank, and counted on another one.
+    Head and offset are chosen on dev, and counted on test. about: says of which model they are.
     """
-
-    direction: str
-    relation: str
-    words: int
-    layer: int
-    head: int
-    accuracy: float
-    of_heads: list[list[float]]
-    offset: int
-    offset_accuracy: float
-
-
-def best_heads(chosen_on: Agreement, counted_on: Agreement) -> Iterable[Best]:
-    """Yield the best head of each relation, the most frequent relation first."""
-    ordered = sorted(counted_on.relations.items(), key=lambda item: (-item[1].words, item[0]))
+    ordered = sorted(test.relations.items(), key=lambda item: (-item[1].words, item[0]))
     for place, looks in ordered:
-        before = chosen_on.relations.get(place)
+        before = dev.relations.get(place)
         if before is None:
             continue
-        layer, head = np.unravel_index(before.hits.argmax(), before.hits.shape)
+        layer, head = map(int, np.unravel_index(before.hits.argmax(), before.hits.shape))
         offset = commonest(before.offsets)
-        yield Best(
-            *place,
-            looks.words,
-            int(layer),
-            int(head),
-            100 * float(looks.hits[layer, head]) / looks.words,
-            (100 * looks.hits / looks.words).tolist(),
-            offset,
-            100 * looks.offsets[offset] / looks.words,
+        yield RelationHead(
+            **about,
+            direction=place[0],
+            relation=place[1],
+            words=looks.words,
+            layer=layer,
+            head=head,
+            accuracy=100 * float(looks.hits[layer, head]) / looks.words,
+            of_heads=(100 * looks.hits / looks.words).tolist(),
+            offset=offset,
+            offset_accuracy=100 * looks.offsets[offset] / looks.words,
         )
+
+
+def looks(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[HeadLooks]:
+    for layer, head in np.ndindex(test.shape):
+        shares: dict[str, Any] = test.shares(layer, head)
+        on_dev = dev.shares(layer, head)
+        yield HeadLooks(**about, layer=layer, head=head, **shares, dev=on_dev)
+
+
+def best_offsets(dev: Agreement, test: Agreement, about: dict[str, Any]) -> Iterator[PlaceOffset]:
+    for place in (PARENT, CHILD):
+        if place in dev.offsets and place in test.offsets:
+            offset = commonest(dev.offsets[place])
+            share = 100 * test.offsets[place][offset] / max(1, test.words[place])
+            yield PlaceOffset(**about, place=place, offset=offset, share=share)
 
 
 def commonest(offsets: Counter[int]) -> int:

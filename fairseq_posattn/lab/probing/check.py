@@ -20,6 +20,7 @@ UNEVEN = ("TreeDepth", "WC")  # SentEval's own files are uneven here: a remark, 
 GAP = "\0"  # it stands for the word in which two sentences may differ
 SAME_WORDS = ("BShift", "CoordInv")  # a changed sentence has the words of the original
 ONE_WORD = ("SOMO",)  # it differs from the original in one word
+Parts = dict[str, list[Example]]  # the sentences of each split
 
 
 def check_folder(folder: Path, names: Sequence[str] | None, tell: Callable[[str], object]) -> int:
@@ -27,10 +28,11 @@ def check_folder(folder: Path, names: Sequence[str] | None, tell: Callable[[str]
     total = 0
     for task in tasks_in(folder, names):
         examples = list(read_examples(folder / f"{task.file}.txt"))
-        found, remarks = list(faults(task, examples)), list(uneven(examples))
+        labels = {example.label for example in examples}
+        parts = {split: [e for e in examples if e.split == split] for split in SPLITS}
+        found, remarks = list(faults(task, examples, parts, labels)), list(uneven(parts, labels))
         if task.name not in UNEVEN:
             found, remarks = [*remarks, *found], []
-        labels = {example.label for example in examples}
         verdict = f"{len(found)} fault(s)" if found else "no fault"
         tell(f"{task.name}: {len(examples):,} sentences, {len(labels)} classes, {verdict}")
         for fault in found:
@@ -58,62 +60,40 @@ def tasks_in(folder: Path, names: Sequence[str] | None) -> list[ProbingTask]:
     return found
 
 
-def faults(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
-    """Yield what is wrong with the sentences of a task."""
-    parts = by_split(examples)
+def faults(
+    task: ProbingTask, examples: Sequence[Example], parts: Parts, labels: set[str]
+) -> Iterator[str]:
     for split, part in parts.items():
-        if part:
-            yield from missing(split, part, {e.label for e in examples})
-            yield from repeated(split, part)
-        else:
-            yield f"there is no sentence for {NAMES[split]}"
-    if len({e.label for e in examples}) < 2:
+        name, counts = NAMES[split], Counter(example.text.lower() for example in part)
+        if not part:
+            yield f"there is no sentence for {name}"
+        elif absent := sorted(labels - {example.label for example in part}):
+            yield f"{len(absent)} label(s) have no sentence for {name}, such as {absent[0]}"
+        if twice := [text for text, count in counts.items() if count > 1]:
+            yield f"{len(twice):,} sentence(s) occur again in {name}, such as: {twice[0]}"
+    if len(labels) < 2:
         yield "all sentences have the same label"
     yield from leaks(parts)
     yield from both_forms(task, examples)
 
 
-def by_split(examples: Sequence[Example]) -> dict[str, list[Example]]:
-    """Return the sentences of each split."""
-    return {split: [e for e in examples if e.split == split] for split in SPLITS}
+def uneven(parts: Parts, labels: set[str]) -> Iterator[str]:
+    """Yield which label is much more frequent than others in a split."""
+    for split, part in parts.items():
+        if not part:
+            continue
+        counts = Counter(example.label for example in part)
+        label, most = min(counts.items(), key=lambda item: (-item[1], item[0]))
+        even = len(part) / len(labels)
+        by_chance = (2 * math.log(len(labels)) * even) ** 0.5  # about the largest of so many draws
+        if most > TOLERANCE * even + by_chance + 1:
+            yield (
+                f"the label {label} has {most:,} of the {len(part):,} sentences for {NAMES[split]};"
+                f" an even share would be {even:,.0f}"
+            )
 
 
-def uneven(examples: Sequence[Example]) -> Iterator[str]:
-    """Yield what is unbalanced in each split."""
-    for split, part in by_split(examples).items():
-        if part:
-            yield from unbalanced(split, part, {e.label for e in examples})
-
-
-def unbalanced(split: str, part: Sequence[Example], labels: set[str]) -> Iterator[str]:
-    """Yield a fault if a label is much more frequent than others."""
-    counts = Counter(example.label for example in part)
-    label, most = min(counts.items(), key=lambda item: (-item[1], item[0]))
-    even = len(part) / len(labels)
-    by_chance = (2 * math.log(len(labels)) * even) ** 0.5  # about the largest of so many draws
-    if most > TOLERANCE * even + by_chance + 1:
-        yield (
-            f"the label {label} has {most:,} of the {len(part):,} sentences for {NAMES[split]}; an "
-            f"even share would be {even:,.0f}"
-        )
-
-
-def missing(split: str, part: Sequence[Example], labels: set[str]) -> Iterator[str]:
-    """Yield a fault if a label has no sentence in a split."""
-    if absent := sorted(labels - {example.label for example in part}):
-        yield f"{len(absent)} label(s) have no sentence for {NAMES[split]}, such as {absent[0]}"
-
-
-def repeated(split: str, part: Sequence[Example]) -> Iterator[str]:
-    """Yield a fault if a sentence occurs twice in a split, in whatever letters."""
-    counts = Counter(example.text.lower() for example in part)
-    twice = [text for text, count in counts.items() if count > 1]
-    if twice:
-        yield f"{len(twice):,} sentence(s) occur again in {NAMES[split]}, such as: {twice[0]}"
-
-
-def leaks(parts: dict[str, list[Example]]) -> Iterator[str]:
-    """Yield a fault for each two splits that share sentences."""
+def leaks(parts: Parts) -> Iterator[str]:
     texts = {split: {example.text.lower() for example in part} for split, part in parts.items()}
     for first, second in (("tr", "va"), ("tr", "te"), ("va", "te")):
         if texts[first] and texts[first] == texts[second]:
@@ -126,7 +106,6 @@ def leaks(parts: dict[str, list[Example]]) -> Iterator[str]:
 
 
 def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
-    """Yield a fault if a sentence occurs in its original form and in a changed one."""
     alike: dict[tuple[str, ...], list[Example]] = defaultdict(list)
     for example in examples:
         for key in keys(task, example):
@@ -139,9 +118,8 @@ def both_forms(task: ProbingTask, examples: Sequence[Example]) -> Iterator[str]:
             for example in of_key:
                 texts[example.label].add(example.text)
     both = min(map(len, texts.values()), default=0)
-    by_chance = (
-        len(examples) // 1000 if task.name in ONE_WORD else 0
-    )  # as "It is red." and "... new."
+    # "It is red." and "It is new." differ in one word, too
+    by_chance = len(examples) // 1000 if task.name in ONE_WORD else 0
     if both > by_chance:
         yield f"{both:,} sentence(s) may occur both as they are and changed, such as: {first}"
 

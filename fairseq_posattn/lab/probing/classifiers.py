@@ -13,7 +13,7 @@ that brings nothing better, or after 204 epochs, and keep the best look, as Sent
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 BATCH, EPOCHS_BETWEEN, PATIENCE = 64, 4, 5
+PART = 4096  # so many vectors fit into memory at once
 LONGEST = 204  # SentEval says 200, but its loop begins four epochs more when these are over
 FUSED = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)  # on CPUs since then
 
@@ -85,7 +86,6 @@ class Mix(nn.Module):
 
 
 def network(setting: Setting, vectors: Tensor, classes: int) -> nn.Sequential:
-    """Return a new classifier for vectors of this shape."""
     width = vectors.shape[-1]
     layers: list[nn.Module] = [Mix(vectors.shape[1])] if vectors.dim() == 3 else []
     if setting.hidden:
@@ -141,7 +141,6 @@ def fit(
 def train_epoch(
     model: nn.Module, optimizer: torch.optim.Optimizer, train: Split, order: torch.Generator
 ) -> None:
-    """Pass once over the training sentences in a new order."""
     model.train()
     for chosen in torch.randperm(len(train.labels), generator=order).split(BATCH):
         chosen = chosen.to(train.vectors.device)
@@ -155,10 +154,6 @@ def train_epoch(
 def right(model: nn.Module, split: Split) -> NDArray[np.bool_]:
     """Return for each sentence whether the classifier gives its label."""
     model.eval()
-    found = [model(part).argmax(dim=1).eq(labels) for part, labels in parts(split)]
+    parts = zip(split.vectors.split(PART), split.labels.split(PART), strict=True)
+    found = [model(part).argmax(dim=1).eq(labels) for part, labels in parts]
     return torch.cat(found).cpu().numpy()
-
-
-def parts(split: Split, size: int = 4096) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield a split in parts that fit into memory."""
-    yield from zip(split.vectors.split(size), split.labels.split(size), strict=True)

@@ -18,7 +18,6 @@ dataclasses that check the files generate this page: \
 
 
 def document() -> str:
-    """Return the text of docs/probe_json.md."""
     return "\n".join([BEGIN, *tables(Probes)]) + "\n"
 
 

@@ -43,7 +43,6 @@ class Codecs(NamedTuple):
     moses: str | None = None
 
     def build(self) -> list[Any]:
-        """Return fairseq's tokenizer and its segmenter, as far as they are chosen."""
         found = []
         if self.moses:
             moses = {"source_lang": self.moses, "target_lang": self.moses}
@@ -91,25 +90,20 @@ class SentenceEncoder:
                 f"{self.data}: prepare.json says how the text is segmented; leave out --bpe and "
                 "--moses"
             )
+        self.task: Any = self.loaded.task
         encoder = getattr(self.loaded.model, "encoder", None)
         self.encoder: Any = getattr(encoder, "sentence_encoder", encoder)  # as RoBERTa has it
         if self.encoder is None or not hasattr(self.encoder, "embed_tokens"):
             kind = type(self.loaded.model).__name__
             raise InputError(f"{kind} has no encoder of sentences; take a model that has one")
 
-    @property
-    def task(self) -> Any:
-        """Return the task of the model."""
-        return self.loaded.task
-
     @cached_property
     def pipeline(self) -> TextPipeline | None:
-        """Return how the data were prepared, if posattn-prepare made them."""
+        """Return how posattn-prepare made the data, or None if it did not."""
         return TextPipeline.load(self.data) if text_pipeline.exists(self.data) else None
 
     @property
     def reads_trees(self) -> bool:
-        """Return whether the model reads trees."""
         return bool(getattr(self.encoder, "needs_tree", False))
 
     @property
@@ -180,21 +174,14 @@ class SentenceEncoder:
         return [*found, f"moses {self.chosen.moses}"] if self.chosen.moses else found
 
     def encode(self, text: str) -> str:
-        """Return the pieces of a text by fairseq's own codecs."""
         for codec in self.codecs:
             text = codec.encode(text)
         return text
 
     def batches(
-        self, texts: Sequence[str], trees: Sequence[Sentence] | None = None
-    ) -> Iterator[Batch]:
-        """Yield the vectors of all sentences, in batches of similar length."""
-        yield from self.batches_of(self.segmented(texts, trees), trees)
-
-    def batches_of(
         self, lines: Sequence[SegmentedLine], trees: Sequence[Sentence] | None
     ) -> Iterator[Batch]:
-        """Yield the vectors of lines that were segmented."""
+        """Yield the vectors of all lines, in batches of similar length."""
         with torch.no_grad():
             for sample in self.samples(lines, trees):
                 yield self.run(sample)
@@ -260,7 +247,6 @@ class SentenceEncoder:
             say(f"{self.data}: the model's dictionary lacks {share:.1%} of the pieces")
 
     def run(self, sample: dict) -> Batch:
-        """Return what the encoder gives for a batch."""
         sample = self.loaded.to_device(sample)
         fields = {k: v for k, v in sample["net_input"].items() if k != "prev_output_tokens"}
         dictionary = self.task.source_dictionary
@@ -278,7 +264,6 @@ class SentenceEncoder:
 
     @cached_property
     def accepted(self) -> set[str]:
-        """Return the names of the arguments of the encoder."""
         return set(inspect.signature(self.encoder.forward).parameters)
 
     def states(self, fields: dict[str, Any]) -> list[Tensor]:

@@ -10,11 +10,12 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
+from fairseq_posattn.lab.probing.request import ProbeRequest
 from fairseq_posattn.lab.probing.task_files import Example
 from fairseq_posattn.lab.probing.tasks import ProbingTask
 from fairseq_posattn.text.parsing.run import parse
-from fairseq_posattn.trees.alignment import match
 from fairseq_posattn.trees.conllu import read_labelled
+from fairseq_posattn.trees.projection import match
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.cluster import Cluster
 
@@ -39,17 +40,12 @@ class TaskTrees:
 class TreeSource:
     """This says where the trees of the tasks come from.
 
-    folder: the trees of TASK.txt are in FOLDER/TASK.conllu, plain or packed; None parses them.
-    kind: what the trees in the folder are: gold, parsed, or given if nothing more is known. Those
-        of changed sentences are never gold.
-    work: what is parsed is kept here.
-    workers: so many processes parse.
+    kind: what those in the folder --trees are: gold, parsed, or given if nothing more is known.
+        Those of changed sentences are never gold.
     """
 
-    folder: Path | None
+    request: ProbeRequest
     kind: str
-    work: Path
-    workers: int
 
     def trees(
         self, task: ProbingTask, examples: Sequence[Example], encoder: SentenceEncoder
@@ -58,43 +54,15 @@ class TreeSource:
         if not encoder.needs_parses:
             return TaskTrees(NONE, None)
         path, kind = self.given(task), self.kind
+        parsed = self.request.kept / "parsed"
         if path is None:
-            path = self.parsed(task, examples, encoder)
-        if path.parent == self.work / "parsed" or (task.changes_words and kind == "gold"):
+            remedy = f"{task.name} needs trees made elsewhere; name their folder with --trees"
+            texts = [example.text for example in examples]
+            start = parsed / task.file
+            path = parsed_file(encoder, texts, start, self.request.workers, remedy)
+        if path.parent == parsed or (task.changes_words and kind == "gold"):
             kind = PARSED
         sentences = [encoder.normal(sentence) for sentence in read_labelled(path)]
-        self.check(path, examples, sentences, encoder)
-        return TaskTrees(kind, sentences, sha256(path))
-
-    def given(self, task: ProbingTask) -> Path | None:
-        """Return the file with the given trees of a task; None says that they are parsed."""
-        if self.folder is None:
-            return None
-        paths = [self.folder / f"{task.file}{end}" for end in ENDS]
-        found = next((path for path in paths if path.is_file()), None)
-        if found is None and not task.changes_words:
-            raise InputError(
-                f"{paths[0]}: there are no trees for {task.name}; parse {task.file}.txt with "
-                "posattn-parse, or leave out --trees, and the sentences are parsed"
-            )
-        return found
-
-    def parsed(
-        self, task: ProbingTask, examples: Sequence[Example], encoder: SentenceEncoder
-    ) -> Path:
-        """Parse the sentences of a task as the data were parsed, and return the file."""
-        remedy = f"{task.name} needs trees made elsewhere; name their folder with --trees"
-        texts = [example.text for example in examples]
-        return parsed_file(encoder, texts, self.work / f"parsed/{task.file}", self.workers, remedy)
-
-    def check(
-        self,
-        path: Path,
-        examples: Sequence[Example],
-        sentences: Sequence[Sentence],
-        encoder: SentenceEncoder,
-    ) -> None:
-        """Refuse trees of other sentences."""
         if len(sentences) != len(examples):
             raise InputError(
                 f"{path}: there are {len(sentences):,} trees for {len(examples):,} sentences; "
@@ -104,7 +72,21 @@ class TreeSource:
             text = example.text
             if encoder.pipeline is not None:
                 text = encoder.pipeline.normal(text, encoder.pipeline.config.source_language)
-            match(text, sentence.tokens, sentence.where)
+            match(text, sentence.tokens, sentence.where)  # it refuses trees of other sentences
+        return TaskTrees(kind, sentences, sha256(path))
+
+    def given(self, task: ProbingTask) -> Path | None:
+        """Return the file with the given trees of a task; None says that they are parsed."""
+        if self.request.trees is None:
+            return None
+        paths = [self.request.trees / f"{task.file}{end}" for end in ENDS]
+        found = next((path for path in paths if path.is_file()), None)
+        if found is None and not task.changes_words:
+            raise InputError(
+                f"{paths[0]}: there are no trees for {task.name}; parse {task.file}.txt with "
+                "posattn-parse, or leave out --trees, and the sentences are parsed"
+            )
+        return found
 
 
 def parsed_file(

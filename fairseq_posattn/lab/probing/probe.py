@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,9 +17,10 @@ from fairseq_posattn.io.progress import say
 from fairseq_posattn.io.version import __version__
 from fairseq_posattn.lab.probing.check import tasks_in
 from fairseq_posattn.lab.probing.classifiers import Split, grid, tuned
-from fairseq_posattn.lab.probing.encoding import OF_TRAINING, Codecs, SentenceEncoder
-from fairseq_posattn.lab.probing.given_trees import GIVEN, NONE, TaskTrees, TreeSource
-from fairseq_posattn.lab.probing.making.record import read_made
+from fairseq_posattn.lab.probing.encoding import Codecs, SentenceEncoder
+from fairseq_posattn.lab.probing.given_trees import GIVEN, NONE, TreeSource
+from fairseq_posattn.lab.probing.making.make import RECORD, TREES, read_made
+from fairseq_posattn.lab.probing.request import ALL, MIX, TOP, Named, ProbeRequest, named
 from fairseq_posattn.lab.probing.results import (
     EMBEDDINGS,
     TRAINED,
@@ -31,91 +31,127 @@ from fairseq_posattn.lab.probing.results import (
     packed_bits,
 )
 from fairseq_posattn.lab.probing.task_files import SPLITS, LabelledTask, read_examples
-from fairseq_posattn.lab.probing.vectors import VectorFile, Vectors, of_sentences, read_text_vectors
+from fairseq_posattn.lab.probing.vectors import (
+    Encode,
+    VectorFile,
+    Vectors,
+    of_sentences,
+    read_text_vectors,
+)
 from fairseq_posattn.lab.scoring.loaded_model import Loaded, load
 
-MADE, TREES = "tasks.json", "trees"
 SENTEVAL = (100_000, 10_000, 10_000)
-ALL, MIX, TOP = "all", "mix", "top"
 NO_HIDDEN_LAYER = ("WC",)
-
-
-class Named(NamedTuple):
-    """This is a training of a system: a checkpoint, or a folder of vectors."""
-
-    system: str
-    run: int
-    path: Path
-
-
-def named(words: Sequence[str]) -> list[Named]:
-    """Return the trainings that the words name, as NAME=PATH or PATH."""
-    found: list[Named] = []
-    bare = [Path(word).absolute() for word in words if "=" not in word or Path(word).exists()]
-    folders = Counter(path.parent for path in bare if not path.is_dir())
-    for word in words:
-        name, _, path = word.partition("=")
-        whole = Path(word).absolute()
-        if whole in bare:
-            is_alone = folders[whole.parent] < 2
-            name = whole.name if whole.is_dir() else whole.parent.name if is_alone else whole.stem
-            path = word
-        if not name or not path:
-            raise InputError(f"{word}: write NAME=PATH")
-        run = sum(one.system == name for one in found)
-        found.append(Named(name, run, Path(path)))
-    return found
 
 
 @dataclass(frozen=True)
 class Probing:
-    """These are the choices of the user.
+    """This holds what probing of sentences and of words have in common: the models, of which each
+    is probed as it was trained and as it was before, and the vectors that they give."""
 
-    layer: a number, top, all (one probe for each layer), or mix (weights are learnt).
-    models, vectors: trainings that are probed on `data`, and folders of vectors made elsewhere.
-    trees, trees_are: a folder with the trees of the tasks, and what they are, gold or parsed.
-    """
+    request: ProbeRequest
 
-    data: str | None
-    tasks: Path
-    names: Sequence[str] | None
-    models: Sequence[Named]
-    vectors: Sequence[Named]
-    trees: Path | None
-    work: Path
-    trees_are: str | None = None
-    pooling: str = "mean"
-    layer: str = TOP
-    classifier: str = "senteval"
-    seeds: Sequence[int] = (1111,)
-    untrained: bool = True
-    workers: int = 1
-    user_dir: str | None = None
-    task: str | None = None
-    codecs: Codecs = OF_TRAINING
-    cpu: bool = False
+    def encoders(self, model: Named) -> Iterator[tuple[dict[str, Any], SentenceEncoder]]:
+        """Yield the trained model and then the untrained one, with what all figures say of it."""
+        request = self.request
+        assert request.data is not None
+        checksum = sha256(model.path) if model.path.is_file() else ""
+        about = {"system": model.system, "run": model.run, "model": checksum}
+        loaded = load(model.path, request.data, request.user_dir, request.fairseq_task, request.cpu)
+        codecs = Codecs(request.bpe, request.moses)
+        yield {**about, "kind": TRAINED}, SentenceEncoder(loaded, request.data, codecs)
+        if not request.no_untrained:
+            twin = SentenceEncoder(untrained(loaded), request.data, codecs)
+            yield {**about, "kind": UNTRAINED}, twin
+
+    def encoded(
+        self,
+        what: str,
+        encoder: SentenceEncoder,
+        about: dict[str, Any],
+        of: dict[str, Any],
+        sentences: int,
+        rows: int,
+        encode: Encode,
+    ) -> Vectors:
+        """Return vectors that an encoder gives, which are kept.
+
+        what: how a message calls the sentences. of: what the vectors depend on beside the model and
+        its data.
+        """
+        assert self.request.data is not None
+        folder = Path(self.request.data)
+        files = [folder / "prepare.json", *sorted(folder.glob("dict.*.txt"))]  # make pieces of text
+        described = {
+            **{name: about[name] for name in ("model", "kind")},
+            "data": {path.name: sha256(path) for path in files if path.is_file()},
+            **of,
+            "version": __version__,
+            **({"codecs": codecs} if (codecs := encoder.codec_checksums()) else {}),
+        }
+        file = VectorFile(self.request.kept / "vectors", described)
+        if file.complete:
+            return file.read()
+        check_layer(self.request.layer, encoder.top)
+        say(f"{what} are encoded ({about['kind']})")
+        return file.make(sentences, rows, encode)
+
+    def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
+        """Return the vectors of the layers that are probed, by their names."""
+        top, layer = vectors.shape[1] - 2, self.request.layer  # the last ones are embeddings
+        check_layer(layer, top)
+        if layer == TOP or not top:
+            return {TOP: vectors[:, top]}
+        if layer == MIX:
+            return {MIX: vectors[:, : top + 1]}
+        if layer == ALL:
+            return {str(number): vectors[:, number] for number in range(top + 1)}
+        return {layer: vectors[:, int(layer)]}
+
+    def chosen(
+        self, about: dict[str, Any], *parts: Vectors
+    ) -> Iterator[tuple[dict[str, Any], list[np.ndarray]]]:
+        """Yield what is probed of the vectors of each part: layers, and of a trained model its
+        embeddings; what figures say of it goes with it."""
+        layers = [self.layers(part) for part in parts]
+        for layer in layers[0]:
+            yield {**about, "layer": layer}, [part[layer] for part in layers]
+        if about["kind"] == TRAINED:
+            own = {"kind": EMBEDDINGS, "layer": "0", "trees": NONE}
+            yield {**about, **own}, [part[:, -1] for part in parts]
+
+
+class TaskProbing(Probing):
+    """This trains classifiers for the labels of tasks on the vectors of sentences."""
 
     def run(self) -> Probes:
-        """Probe all models on all tasks."""
+        models, others = named(self.request.path), named(self.request.vectors)
         tasks = list(self.labelled())
         found: list[Accuracy] = []
-        for model in self.models:
-            found += self.of_model(model, tasks)
-        for one in self.vectors:
-            found += self.of_vectors(one, tasks)
+        for model in models:
+            for about, encoder in self.encoders(model):
+                for task in tasks:
+                    found += self.of_encoder(about, encoder, task)
+        for one in others:
+            for task in tasks:
+                found += self.of_vectors(one, task)
         return Probes(
             version=__version__,
-            classifier=self.classifier,
-            pooling=self.pooling,
+            classifier=self.request.classifier,
+            pooling=self.request.pooling,
             tasks={task.task.name: task.described for task in tasks},
             accuracies=found,
         )
 
+    @property
+    def folder(self) -> Path:
+        assert self.request.tasks is not None
+        return self.request.tasks
+
     def labelled(self) -> Iterator[LabelledTask]:
-        """Yield the tasks with their sentences."""
-        made = (self.tasks / MADE).is_file()
-        for task in tasks_in(self.tasks, self.names):
-            path = self.tasks / f"{task.file}.txt"
+        made = (self.folder / RECORD).is_file()
+        for task in tasks_in(self.folder, self.request.task):
+            path = self.folder / f"{task.file}.txt"
             examples = list(read_examples(path))
             sizes = tuple(sum(e.split == split for e in examples) for split in SPLITS)
             is_theirs = not made and task.is_of_senteval({e.label for e in examples})
@@ -129,109 +165,48 @@ class Probing:
 
     @cached_property
     def tree_source(self) -> TreeSource:
-        """Return where trees come from."""
-        made, kind = self.tasks / MADE, self.trees_are
-        beside = self.trees and self.trees.resolve() == (self.tasks / TREES).resolve()
+        request, made = self.request, self.folder / RECORD
+        kind, trees = request.trees_are, request.trees
+        beside = trees and trees.resolve() == (self.folder / TREES).resolve()
         if beside and not kind and made.is_file():
             kind = read_made(made).trees
-        return TreeSource(self.trees, kind or GIVEN, self.work, self.workers)
-
-    def of_model(self, model: Named, tasks: Sequence[LabelledTask]) -> Iterator[Accuracy]:
-        """Yield the accuracies of a checkpoint, of its embeddings, and of its untrained twin."""
-        assert self.data is not None
-        checksum = sha256(model.path) if model.path.is_file() else ""
-        loaded = load(model.path, self.data, self.user_dir, self.task, self.cpu)
-        yield from self.of_encoder(
-            model, TRAINED, SentenceEncoder(loaded, self.data, self.codecs), checksum, tasks
-        )
-        if self.untrained:
-            twin = SentenceEncoder(untrained(loaded), self.data, self.codecs)
-            yield from self.of_encoder(model, UNTRAINED, twin, checksum, tasks)
+        return TreeSource(request, kind or GIVEN)
 
     def of_encoder(
-        self,
-        model: Named,
-        kind: str,
-        encoder: SentenceEncoder,
-        checksum: str,
-        tasks: Sequence[LabelledTask],
+        self, about: dict[str, Any], encoder: SentenceEncoder, task: LabelledTask
     ) -> Iterator[Accuracy]:
-        """Yield the accuracies of one encoder on all tasks."""
-        for task in tasks:
-            trees = self.tree_source.trees(task.task, task.examples, encoder)
-            vectors = self.vectors_of(kind, encoder, checksum, task, trees)
-            shown = shown_trees(encoder, trees.kind)
-            base = {"system": model.system, "run": model.run, "task": task.task.name}
-            base["model"] = checksum
-            for layer, chosen in self.layers(vectors).items():
-                yield from self.fits(
-                    task, chosen, {**base, "kind": kind, "layer": layer, "trees": shown}
-                )
-            if kind == TRAINED:
-                own = {**base, "kind": EMBEDDINGS, "layer": "0", "trees": NONE}
-                yield from self.fits(task, vectors[:, -1], own)
-
-    def vectors_of(
-        self,
-        kind: str,
-        encoder: SentenceEncoder,
-        checksum: str,
-        task: LabelledTask,
-        trees: TaskTrees,
-    ) -> Vectors:
-        """Return the vectors of all sentences of a task by an encoder."""
-        assert self.data is not None
-        about = {
-            "model": checksum,
-            "kind": kind,
-            "data": data_checksums(self.data),
-            "task": task.task.name,
+        trees = self.tree_source.trees(task.task, task.examples, encoder)
+        texts, name = [example.text for example in task.examples], task.task.name
+        of = {
+            "task": name,
             "sentences": sha256(task.path),
             "trees": trees.checksum if encoder.needs_parses else "",
-            "pooling": self.pooling,
-            "version": __version__,
-            **({"codecs": codecs} if (codecs := encoder.codec_checksums()) else {}),
+            "pooling": self.request.pooling,
         }
-        file = VectorFile(self.work / "vectors", about)
-        if file.complete:
-            return file.read()
-        check_layer(self.layer, encoder.top)
-        say(f"{task.task.name}: {len(task.examples):,} sentences are encoded ({kind})")
-        texts = [example.text for example in task.examples]
-        encode = of_sentences(encoder, texts, trees.sentences, self.pooling)
-        return file.make(len(texts), len(texts), encode)
+        encode = of_sentences(encoder, texts, trees.sentences, self.request.pooling)
+        what, count = f"{name}: {len(texts):,} sentences", len(texts)
+        vectors = self.encoded(what, encoder, about, of, count, count, encode)
+        about = {**about, "task": name, "trees": shown_trees(encoder, trees.kind)}
+        for of_layer, (chosen,) in self.chosen(about, vectors):
+            yield from self.fits(task, chosen, of_layer)
 
-    def layers(self, vectors: Vectors) -> dict[str, np.ndarray]:
-        """Return the vectors of the layers that are probed, by their names."""
-        top = vectors.shape[1] - 2  # the last ones are embeddings
-        check_layer(self.layer, top)
-        if self.layer == TOP or not top:
-            return {TOP: vectors[:, top]}
-        if self.layer == MIX:
-            return {MIX: vectors[:, : top + 1]}
-        if self.layer == ALL:
-            return {str(number): vectors[:, number] for number in range(top + 1)}
-        return {self.layer: vectors[:, int(self.layer)]}
-
-    def of_vectors(self, one: Named, tasks: Sequence[LabelledTask]) -> Iterator[Accuracy]:
-        """Yield the accuracies of vectors that were made elsewhere."""
-        for task in tasks:
-            path = one.path / f"{task.task.file}.txt"
-            if not path.is_file():
-                raise InputError(
-                    f"{path}: there is no such file with vectors for {task.task.name}; write it, "
-                    "or choose other tasks with --task"
-                )
-            vectors = read_text_vectors(path, len(task.examples))[:, 0]
-            base = {"system": one.system, "run": one.run, "task": task.task.name}
-            more = {"model": "", "kind": VECTORS, "layer": TOP, "trees": NONE}
-            yield from self.fits(task, vectors, {**base, **more})
+    def of_vectors(self, one: Named, task: LabelledTask) -> Iterator[Accuracy]:
+        path = one.path / f"{task.task.file}.txt"
+        if not path.is_file():
+            raise InputError(
+                f"{path}: there is no such file with vectors for {task.task.name}; write it, "
+                "or choose other tasks with --task"
+            )
+        vectors = read_text_vectors(path, len(task.examples))[:, 0]
+        about = {"system": one.system, "run": one.run, "model": "", "kind": VECTORS}
+        about |= {"task": task.task.name, "layer": TOP, "trees": NONE}
+        yield from self.fits(task, vectors, about)
 
     def fits(
         self, task: LabelledTask, vectors: np.ndarray, about: dict[str, Any]
     ) -> Iterator[Accuracy]:
         """Yield the accuracies of the classifier with each seed."""
-        device = "cuda" if torch.cuda.is_available() and not self.cpu else "cpu"
+        device = "cuda" if torch.cuda.is_available() and not self.request.cpu else "cpu"
         train, dev, test = (
             Split(
                 torch.from_numpy(np.ascontiguousarray(vectors[task.places[split]])).to(device),
@@ -239,8 +214,8 @@ class Probing:
             )
             for split in SPLITS
         )
-        settings = grid(self.classifier, task.task.name not in NO_HIDDEN_LAYER)
-        for seed in self.seeds:
+        settings = grid(self.request.classifier, task.task.name not in NO_HIDDEN_LAYER)
+        for seed in self.request.seeds:
             found = tuned(settings, train, dev, test, len(task.labels), seed)
             accuracy = Accuracy(
                 **about,
@@ -284,10 +259,3 @@ def shown_trees(encoder: SentenceEncoder, kind: str) -> str:
         return NONE
     control = encoder.task.new_text.control
     return f"control {control.tag}" if control else kind
-
-
-def data_checksums(data: str) -> dict[str, str]:
-    """Return the checksums of the files on which the pieces of new text depend."""
-    folder = Path(data)
-    found = [folder / "prepare.json", *sorted(folder.glob("dict.*.txt"))]
-    return {path.name: sha256(path) for path in found if path.is_file()}

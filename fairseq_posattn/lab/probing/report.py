@@ -8,9 +8,15 @@ from markupsafe import Markup
 
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.probing.agreement import PLACES
-from fairseq_posattn.lab.probing.results import TRAINED, UNTRAINED, HeadLooks, Probes, row_name
+from fairseq_posattn.lab.probing.results import (
+    TRAINED,
+    UNTRAINED,
+    HeadLooks,
+    Probes,
+    grouped,
+    row_name,
+)
 from fairseq_posattn.lab.probing.tables import Results, Row, all_tables, bounds
-from fairseq_posattn.lab.probing.word_tables import grouped
 from fairseq_posattn.lab.report.drawing import COLOURS, INK, drawing, printable
 from fairseq_posattn.lab.report.head_maps import HeadMap, MapGroup, shade
 from fairseq_posattn.lab.report.sections import ExtraSection
@@ -25,9 +31,8 @@ HEIGHT, WIDTH, STEP = 3.6, 10.6, 0.13
 
 
 def section(probes: Sequence[Probes], paths: Sequence[str]) -> ExtraSection:
-    """Return the section of the report."""
     results = Results(probes, paths)
-    figures = [figure(results)] if results.accuracies else []
+    figures = [figure(results)] if results.cells else []
     heads = [one for probe in results.probes for one in probe.heads]
     return ExtraSection("probes", "Probes", figures, all_tables(results), list(maps(heads)))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import ABSENT, Open, about, read_record
-from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole
+from fairseq_posattn.io.records import Open, about, read_record
+from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
 AGAIN = "make it again with posattn-probe"
 TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", "vectors"
@@ -20,35 +22,29 @@ TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", 
 class ProbedTask(Open):
     """A task and its size."""
 
-    train: Whole = field(metadata=about("how many sentences train the classifier"))
-    dev: Whole = field(metadata=about("how many sentences tune it"))
-    test: Whole = field(metadata=about("how many sentences test it"))
-    classes: Whole = field(metadata=about("how many labels there are"))
-    majority: Number = field(
-        metadata=about("the accuracy on test of the most frequent label of train, in %")
-    )
-    sha256: Text = field(metadata=about("the checksum of its file"))
-    source: Text = field(metadata=about("SentEval if the file has its size and classes, else made"))
+    train: Whole = has("how many sentences train the classifier")
+    dev: Whole = has("how many sentences tune it")
+    test: Whole = has("how many sentences test it")
+    classes: Whole = has("how many labels there are")
+    majority: Number = has("the accuracy on test of the most frequent label of train, in %")
+    sha256: Text = has("the checksum of its file")
+    source: Text = has("SentEval if the file has its size and classes, else made")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfModel(Open):
     """Every figure says of which model it is, and what trees the model read."""
 
-    system: Text = field(metadata=about("the name of the system"))
-    run: Whole = field(metadata=about("which of the trainings this is, from 0"))
-    model: Text = field(metadata=about("the checksum of the checkpoint; empty for vectors"))
-    kind: Text = field(
-        metadata=about(
-            "trained, untrained (the same model before its training), embeddings (without the "
-            "encoder), or vectors (from a file)"
-        )
+    system: Text = has("the name of the system")
+    run: Whole = has("which of the trainings this is, from 0")
+    model: Text = has("the checksum of the checkpoint; empty for vectors")
+    kind: Text = has(
+        "trained, untrained (the same model before its training), embeddings (without the "
+        "encoder), or vectors (from a file)"
     )
-    trees: Text = field(
-        metadata=about(
-            "the trees that the model read: gold, parsed, given (by --trees, without more), a "
-            "control, or none"
-        )
+    trees: Text = has(
+        "the trees that the model read: gold, parsed, given (by --trees, without more), a "
+        "control, or none"
     )
 
 
@@ -56,13 +52,13 @@ class OfModel(Open):
 class Accuracy(OfModel):
     """The accuracy of one classifier on the vectors of one model."""
 
-    task: Text = field(metadata=about("the task"))
-    layer: Text = field(metadata=about("the layer: its number, top, or mix"))
-    seed: Whole = field(metadata=about("the seed of the classifier"))
-    setting: Text = field(metadata=about("the classifier that was best on dev"))
-    dev: Number = field(metadata=about("the accuracy on dev, in %"))
-    test: Number = field(metadata=about("the accuracy on test, in %"))
-    correct: Text = field(metadata=about("a bit for each test sentence, 1 if right; base64"))
+    task: Text = has("the task")
+    layer: Text = has("the layer: its number, top, or mix")
+    seed: Whole = has("the seed of the classifier")
+    setting: Text = has("the classifier that was best on dev")
+    dev: Number = has("the accuracy on dev, in %")
+    test: Number = has("the accuracy on test, in %")
+    correct: Text = has("a bit for each test sentence, 1 if right; base64")
 
     def hits(self, sentences: int) -> NDArray[np.float64]:
         """Return 1 for each test sentence whose label was found, and else 0."""
@@ -80,17 +76,13 @@ class Accuracy(OfModel):
 class HeadLooks(OfModel):
     """What the words of a treebank look at through one attention head."""
 
-    layer: Whole = field(metadata=about("the layer, counted from 0"))
-    head: Whole = field(metadata=about("the head, counted from 0"))
-    parent: Number = field(
-        metadata=about("the share of words whose largest weight lies on the parent, in %")
-    )
-    child: Number = field(metadata=about("the same for a child"))
-    previous: Number = field(metadata=about("the same for the word before"))
-    next: Number = field(metadata=about("the same for the word after"))
-    dev: dict[str, Number] = field(
-        metadata=about("the same four shares on dev, by which tables choose a head")
-    )
+    layer: Whole = has("the layer, counted from 0")
+    head: Whole = has("the head, counted from 0")
+    parent: Number = has("the share of words whose largest weight lies on the parent, in %")
+    child: Number = has("the same for a child")
+    previous: Number = has("the same for the word before")
+    next: Number = has("the same for the word after")
+    dev: dict[str, Number] = has("the same four shares on dev, by which tables choose a head")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +92,9 @@ class PlaceOffset(OfModel):
     It was chosen on dev; the share is that on test.
     """
 
-    place: Text = field(metadata=about("parent or child"))
-    offset: Whole = field(metadata=about("the offset, such as -1 for the word before"))
-    share: Number = field(metadata=about("how often the offset is right, in % of the words"))
+    place: Text = has("parent or child")
+    offset: Whole = has("the offset, such as -1 for the word before")
+    share: Number = has("how often the offset is right, in % of the words")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,21 +104,17 @@ class RelationHead(OfModel):
     Head and offset were chosen on dev; the shares are those on test.
     """
 
-    direction: Text = field(
-        metadata=about(
-            "parent: words with the relation look at their parent; child: parents look at them"
-        )
+    direction: Text = has(
+        "parent: words with the relation look at their parent; child: parents look at them"
     )
-    relation: Text = field(metadata=about("the relation, without its subtype"))
-    words: Whole = field(metadata=about("how many words of test have the relation"))
-    layer: Whole = field(metadata=about("the layer of the head, counted from 0"))
-    head: Whole = field(metadata=about("the head, counted from 0"))
-    accuracy: Number = field(metadata=about("how often the head is right, in %"))
-    of_heads: list[list[Number]] = field(
-        metadata=about("how often each head of each layer is right, in %")
-    )
-    offset: Whole = field(metadata=about("the offset, such as -1 for the word before"))
-    offset_accuracy: Number = field(metadata=about("how often the offset is right, in %"))
+    relation: Text = has("the relation, without its subtype")
+    words: Whole = has("how many words of test have the relation")
+    layer: Whole = has("the layer of the head, counted from 0")
+    head: Whole = has("the head, counted from 0")
+    accuracy: Number = has("how often the head is right, in %")
+    of_heads: list[list[Number]] = has("how often each head of each layer is right, in %")
+    offset: Whole = has("the offset, such as -1 for the word before")
+    offset_accuracy: Number = has("how often the offset is right, in %")
 
 
 FIGURES = {"distance": ("uuas", "spearman"), "depth": ("root", "spearman")}  # of a word probe
@@ -137,14 +125,12 @@ LABELS = ("accuracy", "selectivity")
 class WordProbe(OfModel):
     """The outcome of a probe of words."""
 
-    layer: Text = field(metadata=about("the layer: its number, or top"))
-    probe: Text = field(metadata=about("distance, depth, UPOS or relation"))
-    seed: Whole = field(metadata=about("the seed of the probe"))
-    figures: dict[str, Number] = field(
-        metadata=about(
-            "distance: uuas (edges found, in %) and spearman; depth: root (in %) and spearman; "
-            "UPOS and relation: accuracy, that of the control task, and selectivity, in %"
-        )
+    layer: Text = has("the layer: its number, or top")
+    probe: Text = has("distance, depth, UPOS or relation")
+    seed: Whole = has("the seed of the probe")
+    figures: dict[str, Number] = has(
+        "distance: uuas (edges found, in %) and spearman; depth: root (in %) and spearman; "
+        "UPOS and relation: accuracy, that of the control task, and selectivity, in %"
     )
 
     def __post_init__(self) -> None:
@@ -157,27 +143,25 @@ class WordProbe(OfModel):
 class Treebank(Open):
     """With which sentences words and heads were probed."""
 
-    sha256: list[Text] = field(metadata=about("the checksums of the files for train, dev and test"))
-    first: Whole = field(metadata=about("so many sentences of each file were read; 0 is all"))
-    train: Whole = field(metadata=about("how many sentences train the probes"))
-    dev: Whole = field(metadata=about("how many sentences tune them, and choose heads"))
-    test: Whole = field(metadata=about("how many sentences test them"))
-    words: Whole = field(metadata=about("how many words of test have pieces"))
-    rank: Whole = field(metadata=about("the rank of the structural probes; 0 is the width"))
+    sha256: list[Text] = has("the checksums of the files for train, dev and test")
+    first: Whole = has("so many sentences of each file were read; 0 is all")
+    train: Whole = has("how many sentences train the probes")
+    dev: Whole = has("how many sentences tune them, and choose heads")
+    test: Whole = has("how many sentences test them")
+    words: Whole = has("how many words of test have pieces")
+    rank: Whole = has("the rank of the structural probes; 0 is the width")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probes(Open):
     """What posattn-probe found."""
 
-    version: Text = field(metadata=about("the version of fairseq_posattn"))
-    classifier: Text = field(metadata=about("senteval, mlp or linear"))
-    pooling: Text = field(metadata=about("mean, max, last or end"))
-    tasks: dict[str, ProbedTask] = field(metadata=about("the tasks by their names"))
-    accuracies: list[Accuracy] = field(metadata=about("all accuracies of the tasks"))
-    treebank: Treebank = field(
-        default=ABSENT, metadata=about("the sentences whose words were probed")
-    )
+    version: Text = has("the version of fairseq_posattn")
+    classifier: Text = has("senteval, mlp or linear")
+    pooling: Text = has("mean, max, last or end")
+    tasks: dict[str, ProbedTask] = has("the tasks by their names")
+    accuracies: list[Accuracy] = has("all accuracies of the tasks")
+    treebank: Treebank = may_have("the sentences whose words were probed")
     heads: list[HeadLooks] = field(
         default_factory=list, metadata=about("what each attention head looks at")
     )
@@ -208,11 +192,17 @@ def row_name(system: str, kind: str, layer: str = "top") -> str:
     return ", ".join(parts)
 
 
+def grouped(records: Iterable[Any], *names: str) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
+    """Yield the records that share the values of these fields, in the order of the first ones."""
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for record in records:
+        found.setdefault(tuple(getattr(record, name) for name in names), []).append(record)
+    yield from found.items()
+
+
 def packed_bits(correct: NDArray[np.bool_]) -> str:
-    """Return a bit for each sentence, as text."""
     return base64.b64encode(np.packbits(correct).tobytes()).decode("ascii")
 
 
 def read_probes(path: str) -> Probes:
-    """Return what a file of posattn-probe holds."""
     return read_record(Probes, path, AGAIN)

@@ -117,7 +117,6 @@ def trained(train: Sentences, dev: Sentences, rank: int, depth: bool, seed: int)
 
 @torch.no_grad()
 def loss_on(probe: Probe, sentences: Sentences) -> float:
-    """Return the mean loss of a probe on sentences."""
     order = range(len(sentences.trees))
     losses = [
         (float(probe.loss(batch)), len(batch.real))
@@ -141,9 +140,8 @@ def predictions(probe: Probe, sentences: Sentences) -> Iterator[tuple[WordTree, 
 def scored(probe: Probe, sentences: Sentences) -> dict[str, float]:
     """Return how well a probe finds the trees of sentences, in %, and its rank correlation."""
     found = list(predictions(probe, sentences))
-    if probe.depth:
-        return {"root": root_accuracy(found), "spearman": spearman_of_depths(found)}
-    return {"uuas": uuas(found), "spearman": spearman_of_distances(found)}
+    name, share = ("root", root_accuracy) if probe.depth else ("uuas", uuas)
+    return {name: share(found), "spearman": spearman(found, probe.depth)}
 
 
 def uuas(found: Sequence[tuple[WordTree, Floats]]) -> float:
@@ -195,22 +193,17 @@ def root_accuracy(found: Sequence[tuple[WordTree, Floats]]) -> float:
     return 100 * right / total if total else 0.0
 
 
-def spearman_of_distances(found: Sequence[tuple[WordTree, Floats]]) -> float:
-    """Return the mean rank correlation of the distances from each word."""
-    return by_length(
-        (len(tree), float(np.nanmean(correlations(predicted, tree.distances))))
-        for tree, predicted in found
-        if SHORTEST <= len(tree) <= LONGEST
-    )
-
-
-def spearman_of_depths(found: Sequence[tuple[WordTree, Floats]]) -> float:
-    """Return the mean rank correlation of the depths in a sentence."""
-    return by_length(
-        (len(tree), float(correlations(predicted[None], tree.depths[None])[0]))
-        for tree, predicted in found
-        if SHORTEST <= len(tree) <= LONGEST
-    )
+def spearman(found: Sequence[tuple[WordTree, Floats]], depth: bool) -> float:
+    """Return the rank correlation of the depths in a sentence, or the mean of those of the
+    distances from each word: the mean over the lengths of sentences of the mean over a length."""
+    of_lengths: dict[int, list[float]] = {}
+    for tree, predicted in found:
+        if SHORTEST <= len(tree) <= LONGEST:
+            pair = (predicted[None], tree.depths[None]) if depth else (predicted, tree.distances)
+            values = correlations(*pair)
+            if not np.isnan(values).all():
+                of_lengths.setdefault(len(tree), []).append(float(np.nanmean(values)))
+    return float(np.mean([np.mean(v) for v in of_lengths.values()])) if of_lengths else 0.0
 
 
 def correlations(first: NDArray, second: NDArray) -> Floats:
@@ -223,14 +216,3 @@ def correlations(first: NDArray, second: NDArray) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = (a * b).sum(axis=1) / np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     return found
-
-
-def by_length(pairs: Iterator[tuple[int, float]]) -> float:
-    """Return the mean over the lengths of sentences of the mean over those of a length."""
-    of_lengths: dict[int, list[float]] = {}
-    for length, value in pairs:
-        if not np.isnan(value):
-            of_lengths.setdefault(length, []).append(value)
-    if not of_lengths:
-        return 0.0
-    return float(np.mean([np.mean(values) for values in of_lengths.values()]))

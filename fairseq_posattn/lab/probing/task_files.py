@@ -33,7 +33,6 @@ class Example(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the sentence with spaces between its words."""
         return " ".join(self.words)
 
 
@@ -62,7 +61,6 @@ def read_examples(path: str | Path) -> Iterator[Example]:
 
 
 def write_examples(file: TextIO, examples: Iterable[Example]) -> None:
-    """Write examples, a line for each."""
     for example in examples:
         file.write(f"{example.split}\t{example.label}\t{example.text}\n")
 
@@ -104,12 +102,10 @@ class LabelledTask:
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """Return the number of the label of each line."""
         return np.array([self.labels[example.label] for example in self.examples])
 
     @cached_property
     def described(self) -> ProbedTask:
-        """Return what the results say of the task."""
         train, dev, test = (self.numbers[self.places[split]] for split in SPLITS)
         majority = np.bincount(train).argmax()
         return ProbedTask(

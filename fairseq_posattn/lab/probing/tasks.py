@@ -48,13 +48,7 @@ TASKS = {
     for task in (
         ProbingTask("SentLen", "sentence_length", "surface", (92.20, 89.82, 89.54), labels=6),
         ProbingTask("WC", "word_content", "surface", (63.00, 63.17, 62.90), labels=1000),
-        ProbingTask(
-            "TreeDepth",
-            "tree_depth",
-            "syntax",
-            (44.74, 45.09, 46.12),
-            told_by_trees=True,
-        ),
+        ProbingTask("TreeDepth", "tree_depth", "syntax", (44.74, 45.09, 46.12), told_by_trees=True),
         ProbingTask("TopConst", "top_constituents", "syntax", (79.02, 78.45, 79.12), labels=20),
         ProbingTask("TopRelations", "top_relations", "", told_by_trees=True),
         ProbingTask(

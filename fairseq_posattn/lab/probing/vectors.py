@@ -26,7 +26,6 @@ from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
-from fairseq_posattn.lab.probing.pooling import POOLINGS, mean
 from fairseq_posattn.trees.sentence import Sentence
 from fairseq_posattn.work.made import Made
 
@@ -45,13 +44,11 @@ class VectorFile:
 
     @property
     def path(self) -> Path:
-        """Return the file of the vectors."""
         key = hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
         return self.folder / f"{key[:16]}.npy"
 
     @property
     def growing(self) -> Path:
-        """Return the file while it is not complete."""
         return self.path.with_suffix(".growing")
 
     @property
@@ -61,7 +58,6 @@ class VectorFile:
 
     @property
     def complete(self) -> bool:
-        """Return whether all sentences were encoded."""
         return self.path.is_file()
 
     def read(self) -> Vectors:
@@ -103,16 +99,42 @@ class VectorFile:
         return self.read()
 
 
+def mean(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
+    weights = real.unsqueeze(-1).to(states)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+def maximum(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
+    return states.masked_fill(~real.unsqueeze(-1), -torch.inf).amax(dim=1)
+
+
+def last(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
+    places = torch.arange(real.shape[1], device=real.device) * real
+    return states[torch.arange(len(states)), places.argmax(dim=1)]
+
+
+def end_of_sentence(states: Tensor, real: Tensor, end: Tensor) -> Tensor:
+    return states[torch.arange(len(states)), end.int().argmax(dim=1)]
+
+
+# Each takes the vectors of the pieces (B T C), which pieces are real (B T), and where the sentence
+# ends (B T), and returns B C.
+POOLINGS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "mean": mean,
+    "max": maximum,
+    "last": last,
+    "end": end_of_sentence,
+}
+
+
 def of_sentences(
-    encoder: SentenceEncoder,
-    texts: Sequence[str],
-    trees: Sequence[Sentence] | None,
-    pooling: str,
+    encoder: SentenceEncoder, texts: Sequence[str], trees: Sequence[Sentence] | None, pooling: str
 ) -> Encode:
     """Return what encodes a part of the sentences, each of which gets one vector."""
 
     def encode(start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
-        for batch in encoder.batches(texts[start:end], trees and trees[start:end]):
+        part = trees and trees[start:end]
+        for batch in encoder.batches(encoder.segmented(texts[start:end], part), part):
             pooled = [POOLINGS[pooling](x, batch.real, batch.end) for x in batch.layers]
             pooled.append(mean(batch.embeddings, batch.real, batch.end))
             yield start + batch.numbers, joined(pooled)

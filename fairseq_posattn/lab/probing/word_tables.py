@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from fairseq_posattn.lab.probing.agreement import CHILD, PARENT, PLACES
 from fairseq_posattn.lab.probing.results import (
@@ -12,6 +11,7 @@ from fairseq_posattn.lab.probing.results import (
     Probes,
     RelationHead,
     WordProbe,
+    grouped,
     row_name,
 )
 from fairseq_posattn.lab.scoring.cells import NONE
@@ -42,7 +42,6 @@ def word_tables(probes: Sequence[Probes]) -> Iterator[Table]:
 
 
 def of_words(words: Sequence[WordProbe], probes: Probes) -> Table:
-    """Return the table of structural probes and of the labels of words."""
     titles = [title for columns in COLUMNS.values() for title in columns.values()]
     rows: list[list[str | Figures]] = []
     for (system, kind, layer, trees), found in grouped(words, "system", "kind", "layer", "trees"):
@@ -71,11 +70,8 @@ def of_words(words: Sequence[WordProbe], probes: Probes) -> Table:
 
 
 def means_of_runs(found: Iterable[WordProbe], figure: str) -> list[float]:
-    """Return a figure of each run, the mean over its seeds."""
-    runs: dict[int, list[float]] = {}
-    for one in found:
-        runs.setdefault(one.run, []).append(one.figures[figure])
-    return [sum(values) / len(values) for _, values in sorted(runs.items())]
+    runs = [[one.figures[figure] for one in run] for _, run in sorted(grouped(found, "run"))]
+    return [sum(values) / len(values) for values in runs]
 
 
 def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Table:
@@ -84,7 +80,7 @@ def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Tabl
     for (system, run, kind, trees), found in grouped(heads, "system", "run", "kind", "trees"):
         row: list[str | Figures] = [f"{row_name(system, kind)}, run {run}", trees]
         for place in PLACES:
-            best = chosen(found, place)
+            best = max(found, key=lambda one: one.dev[place])  # of equal ones the first
             row.append(f"{getattr(best, place):.1f} (layer {best.layer}, head {best.head})")
         rows.append(row)
     rows += list(of_offsets(offsets))
@@ -95,11 +91,6 @@ def of_heads(heads: Sequence[HeadLooks], offsets: Sequence[PlaceOffset]) -> Tabl
         "that is commonest on dev, which no head needs a tree for."
     )
     return Table("What the words look at most", head, rows, [note])
-
-
-def chosen(heads: Sequence[HeadLooks], place: str) -> HeadLooks:
-    """Return the head that looks at a place most often on dev; of equal ones the first."""
-    return max(heads, key=lambda one: one.dev[place])
 
 
 def of_offsets(offsets: Sequence[PlaceOffset]) -> Iterator[list[str | Figures]]:
@@ -141,11 +132,3 @@ def of_relations(relations: Sequence[RelationHead], direction: str) -> Table:
     )
     way = "to the parent" if direction == PARENT else "to the child"
     return Table(f"Relations in heads, {way}", head, rows, [note])
-
-
-def grouped(records: Iterable[Any], *names: str) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
-    """Yield the records that share the values of these fields, in the order of the first ones."""
-    found: dict[tuple[Any, ...], list[Any]] = {}
-    for record in records:
-        found.setdefault(tuple(getattr(record, name) for name in names), []).append(record)
-    yield from found.items()

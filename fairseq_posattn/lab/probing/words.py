@@ -88,7 +88,6 @@ class WordPart:
 
     @cached_property
     def lines(self) -> list[SegmentedLine]:
-        """Return the sentences as they were segmented."""
         return self.encoder.segmented([str(sentence) for sentence in self.gold], self.trees)
 
     @cached_property
@@ -99,7 +98,6 @@ class WordPart:
 
     @cached_property
     def words(self) -> list[WordTree]:
-        """Return the words of each sentence that have pieces."""
         pairs = zip(self.gold, self.counts, strict=True)
         return [WordTree.of(sentence, counts) for sentence, counts in pairs]
 
@@ -111,15 +109,11 @@ class WordPart:
     def encode(self, start: int, end: int) -> Iterator[tuple[Places, Vectors]]:
         """Yield where words stand among all words, and their vectors: words, layers, numbers."""
         trees = self.trees and self.trees[start:end]
-        for batch in self.encoder.batches_of(self.lines[start:end], trees):
+        for batch in self.encoder.batches(self.lines[start:end], trees):
             numbers = start + batch.numbers
             counts = [[n for n in self.counts[k] if n] for k in numbers]
             places = [np.arange(self.ends[k], self.ends[k + 1]) for k in numbers]
             yield np.concatenate(places), word_vectors(batch, counts)
-
-    def attention(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Yield the number of each sentence with the weights between its pieces."""
-        yield from self.encoder.weights_of(self.lines, self.trees)
 
 
 def word_vectors(batch: Batch, counts: Sequence[Sequence[int]]) -> Vectors:

@@ -18,8 +18,12 @@ def tree_svg(layout: TreeLayout) -> str:
     feet = level * layout.levels + ROOT + 14
     last = width_of(layout.words[-1], LETTER) / 2 if layout.words else 0
     starts = [layout.ends(arc)[0] for arc in layout.arcs]
-    width = max([places[-1] + max(last, 30) if places else 0, *starts]) + SIDE
-    svg = _svg(width, feet + BOTTOM)
+    right = max([places[-1] + max(last, 30) if places else 0, *starts]) + SIDE
+    width, height = f"{right:.0f}", f"{feet + BOTTOM:.0f}"
+    size = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
+    svg = ElementTree.Element(
+        "svg", {"class": "tree", **size, "role": "img", "aria-label": "dependency tree"}
+    )
     for root in layout.roots:
         _draw_root(svg, places[root], feet, relations[root] if relations else None)
     for arc in layout.arcs:
@@ -28,20 +32,6 @@ def tree_svg(layout: TreeLayout) -> str:
         _text(svg, place, feet + WORDS, word, "word")
         _text(svg, place, feet + DEPTHS, str(depth), "depth")
     return ElementTree.tostring(svg, encoding="unicode")
-
-
-def _svg(width: float, height: float) -> ElementTree.Element:
-    return ElementTree.Element(
-        "svg",
-        {
-            "class": "tree",
-            "viewBox": f"0 0 {width:.0f} {height:.0f}",
-            "width": f"{width:.0f}",
-            "height": f"{height:.0f}",
-            "role": "img",
-            "aria-label": "dependency tree",
-        },
-    )
 
 
 def _draw_root(svg: ElementTree.Element, x: float, feet: float, label: str | None) -> None:

@@ -68,7 +68,6 @@ class Look:
 
     @property
     def shape(self) -> str:
-        """Return the marker as an SVG path."""
         return MARKERS[self.marker]
 
     @property

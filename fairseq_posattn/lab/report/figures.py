@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fairseq_posattn.lab.report.drawing import INK, Look, drawing, printable
 from fairseq_posattn.lab.report.systems import buckets_of, curve_of, gaps_of, speed_of, words_of
-from fairseq_posattn.lab.scoring.score_record import (
-    Bucket,
-    ScoredSystem,
-    WordGroup,
-    range_name,
-)
+from fairseq_posattn.lab.scoring.score_record import Bucket, ScoredSystem, WordGroup, range_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.ticker import MaxNLocator
 
-THIRD, HALF, WHOLE = (
-    (3.6, 3.0),
-    (5.2, 3.3),
-    (10.6, 3.5),
-)  # inches; three, two or one fit beside each other
-KINDS = {
+THIRD, HALF, WHOLE = (3.6, 3.0), (5.2, 3.3), (10.6, 3.5)  # inches; so many stand side by side
+KINDS = {  # of sentences
     "length": ("BLEU by length of the source", "words"),
     "depth": ("BLEU by depth of the source’s tree", "depth"),
     "split_words": ("BLEU by words that were split", "split words"),
@@ -67,13 +58,9 @@ class Plotter:
         sizes = {ends: b.sentences for groups in found for ends, b in groups.items()}
         order = sorted(sizes, key=lambda ends: ends[0])
         with drawing(name, size, title) as (axes, done):
-            for system, groups, aside in zip(systems, found, asides(len(systems)), strict=True):
-                there = [(k + aside, groups[e]) for k, e in enumerate(order) if e in groups]
-                self.line(axes, system, [(x, bucket.bleu) for x, bucket in there])
-                self.intervals(axes, system, there)
+            self.groups(axes, systems, found, order, "bleu")
             labels = [f"{range_name(*ends)}\n{sizes[ends]:,}" for ends in order]
             axes.set_xticks(range(len(order)), labels)
-            axes.margins(x=0.06, y=0.12)
             axes.set_xlabel(f"{label} / number of sentences")
             axes.set_ylabel("BLEU")
         return done()
@@ -86,19 +73,39 @@ class Plotter:
         order = list(sizes)[:MOST_LABELS]
         ordered = kind == "frequency"  # a line would join what has no order
         with drawing(name, HALF, title) as (axes, done):
-            for system, groups, aside in zip(systems, found, asides(len(systems)), strict=True):
-                there = [(k + aside, groups[one]) for k, one in enumerate(order) if one in groups]
-                self.line(axes, system, [(x, group.f1) for x, group in there], joined=ordered)
-                self.intervals(axes, system, there)
+            self.groups(axes, systems, found, order, "f1", joined=ordered)
             if ordered:
                 labels = [f"{printable(group)}\n{sizes[group]:,}" for group in order]
                 axes.set_xticks(range(len(order)), labels)
                 axes.set_xlabel(f"{label} / number of words")
             else:
                 axes.set_xticks(range(len(order)), list(map(printable, order)), rotation=60)
-            axes.margins(x=0.06, y=0.12)
             axes.set_ylabel("F1, %")
         return done()
+
+    def groups(
+        self,
+        axes: Axes,
+        systems: Sequence[ScoredSystem],
+        found: Sequence[Mapping[Any, Bucket | WordGroup]],
+        order: Sequence[Any],
+        measure: str,
+        joined: bool = True,
+    ) -> None:
+        """Draw the figure of each group of each system, with the interval if it has one.
+
+        The points of the systems stand a little aside, so that intervals can be told apart.
+        """
+        for number, (system, groups) in enumerate(zip(systems, found, strict=True)):
+            aside = 0.09 * (number - (len(systems) - 1) / 2)
+            there = [(k + aside, groups[one]) for k, one in enumerate(order) if one in groups]
+            self.line(axes, system, [(x, getattr(one, measure)) for x, one in there], joined)
+            colour = self.looks[system.system].colour
+            for x, group in there:
+                if group.interval and len(group.interval) == 2:
+                    low, high = group.interval
+                    axes.vlines(x, low, high, colors=colour, linewidth=0.9, alpha=0.55)
+        axes.margins(x=0.06, y=0.12)
 
     def speed(self, systems: Sequence[ScoredSystem], name: str) -> str:
         """Plot a bar for each system, and a lighter one for translation with parsing."""
@@ -106,7 +113,15 @@ class Plotter:
         with drawing(name, size, "Sentences translated per second") as (axes, done):
             axes.grid(False)
             for row, system in enumerate(systems):
-                self.bars(axes, row, system)
+                plain, parsing = (speed_of(system, k) for k in ("translation", "with_parsing"))
+                bars = [] if plain is None else [(plain, 1.0, "")]
+                bars += [] if parsing is None else [(parsing, 0.45, "  with parsing")]
+                height = 0.62 / max(1, len(bars))
+                for k, (speed, opacity, what) in enumerate(bars):
+                    y = row + (k - (len(bars) - 1) / 2) * (height + 0.04)
+                    colour, text = self.looks[system.system].colour, f"{speed:,.1f}{what}"
+                    axes.barh(y, speed, height, color=colour, alpha=opacity)
+                    axes.annotate(text, (speed, y), (5, 0), textcoords="offset points", va="center")
             axes.set_yticks(range(len(systems)), [printable(s.system) for s in systems])
             axes.set_ylim(len(systems) - 0.4, -0.6)
             axes.set_xlim(left=0)
@@ -114,24 +129,6 @@ class Plotter:
             axes.spines[["bottom", "left"]].set_visible(False)
             axes.set_xticks([])
         return done()
-
-    def bars(self, axes: Axes, row: int, system: ScoredSystem) -> None:
-        """Draw the bars of one system."""
-        found = [
-            (speed, opacity, what)
-            for kind, opacity, what in (
-                ("translation", 1.0, ""),
-                ("with_parsing", 0.45, "  with parsing"),
-            )
-            if (speed := speed_of(system, kind)) is not None
-        ]
-        height = 0.62 / len(found) if found else 0
-        for k, (speed, opacity, what) in enumerate(found):
-            y = row + (k - (len(found) - 1) / 2) * (height + 0.04)
-            axes.barh(y, speed, height, color=self.looks[system.system].colour, alpha=opacity)
-            axes.annotate(
-                f"{speed:,.1f}{what}", (speed, y), (5, 0), textcoords="offset points", va="center"
-            )
 
     def curves(self, systems: Sequence[ScoredSystem], name: str) -> str:
         """Plot the validation loss against updates, and the training loss in a lighter colour."""
@@ -165,32 +162,12 @@ class Plotter:
         points: Sequence[tuple[float, float]],
         joined: bool = True,
     ) -> None:
-        """Draw the line of one system, or its points alone."""
         look = self.looks[system.system]
         style = look.line if joined else "none"
         axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=style)
 
-    def intervals(
-        self,
-        axes: Axes,
-        system: ScoredSystem,
-        groups: Sequence[tuple[float, Bucket | WordGroup]],
-    ) -> None:
-        """Draw the interval of each group that has one, as a thin line at its place."""
-        colour = self.looks[system.system].colour
-        for x, group in groups:
-            if group.interval and len(group.interval) == 2:
-                low, high = group.interval
-                axes.vlines(x, low, high, colors=colour, linewidth=0.9, alpha=0.55)
-
-
-def asides(systems: int) -> list[float]:
-    """Return how far the points of each system stand aside, so that intervals can be told apart."""
-    return [0.09 * (k - (systems - 1) / 2) for k in range(systems)]
-
 
 def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Return the x and the y of the points."""
     return [x for x, _ in points], [y for _, y in points]
 
 

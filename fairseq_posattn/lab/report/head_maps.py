@@ -10,15 +10,10 @@ from fairseq_posattn.lab.scoring.cells import NONE
 from fairseq_posattn.lab.scoring.head_record import Head, Heads
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
-MEASURES: dict[str, Callable[[float], str]] = {
-    "entropy": "{:.2f}".format,
-    "distance": "{:.1f}".format,
-    "tree_edges": lambda share: f"{100 * share:.0f}",
-}
-TITLES = {
-    "entropy": "Entropy, in nats",
-    "distance": "Mean distance, in pieces",
-    "tree_edges": "Along an edge of the tree, % of the words",
+MEASURES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "entropy": ("Entropy, in nats", "{:.2f}".format),
+    "distance": ("Mean distance, in pieces", "{:.1f}".format),
+    "tree_edges": ("Along an edge of the tree, % of the words", lambda x: f"{100 * x:.0f}"),
 }
 
 
@@ -47,40 +42,32 @@ class MapGroup:
 
     @property
     def columns(self) -> int:
-        """Return the number of heads."""
         return max((len(row) for one in self.maps for row in one.rows), default=0)
 
 
 @dataclass(frozen=True)
-class LearntRow:
-    """This is a row of what mechanisms have learnt."""
-
-    place: str
-    name: str
-    cells: list[str]
-
-
-@dataclass(frozen=True)
 class ShownHeads:
-    """This is what the report shows of the heads of one system."""
+    """This is what the report shows of the heads of one system.
+
+    learnt: a row for each number that a mechanism has in a layer: place, name, and cells.
+    """
 
     system: ScoredSystem
     about: str
     maps: list[HeadMap]
-    learnt: list[LearntRow]
+    learnt: list[tuple[str, str, list[str]]]
     columns: int
 
 
 def all_heads(systems: Sequence[ScoredSystem]) -> list[ShownHeads]:
-    """Return what is shown of each system whose heads were described."""
-    return [shown(system, system.heads) for system in systems if system.heads]
-
-
-def shown(system: ScoredSystem, found: Heads) -> ShownHeads:
-    """Return what is shown of one system."""
-    maps = [map_of(found.heads, n) for n in MEASURES if known_of(found.heads, n)]
-    columns = max((head.head + 1 for head in found.heads), default=0)
-    return ShownHeads(system, about(found), maps, list(learnt_rows(found, columns)), columns)
+    shown = []
+    for system in systems:
+        if found := system.heads:
+            maps = [one for name in MEASURES if (one := map_of(found.heads, name))]
+            columns = max((head.head + 1 for head in found.heads), default=0)
+            learnt = list(learnt_rows(found, columns))
+            shown.append(ShownHeads(system, about(found), maps, learnt, columns))
+    return shown
 
 
 def about(found: Heads) -> str:
@@ -92,34 +79,30 @@ def about(found: Heads) -> str:
     return text
 
 
-def known_of(heads: Sequence[Head], name: str) -> list[float]:
-    """Return a figure of all heads that have it."""
-    return [found for head in heads if (found := known(getattr(head, name))) is not None]
-
-
-def map_of(heads: Sequence[Head], name: str) -> HeadMap:
-    """Return the map of one measure."""
+def map_of(heads: Sequence[Head], name: str) -> HeadMap | None:
+    """Return the map of one measure, or None if no head has it."""
+    title, written = MEASURES[name]
     values = {(head.layer, head.head): known(getattr(head, name)) for head in heads}
-    there = known_of(heads, name)
-    low, high = min(there), max(there)
+    there = [value for value in values.values() if value is not None]
+    if not there:
+        return None
     rows: list[list[Shade]] = []
     for layer in sorted({layer for layer, _ in values}):
         of_layer = [values[key] for key in sorted(values) if key[0] == layer]
-        rows.append([shade(found, low, high, MEASURES[name]) for found in of_layer])
-    return HeadMap(TITLES[name], rows)
+        rows.append([shade(found, min(there), max(there), written) for found in of_layer])
+    return HeadMap(title, rows)
 
 
 def shade(number: float | None, low: float, high: float, shown: Callable[[float], str]) -> Shade:
-    """Return the shade of a number."""
     if number is None:
         return Shade(NONE, 0.0)
     return Shade(shown(number), round((number - low) / (high - low), 3) if high > low else 0.0)
 
 
-def learnt_rows(found: Heads, columns: int) -> Iterator[LearntRow]:
+def learnt_rows(found: Heads, columns: int) -> Iterator[tuple[str, str, list[str]]]:
     """Yield a row for each number that a mechanism has in a layer; a single one stands first."""
     for number in found.numbers or ():
         by_head = dict(zip(number.heads or [0], number.values, strict=True))
         cells = [f"{by_head[k]:.3g}" if k in by_head else "" for k in range(columns)]
         name = f"{number.mechanism}: {number.name}"
-        yield LearntRow(number.place, name if number.heads else f"{name} (layer)", cells)
+        yield number.place, name if number.heads else f"{name} (layer)", cells

@@ -20,14 +20,7 @@ from fairseq_posattn.lab.report import head_maps, score_tables, side_by_side
 from fairseq_posattn.lab.report.arcs import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.figures import Plotter
-from fairseq_posattn.lab.report.sections import (
-    ExtraSection,
-    Section,
-    buckets,
-    gaps,
-    speeds,
-    words,
-)
+from fairseq_posattn.lab.report.sections import ExtraSection, gaps, grouped, speeds
 from fairseq_posattn.lab.report.systems import TITLE, by_test
 from fairseq_posattn.lab.scoring.example_record import Example
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
@@ -48,7 +41,6 @@ class ShownExample:
 
     @property
     def tree(self) -> Markup | None:
-        """Return the picture of the tree, or None if there is no tree."""
         found = self.example
         if not found.parents:
             return None
@@ -68,6 +60,7 @@ def page(
     systems = score_tables.with_marks(systems)
     plotter = Plotter(looks(systems))
     script = (PAGE / "page.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()  # the page allows no other script
     compared = [system for system in systems if system.baseline]
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined
@@ -81,7 +74,7 @@ def page(
         title=title,
         css=Markup((PAGE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
-        script_digest=digest(script),
+        script_digest=f"sha256-{base64.b64encode(digest).decode()}",
         facts=facts(systems),
         looks=plotter.looks,
         tests=by_test(systems),
@@ -92,24 +85,12 @@ def page(
         different=side_by_side.all_pairs(compared),
         gaps=gaps(compared, plotter),
         orders=score_tables.ORDERS,
-        plots=[section for section in sections(systems, plotter) if section.tests],
+        plots=[s for s in (*grouped(systems, plotter), *speeds(systems, plotter)) if s.tests],
         heads=head_maps.all_heads(systems),
         extra=extra,
         examples=list(all_examples(systems)),
         example_systems=[name_of(s, systems) for s in systems if s.examples],
     )
-
-
-def sections(systems: Sequence[ScoredSystem], plotter: Plotter) -> Iterator[Section]:
-    """Yield all sections that consist of figures."""
-    yield buckets(systems, plotter)
-    yield words(systems, plotter)
-    yield from speeds(systems, plotter)
-
-
-def digest(script: str) -> str:
-    """Return the digest by which the page's own rule allows this script and no other."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def facts(systems: Sequence[ScoredSystem]) -> list[str]:
@@ -131,17 +112,14 @@ def about_test(systems: Sequence[ScoredSystem]) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    """Return a number with its noun in singular or plural."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def unique_names(systems: Iterable[ScoredSystem]) -> list[str]:
-    """Return the names of the systems, each once."""
     return list(dict.fromkeys(system.system for system in systems))
 
 
 def all_examples(systems: Sequence[ScoredSystem]) -> Iterator[ShownExample]:
-    """Yield the examples of all systems."""
     with_examples = [system for system in systems if system.examples]
     for group, system in enumerate(with_examples):
         name = name_of(system, systems) if len(with_examples) > 1 else system.system

@@ -30,12 +30,10 @@ class Column:
     better: int = 1  # 1 if more is better, -1 if less is better, 0 if neither is
 
     def written(self, value: float | None) -> str:
-        """Return a figure as the table shows it."""
         return "" if value is None else f"{value:,.{self.digits}f}"
 
 
 def score_called(name: str) -> Callable[[ScoredSystem], float | None]:
-    """Return the function that finds the score of a name."""
     return lambda system: system.scores[name].score if name in system.scores else None
 
 
@@ -155,7 +153,6 @@ def signatures(systems: Sequence[ScoredSystem]) -> list[tuple[str, str, str]]:
 
 
 def named(systems: Sequence[ScoredSystem]) -> str:
-    """Return the names of systems, with their test sets, in one text."""
     shown = []
     for test, group in by_test(systems).items():
         names = ", ".join(system.system for system in group)
@@ -186,7 +183,6 @@ def differences(systems: Sequence[ScoredSystem]) -> list[tuple[ScoredSystem, lis
 
 
 def difference_row(system: ScoredSystem, name: str, found: Difference) -> DifferenceRow:
-    """Return the row of one score."""
     ends = [found.difference, *(found.interval or ())]
     difference, *bounds = [signed(end, digits(name, [system])) for end in ends]
     p = map(known, (found.welch_p, found.bootstrap_p, found.randomisation_p))

@@ -82,31 +82,24 @@ def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet
     return found
 
 
-def buckets(systems: Sequence[ScoredSystem], plotter: Plotter) -> Section:
-    """Return the section that shows BLEU by kind of sentence."""
+def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
+    """Return the sections that show BLEU by kind of sentence and F1 by kind of word."""
 
-    def drawn(group: list[ScoredSystem], name: str) -> list[str]:
+    def buckets(group: list[ScoredSystem], name: str) -> list[str]:
         kinds = [kind for kind in KINDS if any(buckets_of(system, kind) for system in group)]
         size = THIRD if len(kinds) == 3 else HALF
         return [plotter.buckets(group, kind, f"{kind}-{name}", size) for kind in kinds]
 
-    found = by_test_set(
-        systems, lambda system: any(buckets_of(system, kind) for kind in KINDS), drawn
-    )
-    return Section("buckets", "BLEU by kind of sentence", found, note=INTERVALS)
-
-
-def words(systems: Sequence[ScoredSystem], plotter: Plotter) -> Section:
-    """Return the section that shows F1 by kind of word."""
-
-    def drawn(group: list[ScoredSystem], name: str) -> list[str]:
+    def words(group: list[ScoredSystem], name: str) -> list[str]:
         kinds = [kind for kind in WORD_KINDS if any(words_of(system, kind) for system in group)]
         return [plotter.words(group, kind, f"words-{kind}-{name}") for kind in kinds]
 
-    found = by_test_set(
-        systems, lambda system: any(words_of(system, kind) for kind in WORD_KINDS), drawn
-    )
-    return Section("words", "F1 by kind of word", found, note=INTERVALS)
+    of_sentences = by_test_set(systems, lambda s: any(buckets_of(s, k) for k in KINDS), buckets)
+    of_words = by_test_set(systems, lambda s: any(words_of(s, k) for k in WORD_KINDS), words)
+    return [
+        Section("buckets", "BLEU by kind of sentence", of_sentences, note=INTERVALS),
+        Section("words", "F1 by kind of word", of_words, note=INTERVALS),
+    ]
 
 
 def speeds(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:

@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
 
-from fairseq_posattn.lab.scoring.score_record import ScoredSystem
+from fairseq_posattn.lab.scoring.score_record import ComparedSentence, ScoredSystem
 
 Parts = list[tuple[str, bool]]  # pieces of a text in their order, and whether they differ
 
 
-@dataclass(frozen=True)
-class Pair:
-    """This is a sentence with its two translations, in which the parts that differ are known."""
-
-    number: int
-    source: str
-    reference: str
-    baseline: Parts
-    system: Parts
-    baseline_score: str
-    score: str
-    difference: str
-
-
-def all_pairs(systems: Sequence[ScoredSystem]) -> list[tuple[ScoredSystem, list[Pair]]]:
-    """Return the sentences of each system, where it was compared with a baseline."""
-    found = [(system, list(pairs(system))) for system in systems]
-    return [(system, of_system) for system, of_system in found if of_system]
-
-
-def pairs(system: ScoredSystem) -> Iterator[Pair]:
-    """Yield the sentences on which a system differs most from its baseline."""
-    for found in (system.baseline and system.baseline.sentences) or []:
-        yield Pair(
-            found.number,
-            found.source or "",
-            found.reference,
-            *marked(found.baseline, found.translation),
-            f"{found.baseline_score:.1f}",
-            f"{found.score:.1f}",
-            f"{found.score - found.baseline_score:+.1f}",
-        )
+def all_pairs(
+    systems: Sequence[ScoredSystem],
+) -> list[tuple[ScoredSystem, list[tuple[ComparedSentence, Parts, Parts]]]]:
+    """Return the sentences on which a system differs most from its baseline, with the parts of the
+    baseline's translation and of its own."""
+    return [
+        (system, [(one, *marked(one.baseline, one.translation)) for one in found])
+        for system in systems
+        if (found := (system.baseline and system.baseline.sentences) or [])
+    ]
 
 
 def marked(before: str, after: str) -> tuple[Parts, Parts]:

@@ -72,22 +72,18 @@ def differences_of(system: ScoredSystem) -> dict[str, Difference]:
 
 
 def gaps_of(system: ScoredSystem) -> list[Ngrams]:
-    """Return the gaps to the baseline, which may be none."""
     return (system.baseline and system.baseline.ngrams) or []
 
 
 def buckets_of(system: ScoredSystem, kind: str) -> list[Bucket]:
-    """Return the buckets of one kind."""
     return (system.buckets or {}).get(kind, [])
 
 
 def words_of(system: ScoredSystem, kind: str) -> list[WordGroup]:
-    """Return the groups of words of one kind."""
     return (system.words or {}).get(kind, [])
 
 
 def curve_of(system: ScoredSystem) -> list[Losses]:
-    """Return the learning curve, which may be empty."""
     return (system.training and system.training.curve) or []
 
 

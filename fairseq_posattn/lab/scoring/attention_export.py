@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import option
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.attention_maps import (
@@ -17,11 +20,11 @@ from fairseq_posattn.lab.scoring.attention_maps import (
     shows_attention,
 )
 from fairseq_posattn.lab.scoring.generate_log import join_pieces, to_text
-from fairseq_posattn.lab.scoring.loaded_model import Loaded
+from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
 from fairseq_posattn.lab.scoring.metrics.buckets import pieces_of_words
-from fairseq_posattn.trees.alignment import dense
 from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks
 from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
+from fairseq_posattn.trees.projection import dense
 from fairseq_posattn.trees.sentence import Sentence
 
 
@@ -78,20 +81,16 @@ class Translator:
     def words(self, sample: dict, pieces: Sequence[str]) -> Sentence:
         """Return the words of the source with the tree beside the data, or those that the pieces
         spell."""
-        tree = sample["net_input"].get("source_tree")
+        tree = tree_in(sample)
         if tree is None:
             return Sentence(join_pieces(" ".join(pieces[:-1]), self.separator).split())
-        parents, counts = (rows[0].tolist() for rows in tree[:2])
-        length = number_of_words(parents, counts)
-        return Sentence(words_by_counts(pieces, counts[:length], self.separator), parents[:length])
+        parents, counts = tree
+        return Sentence(words_by_counts(pieces, counts, self.separator), parents)
 
     def counts(self, sample: dict, pieces: Sequence[str]) -> list[int]:
         """Return how many pieces each word of the source has."""
-        tree = sample["net_input"].get("source_tree")
-        if tree is None:
-            return pieces_of_words(pieces[:-1], self.separator)
-        parents, counts = (rows[0].tolist() for rows in tree[:2])
-        return counts[: number_of_words(parents, counts)]
+        tree = tree_in(sample)
+        return pieces_of_words(pieces[:-1], self.separator) if tree is None else tree[1]
 
     def check(self, given: Sentence, own: Sentence, pieces: Sequence[str], number: int) -> None:
         """Refuse a sentence or a tree that is not the one in the data, because it would be shown
@@ -130,29 +129,52 @@ class Translator:
         return self.text(self.task.target_dictionary.string(tokens.int().cpu()))
 
 
-def examples(
-    loaded: Loaded,
-    data: str,
-    sentences: Sequence[int],
-    *,
-    subset: str = "test",
-    beam: int = 5,
-    lenpen: float = 1.0,
-    trees: str | None = None,
-    references: str | None = None,
-) -> list[dict[str, Any]]:
-    """Return the chosen sentences of a subset of the data as examples, in the given order.
+def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
+    """Return the parents and the numbers of pieces of the words of the first sentence, if the data
+    have trees."""
+    tree = sample["net_input"].get("source_tree")
+    if tree is None:
+        return None
+    parents, counts = (rows[0].tolist() for rows in tree[:2])
+    length = number_of_words(parents, counts)
+    return parents[:length], counts[:length]
 
-    trees, references: files with words and relations, and with other references than the data.
-    """
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleRequest(OnData):
+    """This asks for some sentences of a subset of the data; each field is an option of
+    posattn-examples."""
+
+    sentences: list[int] = option(
+        "choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",
+        metavar="NUMBER",
+        required=True,
+    )
+    beam: int = option("set the size of the beam (default: %(default)s)", 5)
+    lenpen: float = option("set the length penalty of fairseq-generate (default: %(default)s)", 1.0)
+    references: str | None = option(
+        "read references from here, a line for each sentence (default: the targets of the data)",
+        *(None, "", "FILE"),
+    )
+    trees: str | None = option(
+        "read words and relations from here, a tree for each sentence", None, "", "CONLLU"
+    )
+    out: Path = option(
+        "write the examples to this file (default: %(default)s)", Path("examples.json")
+    )
+
+
+def examples(request: ExampleRequest) -> list[dict[str, Any]]:
+    """Return the sentences that a request asks for, in its order."""
+    loaded, data, numbers = request.load(), request.data, request.sentences
     text = to_text(data, loaded.separator, None)
-    translator = Translator(loaded, subset, text, beam, lenpen)
-    check_numbers(sentences, len(translator.dataset), f"{data}: {subset}")
-    given = read_trees(trees, sentences) if trees else {}
-    targets = read_references(references, sentences) if references else {}
+    translator = Translator(loaded, request.gen_subset, text, request.beam, request.lenpen)
+    check_numbers(numbers, len(translator.dataset), f"{data}: {request.gen_subset}")
+    given = read_trees(request.trees, numbers) if request.trees else {}
+    targets = read_references(request.references, numbers) if request.references else {}
     return [
         translator.example(number, given.get(number), targets.get(number))
-        for number in progress(sentences)
+        for number in progress(numbers)
     ]
 
 

@@ -48,7 +48,6 @@ class Log(NamedTuple):
 
 
 def read_logs(paths: Sequence[str | Path]) -> list[Log]:
-    """Read the lines of several logs."""
     return [Log(str(path), list(read_lines(path))) for path in paths]
 
 

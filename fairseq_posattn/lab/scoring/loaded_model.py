@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from fairseq_posattn.errors import InputError, names_like
+from fairseq_posattn.io.argument_types import option
 from fairseq_posattn.trees.projection import SEPARATOR
 
 
@@ -30,6 +32,26 @@ class Loaded(NamedTuple):
 
         device = next(self.model.parameters()).device
         return move_to_cuda(sample, device) if device.type == "cuda" else sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnData:
+    """This names a model and the sentences that it reads, as the options of commands do."""
+
+    data: str = option("read the sentences of these binarised data", metavar="DATA")
+    path: Path = option("load the model of this checkpoint", required=True)
+    user_dir: str | None = option(
+        "import classes of your own that the model has", None, "", "FOLDER"
+    )
+    cpu: bool = option("use the CPU even where there is a GPU", False)
+    task: str | None = option("take this task of fairseq (default: that of the training)", None)
+    gen_subset: str = option(
+        "choose the subset of the data (default: %(default)s)", "test", "", "NAME"
+    )
+
+    def load(self) -> Loaded:
+        """Return the model."""
+        return load(self.path, self.data, self.user_dir, self.task, self.cpu)
 
 
 def load(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,11 +14,12 @@ from torch import nn
 from fairseq_posattn.core.attention import Mechanism
 from fairseq_posattn.core.attention.diagnostics import Diagnostic, diagnostics_of, watch
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.attention_export import Translator, read_trees
 from fairseq_posattn.lab.scoring.attention_maps import attention
 from fairseq_posattn.lab.scoring.head_record import Head, Heads, LearntNumber
-from fairseq_posattn.lab.scoring.loaded_model import Loaded
+from fairseq_posattn.lab.scoring.loaded_model import OnData
 from fairseq_posattn.trees.sentence import Sentence
 
 Weights = NDArray[np.float64]  # layers x heads x queries x keys, and other shapes
@@ -147,17 +149,25 @@ def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.
     )[..., 0]
 
 
-def heads(
-    loaded: Loaded, subset: str = "test", first: int | None = None, trees: str | None = None
-) -> Heads:
-    """Return what the heads of a model do over the sentences of a subset, or the first of them.
+@dataclass(frozen=True, kw_only=True)
+class HeadRequest(OnData):
+    """This asks for the heads of a model; each field is an option of posattn-heads."""
 
-    trees: a file of trees to compare with, instead of those beside the data.
-    """
+    first: int | None = option("read only the first N sentences", None, "", "N", type=positive)
+    trees: str | None = option(
+        "compare with these trees, one for each sentence (default: those beside the data)",
+        *(None, "", "CONLLU"),
+    )
+    out: Path = option("write the figures to this file (default: %(default)s)", Path("heads.json"))
+
+
+def heads(request: HeadRequest) -> Heads:
+    """Return what the heads of a model do over the sentences of a subset, or the first of them."""
+    loaded = request.load()
     loaded.task.needs_trees = None  # the trees beside the data say which pieces a word has
-    translator = Translator(loaded, subset, str, beam=1, lenpen=1.0)
-    numbers = range(min(first or len(translator.dataset), len(translator.dataset)))
-    given = read_trees(trees, numbers) if trees else {}
+    translator = Translator(loaded, request.gen_subset, str, beam=1, lenpen=1.0)
+    numbers = range(min(request.first or len(translator.dataset), len(translator.dataset)))
+    given = read_trees(request.trees, numbers) if request.trees else {}
     watch(loaded.model)
     in_decoder = has_mechanisms(loaded.model.decoder)
     sums = Sums()
@@ -178,7 +188,6 @@ def heads(
 
 
 def has_mechanisms(decoder: nn.Module) -> bool:
-    """Return whether a decoder has mechanisms of attention."""
     return any(isinstance(module, Mechanism) for module in decoder.modules())
 
 

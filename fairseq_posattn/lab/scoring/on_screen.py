@@ -84,7 +84,6 @@ def difference(compared: Difference | None, digits: int = 2) -> str:
 
 
 def ngram_lines(result: ScoredSystem) -> Iterator[str]:
-    """Yield a line for each order of n-grams."""
     gaps = result.baseline.ngrams if result.baseline else None
     yield ""
     yield "n  BLEU up to n  precision of n" + ("   gaps" if gaps else "")
@@ -95,7 +94,6 @@ def ngram_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def bucket_lines(name: str, buckets: list[Bucket]) -> Iterator[str]:
-    """Yield a line for each bucket of one kind."""
     yield f"{name:12} sentences    BLEU"
     for bucket in buckets:
         ends = f" [{bucket.interval[0]:.2f}, {bucket.interval[1]:.2f}]" if bucket.interval else ""

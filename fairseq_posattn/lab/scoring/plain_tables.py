@@ -113,7 +113,6 @@ def markdown(tables: Sequence[Table]) -> Iterator[str]:
 
 
 def cell_in_markdown(cell: str | Figures | Marked) -> str:
-    """Return a cell as Markdown has it."""
     text = str(cell)
     if not isinstance(cell, Marked):
         return in_markdown(text)
@@ -122,7 +121,6 @@ def cell_in_markdown(cell: str | Figures | Marked) -> str:
 
 
 def cell_in_latex(cell: str | Figures | Marked) -> str:
-    """Return a cell as LaTeX has it."""
     text = escaped(str(cell))
     return rf"\textbf{{{text}}}" if isinstance(cell, Marked) and cell.is_bold else text
 

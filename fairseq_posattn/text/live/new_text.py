@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from fairseq_posattn.text.live.pending import NewTrees
+from fairseq_posattn.text.live.pending import NewTrees, WantedLabels
 from fairseq_posattn.text.live.providers import (
     PROVIDERS,
     StanzaProvider,
@@ -18,14 +18,17 @@ from fairseq_posattn.text.live.providers import (
     parser_settings,
     trees_of,
 )
-from fairseq_posattn.text.live.records import WantedLabels
-from fairseq_posattn.text.live.segmented import SegmentedLine, lines_of_encoder, lines_of_pipeline
+from fairseq_posattn.text.live.segmented import (
+    SegmentedLine,
+    lines_of_encoder,
+    lines_of_pipeline,
+    with_words,
+)
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import Sentence, TreeError
 from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.control import TreeControl
-from fairseq_posattn.trees.labels import KINDS, UNKNOWN
-from fairseq_posattn.trees.sentence import NO_TAGS, mended
+from fairseq_posattn.trees.sentence import KINDS, NO_TAGS, UNKNOWN, mended
 
 BYTE_ORDER_MARK = "\ufeff"
 PARSED_TOGETHER = 32  # lines that are parsed ahead, which other lines may have to wait for
@@ -176,11 +179,7 @@ class NewText:
         """Return the lines with their words, which the provider finds where they are not known."""
         if all(line.words is not None for line in lines):
             return lines
-        tokenize = getattr(self.provider, "words", None)  # as in `lines`
-        words = tokenize([line.text for line in lines]) if tokenize else None
-        if words is None:
-            return lines
-        return [line._replace(words=of_line) for line, of_line in zip(lines, words, strict=True)]
+        return with_words(lines, getattr(self.provider, "words", None))  # as in `lines`
 
     def check_given(
         self, lines: list[SegmentedLine], given: Sequence[Given]

@@ -16,16 +16,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.sentence import Sentence
-
-if TYPE_CHECKING:
-    from fairseq_posattn.text.parsing.stanza_parser import StanzaParser
 
 
 class Turns:
@@ -76,11 +73,9 @@ class LiveParser:
         self.turns = Turns()
 
     def tokenize(self, lines: Sequence[str]) -> list[Sentence]:
-        """Return the words of each line."""
         return self.ask("tokenize", list(lines))
 
     def parse(self, lines_of_words: Sequence[Sentence]) -> list[Sentence]:
-        """Return the trees of lines that are tokenised already."""
         return self.ask("parse", list(lines_of_words))
 
     def ask(self, what: str, lines: list) -> list[Sentence]:
@@ -150,28 +145,17 @@ def send(message: object, process: subprocess.Popen[bytes]) -> None:
     stdin.flush()
 
 
-class ParsesWords:
-    """This parser parses lines that are tokenised already, for parse_safely."""
-
-    def __init__(self, parser: StanzaParser):
-        self.parser = parser
-
-    def words(self, line: Sentence) -> Sentence:
-        """Return the line itself, whose words are known."""
-        return line
-
-    def parse(self, lines: Sequence[Sentence]) -> list[Sentence]:
-        """Return the trees of the lines."""
-        return self.parser.parse_words(lines)
-
-
 def answer(settings: ParserSettings, what: str, lines: list) -> list[Sentence]:
     """Return the words of raw lines, or the trees of tokenised lines."""
     parser = load_parser(settings)
     if what == "tokenize":
         return parser.tokenize(lines)
     return parse_safely(
-        ParsesWords(parser), lines, lambda k: f"sentence {k + 1}", settings.on_failure
+        parser.parse_words,
+        lambda line: line,
+        lines,
+        lambda k: f"sentence {k + 1}",
+        settings.on_failure,
     )
 
 

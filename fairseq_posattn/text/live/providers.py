@@ -17,13 +17,12 @@ from fairseq_posattn.core.specification import registered
 from fairseq_posattn.text.languages import language
 from fairseq_posattn.text.live.parser_process import LiveParser
 from fairseq_posattn.text.live.segmented import SegmentedLine
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.trees import Sentence, TreeError, escape_whitespace
-from fairseq_posattn.trees.alignment import match
 from fairseq_posattn.trees.conllu import read_labelled
-from fairseq_posattn.trees.labels import UNKNOWN, labels_of
-from fairseq_posattn.trees.whitespace import shortened
+from fairseq_posattn.trees.projection import match
+from fairseq_posattn.trees.sentence import UNKNOWN, labels_of, shortened
 
 __all__ = ["PROVIDERS", "SegmentedLine", "Sentence", "TreeProvider", "register"]
 

@@ -8,9 +8,14 @@ from typing import NamedTuple
 from fairseq_posattn.text.pipeline import TextPipeline
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees import Sentence, escape_whitespace, words_of_pieces
-from fairseq_posattn.trees.alignment import Span, spans
-from fairseq_posattn.trees.labels import Tree
-from fairseq_posattn.trees.projection import checked_parents, project_line, without_separators
+from fairseq_posattn.trees.projection import (
+    Span,
+    checked_parents,
+    project_line,
+    spans,
+    without_separators,
+)
+from fairseq_posattn.trees.sentence import Tree
 
 Tokenize = Callable[[Sequence[str]], list[Sentence] | None]  # it returns the words of each text
 
@@ -58,7 +63,11 @@ def lines_of_encoder(
     raw: Sequence[str], encode: Callable[[str], str], separator: str, tokenize: Tokenize | None
 ) -> list[SegmentedLine]:
     """Segment lines by fairseq's --bpe and --tokenizer; their text is what the pieces spell."""
-    lines = [spelled(encode(line), separator) for line in raw]
+    return with_words([spelled(encode(line), separator) for line in raw], tokenize)
+
+
+def with_words(lines: list[SegmentedLine], tokenize: Tokenize | None) -> list[SegmentedLine]:
+    """Return the lines with the words that are found in their texts, if any are looked for."""
     words = tokenize([line.text for line in lines]) if tokenize else None
     if words is None:
         return lines

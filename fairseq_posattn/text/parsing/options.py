@@ -1,10 +1,63 @@
-"""Define the options of a parser for the command lines of posattn-parse and posattn-prepare."""
+"""Define the settings of a parser, on which the trees of a corpus depend, and their options on the
+command lines of posattn-parse and posattn-prepare.
+"""
 
 from __future__ import annotations
 
-from fairseq_posattn.io.argument_types import positive
-from fairseq_posattn.text.parser_settings import LONG_LINES, ON_FAILURE, PARSERS
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq_posattn.io.argument_types import add_fields, option, positive
+from fairseq_posattn.io.records import ABSENT, as_document, at_least, one_of
 from fairseq_posattn.trees.checks import SEVERAL_ROOTS
+
+LONG_LINES = ("cut", "skip")
+ON_FAILURE = ("stop", "flat")
+PARSERS = ("stanza", "conllu", "none")
+REMEDIES = ("on_failure", "several_roots")  # they only concern lines that would be an error
+
+
+@dataclass(frozen=True)
+class ParserSettings:
+    """These settings are all that a tree depends on; they are kept with what was parsed."""
+
+    parser: str = field(default="stanza", metadata=one_of(*PARSERS))
+    lang: str = "en"
+    model_dir: str | None = option(
+        "stanza's models lie in this folder (default: stanza's own folder)", None, "", "DIR"
+    )
+    package: str = option(
+        "parse with this package of stanza's models (default: %(default)s)", "default"
+    )
+    tokenized: bool = False
+    max_words: int = option(
+        "longer lines are not parsed at once, because costs grow with the square of the length "
+        "(default: %(default)s)",
+        250,
+        type=positive,
+        **at_least(1),
+    )
+    long_lines: str = option(
+        "cut a line of more words into parts, whose roots become children of the first part's root "
+        "(default), or skip its tree; both are reported",
+        "cut",
+        choices=LONG_LINES,
+        **one_of(*LONG_LINES),
+    )
+    on_failure: str = option(
+        "if the parser fails on a line, stop with an error (default), or give the line a flat tree "
+        "and report it",
+        "stop",
+        choices=ON_FAILURE,
+        **one_of(*ON_FAILURE),
+    )
+    several_roots: str = field(default="error", metadata=one_of(*SEVERAL_ROOTS))
+    no_tags: bool = ABSENT  # whether lemmas, parts of speech and features are left out
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings that the tree of a line depends on if the line can be parsed."""
+        return {name: value for name, value in as_document(self).items() if name not in REMEDIES}
+
 
 PARSE_HELP = "parse with stanza (default), or take the trees of --trees"
 PREPARE_HELP = (
@@ -14,7 +67,7 @@ PREPARE_HELP = (
 )
 
 
-def add_parser_options(group, lang: str | None = None) -> None:
+def add_parser_options(group: Any, lang: str | None = None) -> None:
     """Add the options of a parser to a parser of a command line.
 
     lang: the default language of posattn-parse; None adds the options of posattn-prepare.
@@ -32,39 +85,9 @@ def add_parser_options(group, lang: str | None = None) -> None:
         default=lang,
         help=f"the text is in this language, which stanza must know (default: {default})",
     )
-    add(
-        "--package",
-        default="default",
-        help="parse with this package of stanza's models (default: %(default)s)",
-    )
-    add(
-        "--model-dir",
-        metavar="DIR",
-        help="stanza's models lie in this folder (default: stanza's own folder)",
-    )
-    add("--download", action="store_true", help="download the models of stanza before parsing")
-    add(
-        "--max-words",
-        type=positive,
-        default=250,
-        help="longer lines are not parsed at once, because costs grow with the square of the "
-        "length (default: %(default)s)",
-    )
-    add(
-        "--long-lines",
-        choices=LONG_LINES,
-        default="cut",
-        help="cut a line of more words into parts, whose roots become children of the first part's "
-        "root (default), or skip its tree; both are reported",
-    )
-    add(
-        "--on-failure",
-        choices=ON_FAILURE,
-        default="stop",
-        help="if the parser fails on a line, stop with an error (default), or give the line a flat "
-        "tree and report it",
-    )
+    add_fields(group, ParserSettings)
     add_several_roots(group)
+    add("--download", action="store_true", help="download the models of stanza before parsing")
     add(
         "--shard-lines",
         type=positive,
@@ -73,8 +96,7 @@ def add_parser_options(group, lang: str | None = None) -> None:
     )
 
 
-def add_several_roots(group) -> None:
-    """Add the option that says what happens to a tree with several roots."""
+def add_several_roots(group: Any) -> None:
     group.add_argument(
         "--several-roots",
         choices=SEVERAL_ROOTS,

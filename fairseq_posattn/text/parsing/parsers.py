@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.trees.alignment import match
 from fairseq_posattn.trees.checks import tree_fault
 from fairseq_posattn.trees.conllu import plain_line
-from fairseq_posattn.trees.sentence import Sentence
-from fairseq_posattn.trees.whitespace import shortened
+from fairseq_posattn.trees.projection import match
+from fairseq_posattn.trees.sentence import Sentence, shortened
 
-Line = TypeVar("Line", str, Sentence, contravariant=True)  # a raw line, or a tokenised one
+Line = TypeVar("Line", str, Sentence)  # a raw line, or a tokenised one
 
 
 class ParserFailure(Exception):
     """This error says that the parser cannot parse a line."""
 
 
-class Parser(Protocol[Line]):
-    """A parser finds the trees of lines, which may be raw or tokenised."""
-
-    def words(self, line: Line) -> Sentence:
-        """Return the words of a line that could not be parsed, without a tree."""
-
-    def parse(self, lines: Sequence[Line]) -> list[Sentence]:
-        """Return one tree for each line; any exception means that a line cannot be parsed."""
-
-
 def parse_safely(
-    parser: Parser[Line], lines: Sequence[Line], where: Callable[[int], str], on_failure: str
+    parse: Callable[[Sequence[Line]], list[Sentence]],
+    words: Callable[[Line], Sentence],
+    lines: Sequence[Line],
+    where: Callable[[int], str],
+    on_failure: str,
 ) -> list[Sentence]:
     """Parse all lines; a line that makes the parser fail stops the work or gets a flat tree.
 
     Such lines are found by halving the lines again and again.
+    parse: returns a tree for each line; any exception means that a line cannot be parsed.
+    words: returns the words of a line that could not be parsed, without a tree.
     """
     try:
-        return checked(lines, parser.parse(lines))
+        return checked(lines, parse(lines))
     except Exception as error:
         if len(lines) == 1:
-            return [_failed(parser, lines[0], where(0), on_failure, error)]
+            return [_failed(words, lines[0], where(0), on_failure, error)]
     half: int = len(lines) // 2
     return [
-        *parse_safely(parser, lines[:half], where, on_failure),
-        *parse_safely(parser, lines[half:], lambda k: where(k + half), on_failure),
+        *parse_safely(parse, words, lines[:half], where, on_failure),
+        *parse_safely(parse, words, lines[half:], lambda k: where(k + half), on_failure),
     ]
 
 
@@ -60,7 +55,11 @@ def checked(lines: Sequence[Line], parsed: list[Sentence]) -> list[Sentence]:
 
 
 def _failed(
-    parser: Parser[Line], line: Line, where: str, on_failure: str, error: Exception
+    words: Callable[[Line], Sentence],
+    line: Line,
+    where: str,
+    on_failure: str,
+    error: Exception,
 ) -> Sentence:
     """Return a flat tree for a line that cannot be parsed, or stop, as --on-failure says."""
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -71,7 +70,7 @@ def _failed(
             "with --on-failure flat (in translation: --missing-tree flat) the same command goes on "
             "and gives such lines flat trees"
         ) from error
-    return parser.words(line).flat(f"the parser failed ({reason}), so the line has a flat tree")
+    return words(line).flat(f"the parser failed ({reason}), so the line has a flat tree")
 
 
 def given_trees(

@@ -21,7 +21,7 @@ from fairseq_posattn.io.files import count_lines, open_to_write, read_json, read
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.paths import refuse_unwritable
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import given_trees, parse_safely
 from fairseq_posattn.text.parsing.stanza_parser import load_parser
 from fairseq_posattn.trees.conllu import (
@@ -108,12 +108,10 @@ def parse_step(text: str, out: str, settings: ParserSettings, trees: str | None)
 
 
 def parts_folder(out: str) -> Path:
-    """Return the folder of the shards of a parse."""
     return Path(f"{out}.parts")
 
 
 def record_of(out: str) -> Path:
-    """Return the record of a finished parse."""
     return Path(f"{out}.json")
 
 
@@ -189,7 +187,7 @@ def parsed_lines(
         else:
             parser = load_parser(settings)
             with gc_paused():
-                parsed = parse_safely(parser, some, where, settings.on_failure)
+                parsed = parse_safely(parser.parse, parser.words, some, where, settings.on_failure)
             yield from parsed
 
 

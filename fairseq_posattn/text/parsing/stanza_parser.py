@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import ParserFailure
-from fairseq_posattn.trees.alignment import match
+from fairseq_posattn.trees.projection import match
 from fairseq_posattn.trees.sentence import Sentence, Tags, join_parts
 from fairseq_posattn.work.cluster import PARSER_THREADS
 
@@ -138,7 +138,6 @@ def cut(line: Sentence, longest: int) -> Iterator[Sentence]:
 
 
 def as_stanza(line: Sentence) -> list[dict]:
-    """Return a sentence as stanza's Document takes it."""
     tokens = {first: (count, form) for first, count, form in line.multiword}
     rows = []
     for k, word in enumerate(line.words):
@@ -213,7 +212,6 @@ def stanza_messages() -> Iterator[list[str]]:
 
 
 def missing_model(settings: ParserSettings, error: Exception, messages: Sequence[str]) -> str:
-    """Return the message for models that cannot be loaded."""
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     reason = ": ".join([*messages[-1:], reason])
     models = Path(model_folder(settings), settings.lang)

@@ -80,7 +80,6 @@ def columns(line: str) -> int:
 
 
 def is_number(token: str) -> bool:
-    """Return whether a token is a number."""
     try:
         float(token)
     except ValueError:

@@ -70,7 +70,6 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: str | Path) -> Vocabulary:
-        """Read the vocabulary in a folder of data."""
         folder = Path(folder)
         if not (folder / SETTINGS).exists():
             raise InputError(
@@ -84,7 +83,6 @@ class Vocabulary:
         return cls(settings, words, chars, tags, read_lines(folder / AMBIGUOUS))
 
     def save(self, folder: Path) -> None:
-        """Write the vocabulary into a folder of data."""
         (folder / SETTINGS).write_text(json.dumps(asdict(self.settings), indent=1) + "\n")
         for kind, dictionary in zip(KINDS, (self.words, self.chars, self.tags), strict=True):
             symbols = io.StringIO()
@@ -105,7 +103,6 @@ class Vocabulary:
         return [words[start : start + size] for start in range(0, len(words), size)]
 
     def spelling(self, word: str) -> list[int]:
-        """Return the numbers of the characters of a word."""
         return self.chars.numbers(word[: self.settings.max_chars])
 
     def spellings(self, words: Iterable[str]) -> list[int]:
@@ -158,7 +155,6 @@ def number_of_words(size: str, types: int) -> int:
 
 
 def ambiguous_words(training: Iterable[TaggedSentence]) -> list[str]:
-    """Return the words that have more than one tag."""
     tags_of: dict[str, set[str]] = {}
     for sentence in training:
         for word, tag in zip(sentence.words, sentence.tags, strict=True):
@@ -168,5 +164,4 @@ def ambiguous_words(training: Iterable[TaggedSentence]) -> list[str]:
 
 
 def dictionary_path(folder: Path, kind: str) -> Path:
-    """Return the path of a dictionary in a folder of data."""
     return folder / f"dict.{kind}.txt"

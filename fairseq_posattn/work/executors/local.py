@@ -108,7 +108,6 @@ def be_worker(parent: int, numbers, on_gpus: bool) -> None:
 
 
 def visible_gpus() -> list[str]:
-    """Return the names of the GPUs that this program may use."""
     import torch
 
     if named := os.environ.get("CUDA_VISIBLE_DEVICES"):

@@ -1,21 +1,16 @@
 """posattn-check-mechanism: what it says about right mechanisms, wrong ones, and its input."""
 
-import contextlib
-import io
 import re
 import sys
-from typing import NamedTuple
-from unittest import mock
 
 import pytest
 
-from fairseq_posattn.cli import check_mechanism
 from fairseq_posattn.core.attention import MECHANISMS, ScoreBias, WeightChange
-from fairseq_posattn.io import command_line
 from fairseq_posattn.testing import CONTRACT, ContractError, check
 from fairseq_posattn.testing import check_mechanism as check_specification
 from support import own_classes
 from support.commands import ROOT, run
+from support.in_process import Ended, posattn
 
 OWN = ROOT / "tests/own_mechanisms"
 
@@ -27,40 +22,24 @@ def forgotten():
         yield
 
 
-class Ended(NamedTuple):
-    """This class holds what the command printed, the error that it ended with, and its code."""
-
-    output: str
-    error: str
-    code: int
-
-    @property
-    def failed(self) -> list[str]:
-        return [line.strip() for line in self.output.splitlines() if "FAILED" in line]
-
-
 def command(*arguments) -> Ended:
-    output, error = io.StringIO(), io.StringIO()
-    argv = ["posattn-check-mechanism", *map(str, arguments)]
-    with (
-        mock.patch.object(sys, "argv", argv),
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(error),
-        pytest.raises(SystemExit) as end,
-    ):
-        command_line.run(check_mechanism.main)
-    assert "Traceback" not in error.getvalue()
-    return Ended(output.getvalue(), error.getvalue().rstrip("\n"), end.value.code)
+    ended = posattn("check_mechanism", *arguments)
+    assert "Traceback" not in ended.err
+    return ended._replace(err=ended.err.rstrip("\n"))
 
 
-@pytest.mark.parametrize("name", ["alibi", "t5_bias", "rope", "tree_window"])
+def failed(ended: Ended) -> list[str]:
+    return [line.strip() for line in ended.out.splitlines() if "FAILED" in line]
+
+
+@pytest.mark.parametrize("name", ["alibi", "rope", "tree_window"])
 def test_right_mechanisms_of_ones_own_pass(name, tmp_path, monkeypatch):
     """They are written outside of the package and checked far from the checkout."""
     monkeypatch.chdir(tmp_path)
     ended = command(OWN / f"{name}.py")
-    assert (ended.code, ended.failed, ended.error) == (0, [], "")
+    assert (ended.code, failed(ended), ended.err) == (0, [], "")
     mechanism = MECHANISMS[f"my_{name}"]
-    lines = ended.output.splitlines()
+    lines = ended.out.splitlines()
     assert len(lines) == len(mechanism.examples) * (1 + len(CONTRACT)) + 1
     passed = [line for line in lines if line.startswith("  ok ")]
     assert len(passed) >= len(mechanism.examples) * (len(CONTRACT) - 4)  # 2 of cross-attention
@@ -68,15 +47,15 @@ def test_right_mechanisms_of_ones_own_pass(name, tmp_path, monkeypatch):
 
 def test_an_example_is_checked_by_its_specification_only(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    ended = command(OWN / "t5_bias.py", "--specification", "my_t5_bias(buckets=4, furthest=3)")
+    ended = command(OWN / "rope.py", "--specification", "my_rope(theta=4)")
     assert ended.code == 0
-    assert ended.output.startswith("my_t5_bias(buckets=4, furthest=3)\n  ok ")
-    assert ended.output.count("It can be built") == 1
+    assert ended.out.startswith("my_rope(theta=4)\n  ok ")
+    assert ended.out.count("It can be built") == 1
 
 
 def test_mechanisms_of_the_package_can_be_checked_without_a_module():
     ended = command("--specification", "relative(max=2) + temperature")
-    assert ended.code == 0 and ended.output.splitlines()[0] == "relative(max=2) + temperature"
+    assert ended.code == 0 and ended.out.splitlines()[0] == "relative(max=2) + temperature"
 
 
 HEAD = """
@@ -300,11 +279,13 @@ def test_a_broken_mechanism_fails_with_a_line_that_helps(fault, tmp_path, monkey
     (tmp_path / "mine.py").write_text(HEAD + code)
     ended = command("mine.py")
     assert ended.code == 1
-    count = sum(line.startswith("  ") for line in ended.output.splitlines())
-    failed = f"{len(ended.failed)} of {count} checks failed"
-    assert ended.error == f"error: {failed}: see the lines marked FAILED"
-    lines = [line for line in ended.failed if promise in line.partition(": expected")[0]]
-    assert lines, ended.output
+    count = sum(line.startswith("  ") for line in ended.out.splitlines())
+    found = failed(ended)
+    assert ended.err == (
+        f"error: {len(found)} of {count} checks failed: see the lines marked FAILED"
+    )
+    lines = [line for line in found if promise in line.partition(": expected")[0]]
+    assert lines, ended.out
     assert any(re.search(message, line) for line in lines), lines
 
 
@@ -354,19 +335,19 @@ def test_input_that_cannot_be_checked_ends_in_one_line(argument, tmp_path, monke
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     ended = command(argument)
-    assert (ended.code, ended.output) == (1, "")
-    assert INPUTS[argument] in ended.error and "\n" not in ended.error
+    assert (ended.code, ended.out) == (1, "")
+    assert INPUTS[argument] in ended.err and "\n" not in ended.err
 
 
 def test_a_specification_that_cannot_be_read_ends_before_any_check():
     ended = command("--specification", "relative(size=3)")
-    assert (ended.code, ended.output) == (1, "")
-    assert "'relative' has no option 'size'" in ended.error
+    assert (ended.code, ended.out) == (1, "")
+    assert "'relative' has no option 'size'" in ended.err
 
 
 def test_without_arguments_the_command_says_what_it_needs():
     ended = command()
-    assert ended.code == 2 and "give a MODULE, or a --specification" in ended.error
+    assert ended.code == 2 and "give a MODULE, or a --specification" in ended.err
 
 
 PACKAGE = """
@@ -383,7 +364,7 @@ def test_a_folder_for_user_dir(tmp_path, monkeypatch):
     alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_folder")
     (tmp_path / "my_folder/mechanism.py").write_text(alibi)
     ended = command("my_folder")
-    assert (ended.code, ended.output.splitlines()[0]) == (0, "in_a_folder")
+    assert (ended.code, ended.out.splitlines()[0]) == (0, "in_a_folder")
 
 
 @pytest.mark.long(ci=True)
@@ -403,7 +384,7 @@ def test_a_module_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_module")
     (tmp_path / "module_of_mine.py").write_text(alibi)
-    assert command("module_of_mine").output.splitlines()[0] == "in_a_module"
+    assert command("module_of_mine").out.splitlines()[0] == "in_a_module"
 
 
 @pytest.mark.long

@@ -1,8 +1,8 @@
-"""Mechanisms in cross-attention give what the loops of the equations give (reference_cross)."""
+"""Mechanisms in cross-attention give what the equations' loops give (reference_mechanisms)."""
 
 import pytest
 import torch
-from test_mechanisms import D, of_all_heads, projections
+from test_mechanisms import D, parts, projections
 
 from fairseq_posattn.core.attention import MECHANISMS, CrossContext, CrossSpecification, describe
 from fairseq_posattn.core.attention.registry import safe_across
@@ -10,27 +10,8 @@ from fairseq_posattn.core.attention.sample_batch import WIDTH, random_tree
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.testing import across
 from fairseq_posattn.testing.layer import HEADS, SHAPE, attention
-from support import reference_cross as slow
-from support.reference import one_based
+from support import reference_mechanisms as slow
 
-PARTS = {  # mechanism, parents and pieces of the words -> the slow one
-    "window": lambda m, *_: slow.Window(
-        m.options.size, m.options.across, m.options.ratio, heads=m.heads
-    ),
-    "gaussian": lambda m, *_: slow.Gaussian(
-        of_all_heads(m, m.log_sigma.exp()), m.options.ratio, heads=m.heads
-    ),
-    "local_hard": lambda m, *_: slow.LocalHard(
-        of_all_heads(m, m.hidden), of_all_heads(m, m.centre), m.options.reach, heads=m.heads
-    ),
-    "local_soft": lambda m, *_: slow.LocalSoft(m.hidden.weight, m.centre, m.width),
-    "temperature": lambda m, *_: slow.Temperature(
-        *(of_all_heads(m, gamma) for gamma in m.gamma), heads=m.heads
-    ),
-    "tree_depth_bias": lambda m, *tree: slow.TreeDepthBias(
-        *tree, of_all_heads(m, m.scores), heads=m.heads
-    ),
-}
 SPECIFICATIONS = [
     "",
     "window(size=1)",
@@ -71,13 +52,9 @@ def pair(source, target):
     return across.Pairs(x, y, *real, across.SourceTree(words, parents)), tree
 
 
-def parts(module, tree):
-    return [PARTS[name](m, *one_based(tree)) for name, m in module.mechanisms.items()]
-
-
 def loops(module, batch, tree):
-    given = batch.y[:, 0], batch.x[:, 0], projections(module), HEADS, parts(module, tree)
-    return slow.cross_attention(*given)
+    given = projections(module), HEADS, parts(module, tree), batch.x[:, 0]
+    return slow.multi_head(batch.y[:, 0], *given)
 
 
 @pytest.mark.long(but=[f"{spec}-{pair}" for spec in SPECIFICATIONS for pair in LENGTHS[1:3]])
@@ -221,11 +198,11 @@ def test_as_many_targets_as_sources_take_no_blockwise_way():
 
 def test_what_may_stand_there():
     wanted = {"window", "gaussian", "local_hard", "local_soft", "temperature", "tree_depth_bias"}
-    assert safe_across().keys() == wanted == PARTS.keys()
+    assert safe_across().keys() == wanted
     assert SHAPE.head_width == D
 
 
-@pytest.mark.parametrize("name", sorted(MECHANISMS.keys() - PARTS.keys()))
+@pytest.mark.parametrize("name", sorted(MECHANISMS.keys() - safe_across().keys()))
 def test_others_are_refused(name):
     with pytest.raises(SpecificationError) as refusal:
         CrossSpecification(f"gaussian + {name}")
@@ -233,7 +210,7 @@ def test_others_are_refused(name):
         "acts before or after" if name in ("block", "cnn", "tree_gcn") else "made for pieces of one"
     )
     assert f"'{name}' " in str(refusal.value) and reason in str(refusal.value)
-    assert f"--cross-attention takes: {', '.join(sorted(PARTS))}" in str(refusal.value)
+    assert f"--cross-attention takes: {', '.join(sorted(safe_across()))}" in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +228,7 @@ def test_canonical_form(text, canonical):
 @pytest.mark.parametrize("name", ["window", "gaussian"])
 @pytest.mark.parametrize("ratio", ["0", "-1", "inf", "nan"])
 def test_a_ratio_that_leads_nowhere_is_refused(name, ratio):
-    with pytest.raises(SpecificationError, match=r"ratio=.*: give a number above 0"):
+    with pytest.raises(SpecificationError, match=r"ratio=.*: expected a number above 0"):
         CrossSpecification(f"{name}(ratio={ratio})")
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from fairseq_posattn.core.attention import MECHANISMS, ScoreBias
-from fairseq_posattn.core.attention.description import description
-from fairseq_posattn.core.attention.registry import describe
+from fairseq_posattn.core.attention.registry import describe, description
 from fairseq_posattn.core.help import NOTHING_SAID, WIDTH
 
 

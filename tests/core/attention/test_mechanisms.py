@@ -43,6 +43,10 @@ def of_all_heads(mechanism, parameter):
     return rows.index_copy(0, torch.tensor(mechanism.heads), parameter)
 
 
+def ratio_of(mechanism):
+    return getattr(mechanism.options, "ratio", 1.0)  # of cross-attention alone
+
+
 def pair_of_tables(m):
     shared = m.options.shared_heads
     return [x.expand(HEADS, -1, -1) if shared else of_all_heads(m, x) for x in (m.keys, m.values)]
@@ -131,9 +135,13 @@ def disentangled(m, *_):
 
 
 PARTS = {  # mechanism, parents and pieces of the words -> the slow one
-    "window": lambda m, *_: slow.Window(m.options.size, m.options.across, heads=m.heads),
+    "window": lambda m, *_: slow.Window(
+        m.options.size, m.options.across, ratio_of(m), heads=m.heads
+    ),
     "directional": lambda m, *_: slow.Directional(m.options.strict, heads=m.heads),
-    "gaussian": lambda m, *_: slow.Gaussian(of_all_heads(m, m.log_sigma.exp()), heads=m.heads),
+    "gaussian": lambda m, *_: slow.Gaussian(
+        of_all_heads(m, m.log_sigma.exp()), ratio_of(m), heads=m.heads
+    ),
     "local_hard": local_hard,
     "local_soft": lambda m, *_: slow.LocalSoft(m.hidden.weight, m.centre, m.width),
     "temperature": lambda m, *_: slow.Temperature(
@@ -477,31 +485,31 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("convolved_1d(t=60)", "t=60 has no filter for later positions.*--max-source-positions 60"),
         ("direct_absolute(t=1023)", "t=1023 has no score for later positions"),
         ("direct_relative(init=ones)", "expected zeros or glorot"),
-        ("direct_relative(t=-1)", "cannot be negative"),
-        ("convolved_2d(init=ones)", "expected glorot, glorot_normal or identity"),
+        ("direct_relative(t=-1)", "expected at least 0"),
+        ("convolved_2d(init=ones)", "expected glorot or glorot_normal or identity"),
         ("local_hard(reach=0)", "at least 1"),
-        ("convolved_1d(t=-5)", "cannot be negative"),
-        ("block(size=-1)", "at least one piece"),
-        ("cnn(kernel=4)", "must be odd"),
-        ("alibi(sides=left)", "expected one of symmetric, one_sided, learnt"),
+        ("convolved_1d(t=-5)", "expected at least 0"),
+        ("block(size=-1)", "size=-1: expected at least 0"),
+        ("cnn(kernel=4)", "expected an odd number"),
+        ("alibi(sides=left)", "expected symmetric or one_sided or learnt"),
         ("t5_bias(buckets=5)", "an even number from 4 on"),
         ("t5_bias(max=16)", "take 128"),
         ("t5_bias(shared=heads)", "expected layers or nothing"),
-        ("rope(base=0)", "must be more than 0"),
-        ("disentangled(max=0)", "must be at least 1"),
+        ("rope(base=0)", "expected more than 0"),
+        ("disentangled(max=0)", "expected at least 1"),
         (
             "disentangled(content_to_position=false, position_to_content=false)",
             "choose at least one of the two",
         ),
-        ("tree_window(hops=-1)", "give 0 or more"),
-        ("tree_window(direction=left)", "expected one of both, up, down"),
+        ("tree_window(hops=-1)", "expected at least 0"),
+        ("tree_window(direction=left)", "expected both or up or down"),
         ("tree_distance(kind=step)", "expected bias or gaussian"),
         ("disentangled(p2c=eq4)", "expected published or program"),
-        ("tree_distance(max=0)", "must be at least 1"),
-        ("tree_depth_bias(max=0)", "give 1 or more"),
-        ("deps_san(sigma=0)", "must be more than 0"),
-        ("deps_san(furthest=-1)", "give 0 or more"),
-        ("deps_san(drop=1)", "give a share from 0 to below 1"),
+        ("tree_distance(max=0)", "expected at least 1"),
+        ("tree_depth_bias(max=0)", "expected at least 1"),
+        ("deps_san(sigma=0)", "expected more than 0"),
+        ("deps_san(furthest=-1)", "expected at least 0"),
+        ("deps_san(drop=1)", "expected a share from 0 to below 1"),
         ("rope(layout=thirds)", "expected pairs or halves"),
         ("cnn(layers=0)", "at least 1"),
         ("parent_scaled(heads=8)", "the model has 8 attention heads, 0 to 7"),

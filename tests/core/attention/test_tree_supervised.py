@@ -8,7 +8,7 @@ import torch
 
 from fairseq_posattn.core.attention import AttentionContext, AttentionSpecification
 from fairseq_posattn.core.attention.sample_batch import TREES, WIDTH, context, inputs, random_tree
-from fairseq_posattn.core.parent_targets import ParentTargets
+from fairseq_posattn.core.attention.supervised import ParentTargets
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.testing.layer import HEADS, SHAPE, attention
 from support import reference_mechanisms as slow

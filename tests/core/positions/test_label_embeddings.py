@@ -88,8 +88,8 @@ def test_needs():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("relation_embedding(fuse=mul)", "expected one of add, concat"),
-        ("tag_embedding(fuse=concat, width=0)", "must be at least 1"),
+        ("relation_embedding(fuse=mul)", "expected add or concat"),
+        ("tag_embedding(fuse=concat, width=0)", "expected at least 1"),
     ],
 )
 def test_refused(text, message):

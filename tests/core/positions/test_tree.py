@@ -36,19 +36,14 @@ def row(tree: SourceTree, k: int):
 def test_hand_drawn_trees(drawn, left):
     other = ([0, 1, 1], [2, 1, 1])
     tree = batch([other, (drawn.parents, drawn.pieces)], [None, drawn.keep], left)
-    assert row(tree, 1) == (drawn.piece_depths, drawn.relations)
+    assert row(tree, 1) == (drawn.depths, drawn.relations)
 
 
-def test_hand_drawn_trees_all_in_one_batch():
-    drawn = hand_drawn.ALL
-    tree = batch([(d.parents, d.pieces) for d in drawn], [d.keep for d in drawn])
-    for k, one in enumerate(drawn):
-        assert row(tree, k) == (one.piece_depths, one.relations), one.name
-
-
-@pytest.mark.parametrize("shape", ["CHAIN", "STAR"])
-def test_two_hundred_words(shape):
-    parents = getattr(hand_drawn, f"{shape}_PARENTS")
+@pytest.mark.parametrize(
+    "parents", [range(200), [100] * 99 + [0] + [100] * 100], ids=["chain", "star"]
+)
+def test_two_hundred_words(parents):
+    parents = [*parents]
     pieces = [1] * len(parents)
     depths, relations = row(batch([(parents, pieces)]), 0)
     assert depths == reference.piece_depths(parents, pieces)

@@ -90,18 +90,6 @@ def test_padding_anywhere_and_the_batch_change_nothing(kind):
         assert (found[0][:, ~real[0]] == 0).all()
 
 
-def test_step_by_step_as_in_one_pass(kind):
-    attention = build(kind)
-    h, source = drawn(2, 5, WIDTH), Source(drawn(2, 4, WIDTH), everything(2, 4))
-    source.real[1, :2] = False
-    out, _, _ = attention(h, source)
-    state, steps = None, []
-    for t in range(5):
-        step, _, state = attention(h[:, t : t + 1], source, state)
-        steps.append(step)
-    torch.testing.assert_close(torch.cat(steps, 1), out)
-
-
 def test_gradients(kind):
     attention = build(kind)
     real = everything(2, 3)
@@ -115,13 +103,3 @@ def test_gradients(kind):
     weighed(*inputs).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in attention.parameters())
     assert attention.combine.weight.grad.abs().sum() > 0
-
-
-def test_bfloat16_is_close(kind):
-    attention = build(kind)
-    h, states = drawn(2, 4, WIDTH), drawn(2, 9, WIDTH)
-    expected, _, _ = attention(h, Source(states, everything(2, 9)))
-    low = attention.to(torch.bfloat16)
-    found, weights, _ = low(h.bfloat16(), Source(states.bfloat16(), everything(2, 9)))
-    assert weights.dtype == torch.float32 and found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.double(), expected, atol=0.1, rtol=0.1)

@@ -8,7 +8,6 @@ from fairseq_posattn.core.recurrent import (
     PositionalAttention,
     PositionGenerator,
     gaussian_weights,
-    past_states,
 )
 from support import slow_attention as slow
 
@@ -112,39 +111,6 @@ def test_the_two_readings_of_the_clamp_lie_on_either_side_of_the_present():
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)
-def test_a_later_state_changes_nothing_before_it(kind, options):
-    attention = random_attention(kind, **options)
-    h, lengths = states(6, 6)
-    changed = h.clone()
-    changed[:, 4:] += 1
-    before, after = attention(h, lengths)[0], attention(changed, lengths)[0]
-    assert torch.equal(before[:, :4], after[:, :4])
-    assert not torch.allclose(before[:, 4:], after[:, 4:])
-
-
-@pytest.mark.parametrize(("kind", "options"), KINDS)
-def test_a_sentence_alone_as_in_a_batch(kind, options):
-    attention = random_attention(kind, **options)
-    h, lengths = states(7, 4, 1)
-    together, _, _ = attention(h, lengths)
-    for b, length in enumerate(lengths.tolist()):
-        alone, _, _ = attention(h[b : b + 1, :length], lengths[b : b + 1])
-        torch.testing.assert_close(together[b, :length], alone[0])
-
-
-@pytest.mark.parametrize(("kind", "options"), KINDS)
-@pytest.mark.parametrize("parts", [[1] * 6, [2, 1, 3]])
-def test_step_by_step_as_all_at_once(kind, options, parts):
-    attention = random_attention(kind, **options)
-    h, lengths = states(6, 6)
-    whole, state, found = attention(h, lengths)[0], None, []
-    for part in h.split(parts, dim=1):
-        combined, _, state = attention(part, lengths, state)
-        found.append(combined)
-    torch.testing.assert_close(torch.cat(found, dim=1), whole)
-
-
-@pytest.mark.parametrize(("kind", "options"), KINDS)
 def test_gradients(kind, options):
     attention = random_attention(kind, seed=4, **options)
     h, lengths = states(4, 3)
@@ -156,21 +122,6 @@ def test_gradients(kind, options):
     for name, parameter in attention.named_parameters():
         # a bias that is added to every score changes no weight
         assert parameter.grad.any() or name == "score.outer.bias", name
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(("kind", "options"), KINDS)
-def test_half_precision_is_close(kind, options, dtype):
-    if dtype == torch.float16 and torch.__version__ < "2.2":
-        pytest.skip("this torch multiplies no float16 on the CPU")
-    attention = random_attention(kind, **options).to(dtype)
-    h, lengths = states(30, 12)
-    half, _, _ = attention(h.to(dtype), lengths)
-    exact = attention.double()(h.to(dtype).double(), lengths)[0]
-    assert half.dtype == dtype
-    for b, length in enumerate(lengths.tolist()):
-        error = (half[b, :length].double() - exact[b, :length]).abs().mean()
-        assert error < (0.004 if dtype == torch.float16 else 0.03)
 
 
 def test_a_row_with_nothing_allowed_gives_zeros_and_no_gradient():
@@ -202,13 +153,6 @@ def test_an_exploding_generator_stays_finite():
     torch.testing.assert_close(weights[0].diagonal(), torch.ones(35))
     for gradient in (h.grad, *(parameter.grad for parameter in attention.parameters())):
         assert gradient.isfinite().all()
-
-
-def test_which_states_a_step_sees():
-    steps = torch.arange(3)
-    assert past_states(steps, steps).tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    assert past_states(steps, steps, False).tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0]]
-    assert past_states(steps[2:], steps).tolist() == [[1, 1, 1]]
 
 
 def test_an_unknown_clamp_is_refused():

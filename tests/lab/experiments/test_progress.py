@@ -3,9 +3,6 @@
 import io
 import re
 
-import pytest
-
-from fairseq_posattn.io.quantities import duration
 from fairseq_posattn.lab.experiments.board import Board, LogReader, TrainingProgress
 
 LINES = """\
@@ -98,18 +95,3 @@ def test_a_log_has_a_line_a_minute():
     board.finish("a", "trained")
     board.finish("b")
     assert out.getvalue().splitlines() == ["a: begins", "a: at 60", "a: at 120", "a: trained"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (59, "59 s"),
-        (90, "2 min"),
-        (3599, "1 h 0 min"),
-        (7300, "2 h 2 min"),
-        (90000, "1 d 1 h"),
-    ],
-)
-def test_durations(seconds, text):
-    assert duration(seconds) == text

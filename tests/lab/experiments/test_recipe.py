@@ -48,7 +48,7 @@ def recipe(tmp_path, text=GOOD):
 def test_options_become_a_command_line():
     options = {"share": True, "not": False, "lr": 5e-4, "adam-betas": "(0.9, 0.98)", "test": [1, 2]}
     assert arguments(options) == [
-        *("--share", "--lr", "0.0005", "--adam-betas", "(0.9, 0.98)", "--test", "1", "2"),
+        *("--share", "--lr", "0.0005", "--adam-betas", "(0.9, 0.98)", "--test", "1", "2")
     ]
 
 

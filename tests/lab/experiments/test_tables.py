@@ -126,8 +126,7 @@ def slow_holm(values: list[float]) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [[], [0.5], [0.01, 0.04, 0.03], [0.2, 0.2], [1.0, 0.0001], [0.3, 0.01, 0.02, 0.6]],
+    "values", [[], [0.5], [0.01, 0.04, 0.03], [0.2, 0.2], [1.0, 0.0001], [0.3, 0.01, 0.02, 0.6]]
 )
 def test_holm(values):
     for order in permutations(values):

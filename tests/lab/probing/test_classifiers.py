@@ -154,13 +154,6 @@ def test_fit_against_plain_loops(setting, longest, looks):
         np.testing.assert_allclose(ours.detach().numpy(), theirs, rtol=1e-3, atol=2e-5)
 
 
-def test_the_reference_stops_early_once():
-    """Otherwise the comparison above would say nothing of patience."""
-    train, dev, _ = random_splits(sizes=(100, 40, 1))
-    counts = [slow_fit(s, train, dev, 3, 60)[2] for s in (Setting(), Setting(decay=0.1))]
-    assert min(counts) < 15
-
-
 # looks and patience
 
 
@@ -333,16 +326,6 @@ def test_the_mix_learns_which_layer_has_the_label(layer):
     shares = found.model[0].scores.softmax(dim=0)
     assert shares.argmax() == layer and shares[layer] > 0.4
     assert found.correct.mean() > 0.97
-
-
-def test_the_mix_is_a_weighted_sum():
-    mix = classifiers.Mix(3)
-    with torch.no_grad():
-        mix.scores.copy_(torch.tensor([0.0, math.log(2), math.log(5)]))
-        mix.scale.fill_(4.0)
-    x = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
-    expected = 4 * (x[:, 0] + 2 * x[:, 1] + 5 * x[:, 2]) / 8
-    torch.testing.assert_close(mix(x), expected)
 
 
 # seeds

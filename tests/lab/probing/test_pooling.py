@@ -11,9 +11,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.lab.probing import encoding, vectors
 from fairseq_posattn.lab.probing.encoding import SentenceEncoder
-from fairseq_posattn.lab.probing.pooling import POOLINGS
 from fairseq_posattn.lab.probing.probe import Probing
-from fairseq_posattn.lab.probing.vectors import VectorFile, of_sentences
+from fairseq_posattn.lab.probing.request import ProbeRequest
+from fairseq_posattn.lab.probing.vectors import POOLINGS, VectorFile, of_sentences
 from fairseq_posattn.lab.scoring.loaded_model import Loaded
 from fairseq_posattn.trees.conllu import read_conllu
 from support.commands import FULL_TREE, PLUGIN
@@ -78,13 +78,6 @@ def test_padding_counts_for_nothing(name):
     expected = POOLINGS[name](states, real, end)
     ignored = ~(end if name == "end" else real)
     assert POOLINGS[name](states.masked_fill(ignored[..., None], 1e9), real, end).equal(expected)
-
-
-def test_negative_vectors_have_a_negative_maximum():
-    states = torch.full((1, 3, 2), -4.0)
-    real, end = torch.tensor([[False, True, False]]), torch.tensor([[False, False, True]])
-    states[0, 0] = states[0, 2] = 0.0
-    assert POOLINGS["max"](states, real, end).tolist() == [[-4.0, -4.0]]
 
 
 # end to end
@@ -237,7 +230,7 @@ def test_a_layer_norm_at_the_end_belongs_to_the_top(encoder_called, sentences, t
 
 
 def probing(layer):
-    return Probing(None, Path(), None, [], [], None, Path(), layer=layer)
+    return Probing(ProbeRequest(data=None, layer=layer))
 
 
 def test_names_of_layers():
@@ -267,18 +260,3 @@ def test_a_recurrent_encoder_shows_its_top_layer(encoder_called, sentences, tmp_
     for number, text in enumerate(sentences.texts):
         states = recurrent_states(encoder, text)
         np.testing.assert_allclose(found[number, -2, :24], states[-2], **NOISE)
-
-
-def test_a_recurrent_encoder_without_padding(encoder_called, sentences, tmp_path):
-    """One sentence needs no padding, so its top layer is as the encoder gives it."""
-    encoder = encoder_called("lstm")
-    found = vectors_of(encoder, one(sentences, 3), tmp_path, "mean")
-    states = recurrent_states(encoder, sentences.texts[3])
-    np.testing.assert_allclose(found[0, -2, :24], states[:-1].mean(axis=0), **NOISE)
-
-
-def test_the_top_of_a_recurrent_encoder_is_not_its_input(encoder_called, sentences, tmp_path):
-    """Layer 0 is the input of the first layer (--help): here the embeddings, or nothing at all."""
-    found = vectors_of(encoder_called("lstm"), one(sentences, 3), tmp_path)
-    named = probing("all").layers(found)
-    assert not any(np.array_equal(x, found[:, -2]) for x in (named.get("0"),) if x is not None)

@@ -12,7 +12,6 @@ from fairseq_posattn.cli import report as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.report.arcs import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
-from fairseq_posattn.lab.report.figures import signed
 from fairseq_posattn.lab.report.systems import read_systems
 from fairseq_posattn.trees.drawing import TreeLayout, arcs_of
 from support.scored_systems import BLEU, HOSTILE, both, scored
@@ -158,14 +157,6 @@ def test_marks_are_those_after_holm(page):
     assert sum(row[2:4] == ["BLEU", "+1.25"] for row in rows) == 2
 
 
-@pytest.mark.parametrize(
-    ("number", "digits", "text"),
-    [(0.5, None, "+0.5"), (-2, None, "−2"), (0, None, "0"), (-0.001, 2, "0.00"), (1, 2, "+1.00")],
-)
-def test_signs(number, digits, text):
-    assert signed(number, digits) == text
-
-
 def test_hostile_text_is_text(page):
     about = scored(HOSTILE, HOSTILE, baseline=HOSTILE)
     about["scores"][HOSTILE] = {"score": 1, "signature": HOSTILE}
@@ -284,15 +275,8 @@ def damaged(**changes):
         ("{", "0.json: the file is damaged .*posattn-score"),
         ("[]", r"0.json: the whole is \[\], expected an object"),
         (damaged(version=2), "0.json: the file has version 2, not 1"),
-        (damaged(version=None), "0.json: version is missing"),
-        (damaged(scores=None), "0.json: scores is missing"),
         (damaged(scores__BLEU__score=None), "scores.BLEU.score is missing"),
-        (damaged(scores__BLEU__score="28"), 'scores.BLEU.score is "28", expected a number'),
         (damaged(scores__BLEU__score=float("nan")), "scores.BLEU.score is NaN, expected a number"),
-        (
-            damaged(buckets__length__1__to="x"),
-            r'buckets.length\[1\].to is "x", expected a whole number',
-        ),
         (damaged(baseline__ngrams=3), "baseline.ngrams is 3, expected a list"),
         (damaged(examples__0__words__1="\ud800"), r"examples\[0\].words\[1\] is .*, expected text"),
         (
@@ -308,13 +292,7 @@ def damaged(**changes):
         ),
         (damaged(examples__0__attention__weights="?"), "the weights are not base64"),
         (damaged(sentences=10**400), r"sentences is 1000.*\.\.\., expected a whole number"),
-        (damaged(scores__BLEU__score=10**400), "scores.BLEU.score is 1000.*, expected a number"),
-        (damaged(scores__BLEU__score=1e300), r"scores.BLEU.score is 1e\+300, expected a number"),
-        ('{"version": ' + "9" * 5000 + "}", "0.json: the file is damaged .*posattn-score"),
-        (
-            '{"version": ' + "[" * 100_000 + "]" * 100_000 + "}",
-            "0.json: .* damaged .*recursion",
-        ),
+        ('{"version": ' + "[" * 100_000 + "]" * 100_000 + "}", "0.json: .* damaged .*recursion"),
     ],
 )
 def test_refused(write_results, about, message):
@@ -326,12 +304,6 @@ def test_a_bom_and_keys_of_other_versions_do_no_harm(page):
     about = {**scored(), "more": float("inf")}
     about["examples"][0]["more"] = {"a": [float("nan")]}
     assert page("\ufeff" + json.dumps(about)) == page(scored())
-
-
-def test_an_example_without_its_reference(page):
-    about = scored()
-    del about["examples"][0]["reference"]
-    assert page(about).count("<dt>reference</dt>") == 2
 
 
 def test_several_files_of_one_system_are_refused(write_results):

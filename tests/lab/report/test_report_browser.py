@@ -137,10 +137,7 @@ def test_text_is_readable_on_a_telephone(shown):
 def test_choosing_draws_another_map(shown):
     seen = shown(scored())
     assert seen.options("sentence")[0] == "17: The dog barks ."
-    assert (seen.options("layer"), seen.options("head")) == (
-        ["0", "1"],
-        ["mean", "0", "1", "2"],
-    )
+    assert (seen.options("layer"), seen.options("head")) == (["0", "1"], ["mean", "0", "1", "2"])
     maps = {}
     for sentence in (0, 1):
         seen.choose(sentence=sentence)

@@ -12,8 +12,8 @@ from fairseq import checkpoint_utils
 from fairseq_posattn.cli import examples as command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.report.report import ShownExample
-from fairseq_posattn.lab.scoring.attention_export import examples, read_trees
-from fairseq_posattn.lab.scoring.attention_maps import attention, packed
+from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, examples, read_trees
+from fairseq_posattn.lab.scoring.attention_maps import attention
 from fairseq_posattn.lab.scoring.example_record import read_examples
 from fairseq_posattn.lab.scoring.loaded_model import load
 from fairseq_posattn.trees.conllu import read_conllu
@@ -50,10 +50,8 @@ def trees(conllu):
 
 
 def made(data, checkpoint, numbers=NUMBERS, **options):
-    loaded = load(checkpoint, str(data), options.pop("user_dir", None), cpu=True)
-    if "gen_subset" in options:
-        options["subset"] = options.pop("gen_subset")
-    return examples(loaded, str(data), numbers, beam=2, **options)
+    options |= {"data": str(data), "path": checkpoint, "sentences": numbers}
+    return examples(ExampleRequest(**options, beam=2, cpu=True))
 
 
 @pytest.fixture(scope="module")
@@ -175,14 +173,6 @@ def test_translations_are_fairseqs(found, models, toy_data, kind):
         assert example["reference"] == targets[example["number"]]
 
 
-def test_weights_above_one_are_kept():
-    weights = np.array([0.0, 0.5, 1.0, 2.0]).reshape(1, 1, 2, 2)
-    held = packed(weights)
-    assert held["largest"] == 2
-    np.testing.assert_allclose(unpacked(held), weights, atol=1 / 255)
-    assert "largest" not in packed(weights / 2)
-
-
 def relabelled(conllu, path, change):
     lines = [line.split("\t") for line in conllu.read_text().split("\n")]
     path.write_text("\n".join("\t".join(change(k, line)) for k, line in enumerate(lines)))
@@ -250,10 +240,7 @@ def test_a_file_that_is_too_short(models, toy_data, conllu, tmp_path, option):
     ("kind", "message"),
     [
         ("tree", r"conllu:\d+: the tree of sentence 5 differs from the one beside the data"),
-        (
-            "stock",
-            r"conllu:\d+: sentence 5 is '.+' here, but '.+' in the data; give the",
-        ),
+        ("stock", r"conllu:\d+: sentence 5 is '.+' here, but '.+' in the data; give the"),
     ],
 )
 def test_trees_of_other_sentences(models, toy_data, conllu, tmp_path, kind, message):

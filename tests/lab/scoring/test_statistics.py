@@ -19,7 +19,6 @@ from fairseq_posattn.lab.scoring.metrics.runs import (
     Samples,
     bootstrap,
     counted_by,
-    dealt,
     interval,
     randomisation,
     run_scores,
@@ -107,19 +106,6 @@ def test_randomisation_of_two_sentences_is_a_count():
     before = [["x b c d", "x b c d"]]
     tables[0] = counted_by(metric, before)
     assert randomisation(metric, *tables, Samples(1, 4000, seed=1)) == pytest.approx(0.5, abs=0.03)
-
-
-def test_each_output_is_dealt_to_one_run():
-    """Each output has a column of its own, so the sums say which outputs a run got."""
-    runs, sentences = 3, 4
-    outputs = np.eye(runs * sentences).reshape(runs, sentences, -1)
-    batches = list(dealt(outputs, 60, np.random.default_rng(1)))
-    samples = np.concatenate(batches)
-    assert samples.shape == (60, runs, runs * sentences)
-    assert (samples.sum(axis=1) == 1).all()
-    of_sentence = samples.reshape(60, runs, runs, sentences).sum(axis=2)
-    assert (of_sentence == 1).all()
-    assert len({sample.tobytes() for sample in samples}) > 50
 
 
 def slow_samples(systems, samples: int) -> list[list[list[float]]]:
@@ -273,12 +259,6 @@ def test_the_interval_of_a_score():
     assert found == pytest.approx(tuple(np.quantile(slow, [0.025, 0.975])), abs=1.5)
     several = interval(metric, counted_by(metric, GOOD), Samples(500, seed=1))
     assert several[0] < np.mean(run_scores(metric, counted_by(metric, GOOD))) < several[1]
-
-
-def test_two_sided():
-    assert two_sided(np.array([1.0] * 97 + [-1.0] * 2)) == pytest.approx(2 * 3 / 100)
-    assert two_sided(np.array([-1.0] * 99)) == pytest.approx(2 / 100)
-    assert two_sided(np.zeros(10)) == 1.0
 
 
 def slow_welch(before, after) -> float:

@@ -91,7 +91,7 @@ def test_words_by_frequency(files, monkeypatch, capsys):
     """the is there 15 times, dog 3 times, a twice, and bird, cats and sleep never."""
     found = scored(files, monkeypatch, "--train-target", files / "train")["frequency"]
     assert [(one["name"], one["words"]) for one in found] == [
-        *(("0", 3), ("1", 3), ("2–4", 2), ("10–99", 2)),
+        *(("0", 3), ("1", 3), ("2–4", 2), ("10–99", 2))
     ]
     never, once, twice, often = found
     assert (never["f1"], never["recall"]) == (0, 0)
@@ -110,7 +110,7 @@ def test_counts_are_kept(files, monkeypatch, capsys):
     assert kept.answer["the"] == 15
     replace(kept, answer=dict.fromkeys(kept.answer, 2000)).write(counts)
     assert {one["name"] for one in scored(files, monkeypatch, *options)["frequency"]} == {
-        *("0", "≥ 1000"),
+        *("0", "≥ 1000")
     }
     (files / "train").write_text(TRAINING + "bird\n")
     changed = scored(files, monkeypatch, *options)["frequency"]

@@ -6,16 +6,15 @@ import random
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import zstandard
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing import run as whole_run
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.parsers import parse_safely
-from fairseq_posattn.text.parsing.stanza_parser import at_spaces, load_pipeline, one_line
+from fairseq_posattn.text.parsing.stanza_parser import at_spaces, load_pipeline
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.conllu import read_blocks, read_conllu
 from fairseq_posattn.trees.sentence import Sentence
@@ -183,7 +182,7 @@ def test_threads_of_the_parser(toy):
     program = (
         "import sys, torch\n"
         "from fairseq_posattn.text.parsing.stanza_parser import load_parser\n"
-        "from fairseq_posattn.text.parser_settings import ParserSettings\n"
+        "from fairseq_posattn.text.parsing.options import ParserSettings\n"
         "load_parser(ParserSettings(model_dir=sys.argv[1], tokenized=True))\n"
         "print(torch.get_num_threads())\n"
     )
@@ -211,10 +210,6 @@ def test_raw_lines_may_have_tokens_with_spaces(toy, monkeypatch):
     [line] = parser.trees([line])
     assert line.words == ["10 000", "kat"]
     assert is_tree(line.parents)
-
-
-def test_a_line_in_which_stanza_sees_nothing():
-    assert one_line("la \u200b", SimpleNamespace(sentences=[])) == at_spaces("la \u200b")
 
 
 @pytest.mark.parametrize("ending", ["conllu", "conllu.xz", "conllu.zst"])
@@ -314,16 +309,13 @@ def rows_of(path: Path) -> list[list[tuple]]:
 def bare_pipeline(settings: ParserSettings):
     import stanza
 
-    return stanza.Pipeline(
-        settings.lang,
-        dir=settings.model_dir,
-        processors="tokenize,pos,lemma,depparse",
-        download_method=None,
-        use_gpu=False,
-        logging_level="ERROR",
-        tokenize_pretokenized=settings.tokenized,
-        tokenize_no_ssplit=not settings.tokenized,
-    )
+    processors = {"processors": "tokenize,pos,lemma,depparse", "download_method": None}
+    cut = {
+        "tokenize_pretokenized": settings.tokenized,
+        "tokenize_no_ssplit": not settings.tokenized,
+    }
+    quiet = {"use_gpu": False, "logging_level": "ERROR"}
+    return stanza.Pipeline(settings.lang, dir=settings.model_dir, **processors, **cut, **quiet)
 
 
 def rows_of_stanza(sentence) -> list[tuple]:
@@ -384,23 +376,6 @@ def test_multiword_tokens(contracted, tmp_path):
         "4\tin\tin\tADP\t_\t_\t6\tcase\t_\t_",
         "5\tdem\tdem\tDET\t_\t_\t6\tdet\t_\t_",
     ]
-
-
-def test_several_sentences_in_a_line_are_one_tree(contracted, tmp_path):
-    line = "der Hund ging im Wald. der Mann kam zum Berg. der Ball blieb."
-    import stanza
-
-    splits = stanza.Pipeline(
-        "de",
-        dir=contracted.model_dir,
-        processors="tokenize,mwt",
-        download_method=None,
-        logging_level="ERROR",
-    )
-    assert len(splits(line).sentences) == 3  # left to itself
-    text, out = write(tmp_path / "text", [line, LINE]), tmp_path / "out.conllu"
-    parse_here(text, out, contracted)
-    assert_trees_of([line, LINE], out)
 
 
 # Trees made elsewhere.
@@ -697,7 +672,7 @@ MIXED_LINES = [f"{'BAD' if k in BAD_AT else 'line'} {k}" for k in range(42)]
 @pytest.mark.parametrize("fault", FAULTS)
 def test_failing_lines_get_flat_trees(fault):
     stub = Stub(fault)
-    parsed = parse_safely(stub, MIXED_LINES, lambda k: f"f:{k + 1}", "flat")
+    parsed = parse_safely(stub.parse, stub.words, MIXED_LINES, lambda k: f"f:{k + 1}", "flat")
     for k, (line, result) in enumerate(zip(MIXED_LINES, parsed, strict=True)):
         assert result.tokens == line.split()
         assert result.parents == [0, 1]
@@ -708,29 +683,27 @@ def test_failing_lines_get_flat_trees(fault):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_failing_line_stops(fault):
+    stub = Stub(fault)
     with pytest.raises(InputError, match=r"^f:14: the parser failed .*'BAD 13'.*--on-failure flat"):
-        parse_safely(Stub(fault), MIXED_LINES[1:], lambda k: f"f:{k + 2}", "stop")
+        parse_safely(stub.parse, stub.words, MIXED_LINES[1:], lambda k: f"f:{k + 2}", "stop")
 
 
 def test_shifted_results_are_noticed():
     """Line by line there is nothing to shift."""
-    parsed = parse_safely(Stub("shifts"), MIXED_LINES, lambda k: "", "stop")
+    stub = Stub("shifts")
+    parsed = parse_safely(stub.parse, stub.words, MIXED_LINES, lambda k: "", "stop")
     assert [result.tokens for result in parsed] == [line.split() for line in MIXED_LINES]
 
 
 def test_failing_lines_that_are_tokenised_already():
-    class ParsesWords(Stub):
-        def words(self, line):
-            return line
-
-        def parse(self, lines):
-            return super().parse([" ".join(line.tokens) for line in lines])
+    def parse(lines):
+        return Stub().parse([" ".join(line.tokens) for line in lines])
 
     lines = [at_spaces(line) for line in MIXED_LINES]
-    parsed = parse_safely(ParsesWords(), lines, str, "flat")
+    parsed = parse_safely(parse, lambda line: line, lines, str, "flat")
     assert [k for k, result in enumerate(parsed) if result.note] == sorted(BAD_AT)
     with pytest.raises(InputError, match=r"^0: .*'BAD 0'"):
-        parse_safely(ParsesWords(), lines, str, "stop")
+        parse_safely(parse, lambda line: line, lines, str, "stop")
 
 
 @pytest.mark.parametrize("at_once", [1000, 3])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing import run as whole_run
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
 from fairseq_posattn.work.lines import LineWork, do_shard, join

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -130,21 +129,6 @@ def test_the_number_of_a_job(said):
         job_id("sorry\n")
 
 
-@pytest.mark.parametrize(("named", "asked"), [(None, "auto"), ("nowhere", "nowhere")])
-def test_the_address_of_ray(named, asked, monkeypatch):
-    """Without RAY_ADDRESS the cluster is asked for that this machine is part of."""
-    from fairseq_posattn.work.executors.ray import connect
-
-    ray = mock.Mock()
-    ray.is_initialized.return_value = False
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    if named:
-        monkeypatch.setenv("RAY_ADDRESS", named)
-    connect(ray)
-    [call] = ray.init.call_args_list
-    assert call.kwargs["address"] == asked
-
-
 def test_without_options(slurm, given, tmp_path):
     """The cluster's own partition, and as many tasks at once as it has room for."""
     printed = slurm.parse(*given, "--out", tmp_path / "out.conllu").stdout
@@ -152,12 +136,6 @@ def test_without_options(slurm, given, tmp_path):
     assert shards["options"]["array"] == "0-2"
     assert "partition" not in shards["options"]
     assert f"their logs are in {tmp_path}/out.conllu.parts/logs/slurm_logs" in printed
-
-
-@pytest.mark.parametrize("partition", [["--partition", "cpu"], ["--sbatch", "partition=cpu"]])
-def test_a_partition(slurm, given, tmp_path, partition):
-    slurm.parse(*given, *partition, "--out", tmp_path / "out.conllu")
-    assert [job["options"]["partition"] for job in slurm.submitted()] == ["cpu", "cpu"]
 
 
 def test_jobs_do_not_inherit_the_job_that_they_were_submitted_from(slurm, given, tmp_path):

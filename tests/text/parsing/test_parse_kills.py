@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import socket
-import sys
 import threading
 import time
 from argparse import Namespace
@@ -20,15 +19,15 @@ import pytest
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import leftovers
 from fairseq_posattn.io.lock import locked
-from fairseq_posattn.text.parser_settings import ParserSettings
 from fairseq_posattn.text.parsing import run as whole_run
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.work import running
 from fairseq_posattn.work.cluster import Cluster
 from fairseq_posattn.work.executors import local
 from fairseq_posattn.work.lines import LineWork, do_shard, join
 from support.background import Parse
-from support.commands import ROOT, step
-from support.killed import killed_at, killed_at_random_moments
+from support.commands import step
+from support.killed import killed_at
 from support.parse_toys import parse_here, planned_parse, shards_done_here, toy_texts
 from support.processes import ignores
 
@@ -121,21 +120,6 @@ def test_killed_again_and_again(corpus, tmp_path):
     assert "of 5000 lines were parsed before" in printed
     assert out.read_bytes() == corpus.result
     assert_kept(before, out)
-
-
-@pytest.mark.long
-def test_killed_at_random_moments(corpus, tmp_path):
-    command = [sys.executable, ROOT / "preprocess/parse.py"]
-
-    def conllu(out: Path) -> Path:
-        return out.with_suffix(".conllu")
-
-    def parse(out: Path) -> list:
-        return [*command, *corpus.options(conllu(out))]
-
-    for out in map(conllu, killed_at_random_moments(parse, tmp_path)):
-        assert out.read_bytes() == corpus.result
-        assert not folder_of(out).exists() and leftovers(out) == []
 
 
 @pytest.mark.long
@@ -449,21 +433,6 @@ def test_a_damaged_shard_is_noticed_and_repaired(half_done, name, how):
     assert not out.exists()
     work = corpus.plan(out)
     assert work.pending() == [2]
-    corpus.parse_rest(out)
-    assert out.read_bytes() == corpus.result
-
-
-@pytest.mark.long
-def test_damaged_shards_and_the_command(half_done):
-    corpus, out = half_done
-    for name in ("00000/half.conllu", "00002/half.conllu"):
-        DAMAGE["cut"](folder_of(out) / "done" / name)
-    result = step("parse", *corpus.options(out), check=False)
-    assert result.returncode == 1
-    assert "done/00000 (and 1 more): what was made of this shard is missing, or" in result.stdout
-    assert "Traceback" not in result.stdout
-    assert not out.exists()
-    assert corpus.plan(out).pending() == [0, 2]
     corpus.parse_rest(out)
     assert out.read_bytes() == corpus.result
 

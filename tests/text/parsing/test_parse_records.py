@@ -7,7 +7,7 @@ import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.checksums import fingerprint
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.run import parse
 from fairseq_posattn.work.cluster import Cluster
 from fairseq_posattn.work.lines import LineWork, do_shard, join

@@ -114,11 +114,6 @@ def test_words_without_a_tag_and_tags_unseen_in_training():
     }
 
 
-def test_a_tag_unseen_in_training_is_wrong_whatever_is_found():
-    for tag in ("DET", "NOUN", "PRON", "VERB", "PART", "ADP", "ADJ"):
-        assert counts(["the INTJ"], [tag])["right"] == 0
-
-
 def test_loss_is_the_sum_over_words_with_a_tag():
     """Scores: padding 2, the found tag 1, the other seven labels 0."""
     total = math.exp(2) + math.e + 7
@@ -148,14 +143,6 @@ def test_batches_logged_one_after_the_other():
     assert found["ambiguous_accuracy"] == 60  # 3 of 5
 
 
-def test_processes_that_fairseq_has_summed():
-    """Between processes each number is summed before the reduction."""
-    logged = [outputs(*case) for case in (ONE, TWO)]
-    assert TaggingCriterion.logging_outputs_can_be_summed()
-    summed = {name: sum(float(one[name]) for one in logged) for name in logged[0]}
-    assert reduced(summed) == reduced(*logged)
-
-
 def test_a_batch_of_no_words_changes_nothing():
     nothing = outputs(["we _ xyz _"], ["PRON NOUN"])
     assert nothing["words"] == nothing["sample_size"] == 0
@@ -169,15 +156,3 @@ def test_no_word_in_a_group():
     assert math.isnan(found["oov_accuracy"])
     assert math.isnan(found["ambiguous_accuracy"])
     assert math.isnan(reduced(outputs(["we _"], ["DET"]))["accuracy"])
-
-
-def test_reduce_false_gives_the_loss_of_each_word():
-    words = torch.tensor([VOCABULARY.words.numbers(["the", "we"])])
-    target = torch.tensor([[TAGS.index("DET"), TAGS.pad()]])
-    sample = {
-        **{"net_input": {"words": words, "spellings": None, "spelling_of": None}},
-        **{"target": target, "nsentences": 1},
-    }
-    loss, size, _ = CRITERION(Model([["DET", "DET"]]), sample, reduce=False)
-    assert (loss.numel(), size) == (2, 1)
-    assert loss.flatten()[1] == 0

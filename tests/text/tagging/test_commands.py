@@ -1,8 +1,6 @@
 """fairseq-train, fairseq-validate and posattn-tag on a small grammar, as a user runs them."""
 
-import contextlib
 import gc
-import io
 import json
 import math
 import multiprocessing
@@ -14,21 +12,18 @@ import signal
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import NamedTuple
-from unittest import mock
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import train as fairseq_train
 
-from fairseq_posattn.cli import tag
 from fairseq_posattn.glue.optim.rmsprop import RMSprop
-from fairseq_posattn.glue.tasks.tagging import TaggingTask
-from fairseq_posattn.preparation.binarize_tagging import binarize, parser
-from fairseq_posattn.text.tagging.curve import Curve
+from fairseq_posattn.glue.tasks.tagging import Curve, TaggingTask
+from fairseq_posattn.io.argument_types import asked
+from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
 from support.commands import PATIENCE, PLUGIN, fairseq, run
-from support.in_process import call
+from support.in_process import Ended, call, posattn
 
 # --- a grammar -----------------------------------------------------------------------
 
@@ -67,7 +62,8 @@ def make_data(folder: Path, train: int, others: int, *options: str) -> Path:
     for seed, (name, size) in enumerate([("train", train), ("valid", others), ("test", others)]):
         (folder / name).write_text(grammar_treebank(seed, size))
         arguments += [f"--{name}", str(folder / name)]
-    binarize(parser().parse_args([*arguments, "--destdir", str(folder / "data"), *options]))
+    arguments += ["--destdir", str(folder / "data"), *options]
+    binarize(asked(TaggingData, "posattn-binarize-tagging", None, arguments))
     return folder / "data"
 
 
@@ -116,42 +112,22 @@ def percentages(log: str) -> dict[str, float]:
     return {name: float(number) for name, number in found}
 
 
-class Tagged(NamedTuple):
-    """What posattn-tag wrote, and how it ended."""
-
-    output: bytes
-    errors: str
-    code: int
-
-
-def posattn_tag(*arguments, input: str | bytes = "") -> Tagged:
-    """Run posattn-tag in this process."""
-    data = input if isinstance(input, bytes) else input.encode()
-    output, errors = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    with (
-        mock.patch.object(sys, "argv", ["posattn-tag", *map(str, arguments)]),
-        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8")),
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(errors),
-        pytest.raises(SystemExit) as ended,
-    ):
-        tag.command()
-    output.flush()
-    return Tagged(output.buffer.getvalue(), errors.getvalue(), ended.value.code)
+def posattn_tag(*arguments, input: str | bytes = "") -> Ended:
+    return posattn("tag", *arguments, input=input if isinstance(input, bytes) else input.encode())
 
 
 def tagged(*arguments, input: str | bytes = "") -> str:
     found = posattn_tag(*arguments, input=input)
-    assert found.code == 0, found.errors
-    return found.output.decode()
+    assert found.code == 0, found.err
+    return found.out
 
 
 def refused(*arguments, input: str | bytes = "") -> str:
     """The one line that says why."""
     found = posattn_tag(*arguments, input=input)
     assert found.code == 1, found
-    lines = [line for line in found.errors.split("\n") if line.startswith("error: ")]
-    assert len(lines) == 1, found.errors
+    lines = [line for line in found.err.split("\n") if line.startswith("error: ")]
+    assert len(lines) == 1, found.err
     return lines[0]
 
 
@@ -285,16 +261,16 @@ def tags_and_rest(text: bytes) -> tuple[list[str], list]:
 def test_all_but_the_tags_stays_byte_for_byte(model, text):
     text = text.encode()
     found = posattn_tag(model, input=text)
-    assert found.code == 0, found.errors
-    tags, rest = tags_and_rest(found.output)
+    assert found.code == 0, found.err
+    tags, rest = tags_and_rest(found.out.encode())
     assert rest == tags_and_rest(text)[1]
     assert len(tags) == len(tags_and_rest(text)[0])
     assert "X" not in tags and all(tag.isupper() for tag in tags)
 
 
 def test_a_byte_order_mark_stays(model):
-    found = posattn_tag(model, input="\ufeff" + SENTENCE).output
-    assert found.decode() == "\ufeff" + tagged(model, input=SENTENCE)
+    found = posattn_tag(model, input="\ufeff" + SENTENCE).out
+    assert found == "\ufeff" + tagged(model, input=SENTENCE)
 
 
 def test_a_file_of_comments_stays(model):
@@ -366,7 +342,9 @@ def test_batches_and_buffers_change_nothing(data, model):
 def test_files_in_and_out(data, model, tmp_path):
     text = data.parent / "test"
     assert tagged(model, "--text", text, "--out", tmp_path / "out") == ""
-    assert (tmp_path / "out").read_bytes() == posattn_tag(model, input=text.read_bytes()).output
+    assert (tmp_path / "out").read_bytes() == posattn_tag(
+        model, input=text.read_bytes()
+    ).out.encode()
 
 
 def test_data_that_have_moved(data, tmp_path):
@@ -435,11 +413,6 @@ def test_words_in_another_order(model, data, tmp_path):
     assert f"{path}: the model was trained with another dictionary of the words" in message
 
 
-def test_a_file_that_is_no_checkpoint(tmp_path):
-    (tmp_path / "text").write_text("the run is\n")
-    assert str(tmp_path / "text") in refused(tmp_path / "text", input="the run")
-
-
 @pytest.mark.parametrize(
     "options, what",
     [
@@ -504,7 +477,7 @@ def same_state(left: Path, right: Path) -> None:
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_first_of_several_processes_writes_the_curve(rank, tmp_path, monkeypatch):
     several = Namespace(is_initialized=lambda: True, get_rank=lambda: rank)
-    monkeypatch.setattr("fairseq_posattn.text.tagging.curve.dist", several)
+    monkeypatch.setattr("fairseq_posattn.glue.tasks.tagging.dist", several)
     monkeypatch.setattr(Curve, "measure", lambda *arguments: {"loss": 1.0})
     curve = Curve(str(tmp_path / "curve"), 3)
     curve.add_point(Namespace(datasets={"valid": []}), None, None, 3)
@@ -589,22 +562,6 @@ def test_rmsprop_is_that_of_keras(decay, eps, lr):
             means[k] = decay * means[k] + (1 - decay) * g * g
             numbers[k] -= lr * g / (math.sqrt(means[k]) + eps)
         assert parameter.tolist() == pytest.approx(numbers, rel=1e-12)
-
-
-def test_rmsprop_goes_on_from_its_state():
-    straight = torch.nn.Parameter(torch.ones(5))
-    first = torch.nn.Parameter(torch.ones(5))
-    optimizers = optimizer_of(straight), optimizer_of(first)
-    for step in range(8):
-        if step == 5:
-            state = optimizers[1].state_dict()
-            first = torch.nn.Parameter(first.detach().clone())
-            optimizers = optimizers[0], optimizer_of(first)
-            optimizers[1].load_state_dict(state)
-        for parameter, optimizer in zip((straight, first), optimizers, strict=True):
-            parameter.grad = torch.tensor(gradients(step))
-            optimizer.step()
-    assert straight.tolist() == first.tolist()
 
 
 def test_defaults_of_rmsprop(model):

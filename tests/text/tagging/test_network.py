@@ -117,35 +117,7 @@ def test_a_sentence_alone_is_the_same_in_a_batch_in_single_precision(model):
         torch.testing.assert_close(found, alone, rtol=1e-4, atol=1e-4 * max(1, largest))
 
 
-def test_a_spelling_beside_longer_ones():
-    characters = tagger("none", "").characters
-    alone = torch.tensor([[3, 4]])
-    beside = torch.tensor([[3, 4, 0, 0, 0, 0], [5, 6, 7, 1, 2, 3]])
-    near(characters(beside)[0], characters(alone)[0])
-
-
 # --- what reaches what ---------------------------------------------------------------
-
-
-@presets
-def test_each_word_reaches_all_others(model):
-    network = tagger(*TAGGERS[model])
-    words = sentence(5)
-    before = outputs(network, words)[0]
-    for place in range(5):
-        changed = [w % 7 + 2 if k == place else w for k, w in enumerate(words["words"])]
-        assert changed != words["words"]
-        after = outputs(network, {**words, "words": changed})[0]
-        assert ((after - before).abs().amax(dim=1) > 1e-6).all(), place
-
-
-@presets
-def test_each_spelling_reaches_all_words(model):
-    network = tagger(*TAGGERS[model])
-    words = sentence(5)
-    spellings = [*words["spellings"][:2], [7, 7, 7], *words["spellings"][3:]]
-    after = outputs(network, {**words, "spellings": spellings})[0]
-    assert ((after - outputs(network, words)[0]).abs().amax(dim=1) > 1e-6).all()
 
 
 def reordered(words: dict, order: list[int]) -> dict:

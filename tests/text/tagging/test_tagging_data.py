@@ -20,7 +20,8 @@ from fairseq_posattn.glue.data.tagging_dataset import TaggingDataset
 from fairseq_posattn.glue.models.san_tagger import SanTaggerConfig
 from fairseq_posattn.glue.tasks.tagging import TaggingConfig, TaggingTask
 from fairseq_posattn.io import command_line
-from fairseq_posattn.preparation.binarize_tagging import binarize, parser
+from fairseq_posattn.io.argument_types import asked
+from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize
 from fairseq_posattn.text.tagging.sentences import TaggedSentence, read_tagged
 from fairseq_posattn.text.tagging.vectors import load_vectors
 from fairseq_posattn.text.tagging.vocabulary import PlainDictionary, Settings, Vocabulary, learn
@@ -66,7 +67,7 @@ ROW = "\t_" * 8 + "\n"
         THE_DOG + "\n",
         "\n\n" + THE_DOG + "\n\n\n",
         "# text = the dog\n#\n" + THE_DOG,
-        "# newdoc id = 1\n\n" + THE_DOG,
+        "#newdoc\n\n" + THE_DOG,
         "# newdoc id = 1\n\n# newpar\n\n" + THE_DOG,
         "\ufeff" + THE_DOG,
         "\ufeff# text = the dog\n" + THE_DOG,
@@ -79,10 +80,6 @@ ROW = "\t_" * 8 + "\n"
 )
 def test_the_same_sentence(tmp_path, text):
     assert read(tmp_path, text) == [DOG]
-
-
-def test_a_first_comment_without_a_space(tmp_path):
-    assert read(tmp_path, "#newdoc\n\n" + THE_DOG) == [DOG]
 
 
 @pytest.mark.parametrize(
@@ -201,11 +198,6 @@ def test_the_most_frequent_words_of_all_splits(size, expected):
     assert words_of(size) == list(expected)
 
 
-def test_words_from_train_alone():
-    assert words_of("100%", TRAIN) == ["a", "c", "b"]
-    assert words_of("2", TRAIN) == ["a", "c"]
-
-
 @pytest.mark.parametrize("size", ["half", "%", "", "5.5", "nan%", "inf%", "-3", "-50%"])
 def test_sizes_that_are_none(size):
     message = fault(words_of, size)
@@ -236,21 +228,15 @@ def test_ambiguous_words():
     assert vocabulary.words.numbers(["g"]) == [1]
 
 
-def test_padding_is_0_and_unknown_1():
-    dictionary = PlainDictionary.of([("a", 3), ("<pad>", 2), ("<unk>", 1), ("b", 1)])
-    assert dictionary.symbols == ["<pad>", "<unk>", "a", "b"]
-    assert dictionary.numbers(["a", "b", "c", "<pad>", "<unk>", "<s>"]) == [2, 3, 1, 1, 1, 1]
-    assert (dictionary.pad(), dictionary.unk(), dictionary.nspecial) == (0, 1, 2)
-
-
 # --- the step ------------------------------------------------------------------------
 
 
-def options(folder: Path, *extra) -> Namespace:
+def options(folder: Path, *extra) -> TaggingData:
     """Defaults: folder/train, valid and test -> folder/data."""
     files = [*("--train", folder / "train"), *("--valid", folder / "valid")]
     files += [*("--test", folder / "test"), *("--destdir", folder / "data")]
-    return parser().parse_args([str(part) for part in (*files, *extra)])
+    words = [str(part) for part in (*files, *extra)]
+    return asked(TaggingData, "posattn-binarize-tagging", None, words)
 
 
 @pytest.fixture
@@ -428,16 +414,6 @@ def test_overwrite_never_deletes_a_foreign_folder(corpus):
     binarize(options(corpus))  # an empty folder may be filled
 
 
-def test_an_error_while_writing_leaves_the_old_data(corpus, monkeypatch):
-    binarize(options(corpus))
-    before = sorted(os.listdir(corpus / "data"))
-    monkeypatch.setattr(Vocabulary, "spellings", lambda *args: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        binarize(options(corpus, "--overwrite"))
-    assert sorted(os.listdir(corpus / "data")) == before
-    assert sorted(os.listdir(corpus)) == ["data", "test", "train", "valid"]
-
-
 def test_killed_anywhere_nothing_is_half_written(corpus):
     """The folder is there whole or not at all, and the step goes on when started again."""
     for change in range(1, 40):
@@ -566,10 +542,6 @@ def test_batches_against_a_slow_reading(sentences, with_tags):
     assert ("target" in found) == with_tags
 
 
-def test_the_batch_of_no_sentences():
-    assert TaggingDataset([], []).collater([]) == {}
-
-
 def test_order_by_length():
     lengths = [3, 1, 2, 3, 1, 2, 3, 1]
     data = TaggingDataset([torch.ones(n) for n in lengths], lengths)
@@ -616,10 +588,6 @@ LOADED = torch.tensor([[1, 2], [-0.5, 0.1], [5, 6], [9, 9]]).tolist()
 )
 def test_vectors(tmp_path, text):
     assert load(tmp_path, text) == LOADED
-
-
-def test_vectors_of_one_number(tmp_path):
-    assert load(tmp_path, "the 0.5\ndog 2\n", width=1) == [[0.5], [9], [2], [9]]
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_posattn.lab.probing.making.shown import Shown
-from fairseq_posattn.trees.sentence import NO_TAGS
 
 END = "</s>"  # what follows the last word
 
@@ -65,22 +63,8 @@ class Counts:
                 self.after[first][second] += 1
                 self.before[second][first] += 1
 
-    def content_words(self, rank: int, number: int) -> list[str]:
-        """Return words that have at least 4 letters, and this rank in the corpus or a later one.
-
-        Those that most sentences have exactly once are chosen.
-        """
-        found = ranked(self.forms)[rank - 1 :]
-        plain = {form: self.once[form] for form in found if len(form) >= 4 and form.isalpha()}
-        return ranked(Counter(plain))[:number]
-
-    def commonest_top(self, number: int) -> list[str]:
-        """Return the commonest sequences of relations below the root."""
-        return ranked(self.top)[:number]
-
     @cached_property
     def numbers(self) -> NDArray[np.uint64]:
-        """Return the numbers of all texts, sorted."""
         return np.sort(np.frombuffer(self.texts, dtype=np.uint64))
 
     def has(self, words: Sequence[str]) -> bool:
@@ -88,11 +72,6 @@ class Counts:
         number = np.uint64(text_number(words))
         place = int(np.searchsorted(self.numbers, number))
         return place < len(self.numbers) and bool(self.numbers[place] == number)
-
-    @cached_property
-    def has_tags(self) -> bool:
-        """Return whether the corpus has parts of speech."""
-        return any(tag != NO_TAGS.upos for _, tag in self.tagged)
 
     @cached_property
     def spellings(self) -> dict[str, str]:
@@ -108,27 +87,6 @@ class Counts:
             return word
         return self.spellings.get(word.lower(), word.lower())
 
-    def replacements(
-        self, left: str, word: str, right: str, tag: str, between: Sequence[int]
-    ) -> list[str]:
-        """Return the words that may stand for a word between two others, in a fixed order.
-
-        They mostly have its part of speech, and their bigrams with both neighbours are about as
-        frequent as those of the word: by at most the factor e.
-        """
-        low, high = between
-        after, before = self.after[left], self.before[right]
-        common: Iterable[str] = after.keys() & before.keys()
-        return sorted(
-            other
-            for other in common
-            if other != word
-            and low <= self.forms[other] <= high
-            and 2 * self.tagged[other, tag] > self.forms[other]
-            and is_comparable(after[other], after[word])
-            and is_comparable(before[other], before[word])
-        )
-
 
 def text_number(words: Sequence[str]) -> int:
     """Return a number by which a text is recognised, however its words are capitalised."""
@@ -139,11 +97,6 @@ def text_number(words: Sequence[str]) -> int:
 def ranked(counts: Counter[str]) -> list[str]:
     """Return what was counted, the most frequent first."""
     return sorted(counts, key=lambda name: (-counts[name], name))
-
-
-def is_comparable(one: int, other: int) -> bool:
-    """Return whether two counts differ by at most the factor e."""
-    return abs(math.log(one) - math.log(other)) <= 1
 
 
 def top_relations(shown: Shown) -> str:

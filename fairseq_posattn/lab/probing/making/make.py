@@ -12,10 +12,9 @@ from fairseq_posattn.io.atomic import folder_written_whole
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import open_to_write, write_json
 from fairseq_posattn.io.progress import progress, say
-from fairseq_posattn.io.records import as_document
+from fairseq_posattn.io.records import Open, as_document, at_least, one_of, read_record
 from fairseq_posattn.io.version import __version__
 from fairseq_posattn.lab.probing.making.counts import Counts
-from fairseq_posattn.lab.probing.making.record import Made, MadeTask, Source
 from fairseq_posattn.lab.probing.making.rules import RULES, Rule
 from fairseq_posattn.lab.probing.making.sample import Kept, Sample
 from fairseq_posattn.lab.probing.making.settings import LONGEST, SHORTEST, Settings
@@ -24,11 +23,57 @@ from fairseq_posattn.lab.probing.task_files import NAMES, SPLITS, Example, write
 from fairseq_posattn.lab.probing.tasks import ProbingTask
 from fairseq_posattn.trees.conllu import block, parse_all_columns, read_blocks
 from fairseq_posattn.trees.control import Dice
-from fairseq_posattn.trees.whitespace import OPEN_BOX
+from fairseq_posattn.trees.sentence import NO_TAGS, OPEN_BOX
 
 RECORD, TREES = "tasks.json", "trees"
 NEEDS_BIGRAMS = "SOMO"
 NO_TREE = "it has no tree"
+AGAIN = "make the tasks again with posattn-probe-tasks"
+
+
+@dataclass(frozen=True)
+class Source:
+    """This is a corpus that tasks were made from; its content tells it from others."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class MadeTask(Open):
+    """This says how many sentences a task has.
+
+    splits: how many there are for train, dev and test.
+    left_out: how many sentences of the corpus were left out for each reason.
+    """
+
+    sentences: int = field(metadata=at_least(1))
+    classes: int = field(metadata=at_least(1))
+    splits: dict[str, int]
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Made(Open):
+    """This says how a folder of tasks was made.
+
+    trees: whether the trees of the corpus are those of people or of a parser.
+    left_out: how many sentences no task took, for each reason.
+    refused: why a task was not made.
+    """
+
+    version: str
+    trees: str = field(metadata=one_of("gold", "parsed"))
+    settings: dict
+    corpora: list[Source]
+    left_out: dict[str, int]
+    tasks: dict[str, MadeTask]
+    refused: dict[str, str]
+
+
+def read_made(path: Path) -> Made:
+    return read_record(Made, path, AGAIN)
 
 
 @dataclass
@@ -41,7 +86,6 @@ class Making:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def take(self, shown: Shown, seed: int) -> None:
-        """Take a sentence, or note why it is left out."""
         dice = Dice(str(seed), self.task.name, shown.text)
         key = dice.below(2**63)
         found = self.rule.candidate(shown, dice)
@@ -84,7 +128,7 @@ def make(
         refused: dict[str, str] = {}
         for one in making:
             splits = one.sample.splits()
-            if reason := refusal(one, splits, settings.least):
+            if reason := refusal(one, splits, settings.min_sentences):
                 refused[one.task.name] = reason
                 continue
             write_task(folder, one.task, splits)
@@ -104,14 +148,12 @@ def make(
 
 
 def sentences(corpora: Sequence[str], several_roots: str) -> Iterator[Shown]:
-    """Yield the sentences of the corpora."""
     blocks = (block for corpus in corpora for block in read_blocks(corpus))
     for found in progress(blocks):
         yield Shown.of(parse_all_columns(found, several_roots))
 
 
 def counted(corpora: Sequence[str], bigrams: bool, several_roots: str) -> Counts:
-    """Return the counts of the corpora."""
     counts = Counts()
     for shown in sentences(corpora, several_roots):
         counts.add(shown, unusable(shown) is None, bigrams)
@@ -121,7 +163,6 @@ def counted(corpora: Sequence[str], bigrams: bool, several_roots: str) -> Counts
 
 
 def unusable(shown: Shown) -> str | None:
-    """Return why no task can take a sentence, or None if one may."""
     if shown.sentence.parents is None:
         return NO_TREE
     if not SHORTEST <= len(shown.forms) <= LONGEST:
@@ -130,8 +171,8 @@ def unusable(shown: Shown) -> str | None:
 
 
 def refusal(one: Making, splits: dict[str, list[Kept]], least: int) -> str | None:
-    """Return why a task is not made, or None if it is."""
-    if one.rule.needs_tags and not one.rule.counts.has_tags:
+    has_tags = any(tag != NO_TAGS.upos for _, tag in one.rule.counts.tagged)
+    if one.rule.needs_tags and not has_tags:
         return "the corpus has no parts of speech (column 4, UPOS), which the task needs"
     total = sum(map(len, splits.values()))
     if total < least:
@@ -163,7 +204,6 @@ def refuse_all(
 
 
 def described(one: Making, splits: dict[str, list[Kept]]) -> MadeTask:
-    """Return what tasks.json says of a task."""
     total = sum(map(len, splits.values()))
     left_out = dict(one.left_out.most_common())
     if rest := one.sample.added - total:
@@ -196,7 +236,6 @@ def plain(kept: Kept) -> list[str]:
 
 
 def show(made: Made) -> None:
-    """Tell the user what was made, what was left out, and why."""
     for reason, count in made.left_out.items():
         say(f"all tasks: {count:,} sentences were left out: {reason}")
     for name, task in made.tasks.items():

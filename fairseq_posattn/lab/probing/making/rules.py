@@ -6,19 +6,18 @@ A rule returns a candidate, or the reason why a sentence is left out.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from fairseq_posattn.lab.probing.making.counts import END, Counts, top_relations
+from fairseq_posattn.lab.probing.making.counts import END, Counts, ranked, top_relations
 from fairseq_posattn.lab.probing.making.settings import BINS, Settings
-from fairseq_posattn.lab.probing.making.shown import Shown
+from fairseq_posattn.lab.probing.making.shown import QUOTED, Shown
 from fairseq_posattn.trees.control import Dice
 
 TOP = 19  # classes of TopRelations, beside OTHER
-QUOTES = {'"', "``", "''", "“", "”", "„", "«", "»"}
-QUOTED = "it has double quotes"
 IN_CORPUS = "what it would be changed to is a sentence of the corpus, too"
 Cells = Mapping[tuple[str, str], int]  # stratum and label -> how many candidates there are
 
@@ -73,9 +72,14 @@ class WordContent(Rule):
 
     @cached_property
     def targets(self) -> set[str]:
-        """Return the words of the task."""
-        settings = self.settings
-        return set(self.counts.content_words(settings.content_rank, settings.content_words))
+        """Return words that have at least 4 letters, and this rank in the corpus or a later one.
+
+        Those that most sentences have exactly once are chosen.
+        """
+        once = self.counts.once
+        late = ranked(self.counts.forms)[self.settings.content_rank - 1 :]
+        plain = Counter({form: once[form] for form in late if len(form) >= 4 and form.isalpha()})
+        return set(ranked(plain)[: self.settings.content_words])
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         found = [form.lower() for form in shown.forms if form.lower() in self.targets]
@@ -121,8 +125,7 @@ class TopRelations(Rule):
 
     @cached_property
     def classes(self) -> set[str]:
-        """Return the commonest sequences of relations."""
-        return set(self.counts.commonest_top(TOP))
+        return set(ranked(self.counts.top)[:TOP])
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
         label = top_relations(shown)
@@ -135,7 +138,7 @@ class BigramShift(Rule):
     needs_tags = True
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
-        if has_quotes(shown):
+        if shown.has_quotes:
             return QUOTED
         plain = [not shown.is_punctuation(place) for place in range(len(shown.forms))]
         lower = [form.lower() for form in shown.forms]
@@ -220,17 +223,26 @@ class OddManOut(Rule):
         return IN_CORPUS if self.counts.has(words) else Candidate("C", words, form=other)
 
     def replacements(self, shown: Shown, place: int) -> list[str]:
-        """Return what may stand in the place of a form."""
+        """Return the words that may stand in the place of a form, in a fixed order.
+
+        They mostly have its part of speech, and their bigrams with both neighbours are about as
+        frequent as those of the form: by at most the factor e.
+        """
         word = shown.word[place]
         if word is None or shown.upos(word) not in ("NOUN", "VERB"):
             return []
-        forms = [form.lower() for form in shown.forms]
-        low, high = self.settings.odd_counts
-        if not low <= self.counts.forms[forms[place]] <= high:
+        forms, tag = [*(form.lower() for form in shown.forms), END], shown.tag(word)
+        form, counts, (low, high) = forms[place], self.counts, self.settings.odd_counts
+        if not low <= counts.forms[form] <= high:
             return []
-        right = forms[place + 1] if place + 1 < len(forms) else END
-        return self.counts.replacements(
-            forms[place - 1], forms[place], right, shown.tag(word), (low, high)
+        after, before = counts.after[forms[place - 1]], counts.before[forms[place + 1]]
+        return sorted(
+            other
+            for other in after.keys() & before.keys()
+            if other != form
+            and low <= counts.forms[other] <= high
+            and 2 * counts.tagged[other, tag] > counts.forms[other]
+            and all(abs(math.log(n[other]) - math.log(n[form])) <= 1 for n in (after, before))
         )
 
 
@@ -240,7 +252,7 @@ class CoordInv(Rule):
     needs_tags = True
 
     def candidate(self, shown: Shown, dice: Dice) -> Candidate | str:
-        parts = clauses(shown)
+        parts = shown.clauses()
         if isinstance(parts, str):
             return parts
         first, joint, second, end = parts
@@ -256,44 +268,6 @@ class CoordInv(Rule):
 
 
 STRATA = {-1: "the second clause is longer", 0: "equal", 1: "the first clause is longer"}
-
-
-def has_quotes(shown: Shown) -> bool:
-    """Return whether a sentence has double quotes."""
-    return any(quote in form for form in shown.forms for quote in QUOTES)
-
-
-def clauses(shown: Shown) -> tuple[list[str], list[str], list[str], list[str]] | str:
-    """Return the first clause, the conjunction, the second clause, and the end of a sentence.
-
-    A comma before the conjunction belongs to it. The answer may be why there are no such parts.
-    """
-    if has_quotes(shown):
-        return QUOTED
-    if shown.is_punctuation(0):
-        return "it begins with punctuation"
-    joints = [word for word, name in enumerate(shown.relations) if name == "cc"]
-    if len(joints) != 1:
-        return "it has not exactly one coordinating conjunction"
-    second, root = shown.parents[joints[0]], shown.root
-    if shown.relations[second] != "conj" or shown.parents[second] != root:
-        return "its conjunction does not join something to the root"
-    if len(shown.children(root, "conj")) > 1:
-        return "it joins more than two clauses"
-    if not all(shown.children(word, "nsubj", "csubj") for word in (root, second)):
-        return "its conjunction does not join two clauses with subjects"
-    inside = {shown.place[word] for word in shown.below(second)}
-    at = shown.place[joints[0]]
-    begin = at - 1 if at and shown.is_punctuation(at - 1) else at
-    end = len(shown.forms)
-    while end > at and shown.is_punctuation(end - 1):
-        end -= 1
-    parts = shown.forms[:begin], shown.forms[at + 1 : end]
-    if not set(range(at, end)) <= inside or inside - set(range(begin, len(shown.forms))):
-        return "its second clause is not what follows the conjunction"
-    if min(map(len, parts)) < 2:
-        return "one of its clauses has a single word"
-    return parts[0], shown.forms[begin : at + 1], parts[1], shown.forms[end:]
 
 
 RULES: dict[str, Callable[[Counts, Settings], Rule]] = {

@@ -54,7 +54,6 @@ class Cell:
         return True
 
     def trim(self, limit: int) -> None:
-        """Keep so many candidates at most."""
         while len(self.heap) > limit:
             self.keys.remove(heapq.heappop(self.heap).key)
 
@@ -85,7 +84,6 @@ class Sample:
         return is_new
 
     def trim(self, limit: int) -> None:
-        """Keep so many candidates of each cell at most."""
         self.limit = min(self.limit, limit)
         for cell in self.cells.values():
             cell.trim(self.limit)
@@ -95,13 +93,9 @@ class Sample:
         """Return the sentences of each split, in which all labels are equally frequent."""
         # This limit depends on nothing but the corpus, and is lower than those before.
         self.trim(level([c.seen for c in self.cells.values()], int(AT_THE_END * self.most)))
-        found = self.by_form() if self.has_forms else self.by_strata()
+        has_forms = any(form for _, _, form in self.cells)
+        found = self.by_form() if has_forms else self.by_strata()
         return {split: by_key(kept) for split, kept in found.items()}
-
-    @property
-    def has_forms(self) -> bool:
-        """Return whether sentences with the same form belong to the same split."""
-        return any(form for _, _, form in self.cells)
 
     def candidates(self) -> Iterator[Kept]:
         """Yield all candidates by their keys, each sentence once, also where it was changed.
@@ -135,10 +129,15 @@ class Sample:
         if len(totals) < 2:
             return {split: [] for split in SPLITS}
         groups: dict[tuple[str, str], list[Kept]] = defaultdict(list)
-        for _, of_form in sorted(forms.items(), key=lambda item: self.by_chance(item[0])):
+        shares = dict(zip(SPLITS, self.settings.shares, strict=True))
+        seed = str(self.settings.seed)
+        for form in sorted(forms, key=lambda form: Dice(seed, form).below(2**63)):
+            of_form = forms[form]
             counts = Counter(kept.candidate.label for kept in of_form)
             most = max(sorted(counts), key=lambda label: counts[label])
-            split = self.emptiest(most, totals[most], groups)
+            wanted = {split: shares[split] * totals[most] for split in SPLITS}
+            # the split that has least of its share
+            split = min(SPLITS, key=lambda s: len(groups[s, most]) / wanted[s])
             for kept in of_form:
                 groups[split, kept.candidate.label].append(kept)
         found = {}
@@ -147,15 +146,6 @@ class Sample:
             least = min([size // len(totals), *map(len, of_labels)])
             found[split] = [kept for of_label in of_labels for kept in by_key(of_label)[:least]]
         return found
-
-    def by_chance(self, form: str) -> int:
-        """Return a number by which the forms are sorted."""
-        return Dice(str(self.settings.seed), form).below(2**63)
-
-    def emptiest(self, label: str, total: int, groups: Mapping[tuple[str, str], list[Kept]]) -> str:
-        """Return the split that has least of its share of the sentences of a label."""
-        shares = dict(zip(SPLITS, self.settings.shares, strict=True))
-        return min(SPLITS, key=lambda s: len(groups[s, label]) / (shares[s] * total))
 
     def by_strata(self) -> dict[str, list[Kept]]:
         """Take equally many sentences of each label in each stratum, and divide them.
@@ -182,7 +172,6 @@ class Sample:
 
 
 def by_key(kept: Iterable[Kept]) -> list[Kept]:
-    """Return candidates sorted by their keys."""
     return sorted(kept, key=lambda one: one.key)
 
 

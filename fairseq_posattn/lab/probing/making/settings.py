@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import not_negative, option, positive
 
 SHORTEST, LONGEST = 5, 28  # words of a sentence, as in SentEval
 BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
@@ -10,26 +13,58 @@ BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 
 @dataclass(frozen=True)
 class Settings:
-    """These are the choices of the user.
+    """These are the choices of the user; each field is an option of posattn-probe-tasks."""
 
-    seed: all that is left to chance depends on it and on the text.
-    sizes: a task has at most so many sentences for training, dev and test.
-    shares: the sentences of a smaller task are divided in this ratio.
-    least: a task with fewer sentences is not made.
-    content_rank, content_words: WC asks for so many words, the commonest from this rank on.
-    form_counts: the form whose tense or number is asked for has at least so many sentences, of
-        which at most so many are taken.
-    odd_counts: the word that SOMO replaces and its replacement occur so often in the corpus.
-    """
+    seed: int = option(
+        "draw the sentences by chance with this seed (default: %(default)s)", 1, type=not_negative
+    )
+    sizes: list[int] = option(
+        "take at most so many sentences for a task (default: 100000 10000 10000)",
+        *([100_000, 10_000, 10_000], "", ("TRAIN", "DEV", "TEST")),
+        type=positive,
+        nargs=3,
+    )
+    shares: list[int] = option(
+        "divide the sentences of a smaller task in this ratio (default: 70 15 15)",
+        *([70, 15, 15], "", ("TRAIN", "DEV", "TEST")),
+        type=positive,
+        nargs=3,
+    )
+    min_sentences: int = option(
+        "refuse a task with fewer than N sentences (default: %(default)s)",
+        *(1000, "", "N"),
+        type=positive,
+        key="least",
+    )
+    content_rank: int = option(
+        "take words of this rank in the corpus or a later one for WC (default: %(default)s)",
+        *(2001, "", "N"),
+        type=positive,
+    )
+    content_words: int = option(
+        "let WC ask for N words (default: %(default)s)", 1000, "", "N", type=positive
+    )
+    form_counts: list[int] = option(
+        "Tense, SubjNum and ObjNum: leave out verbs and nouns with fewer than LOW sentences, and "
+        "take at most HIGH of each (default: 2 100)",
+        *([2, 100], "", ("LOW", "HIGH")),
+        type=positive,
+        nargs=2,
+    )
+    odd_counts: list[int] = option(
+        "SOMO: replace words that occur LOW to HIGH times by others that do (default: 40 400)",
+        *([40, 400], "", ("LOW", "HIGH")),
+        type=positive,
+        nargs=2,
+    )
 
-    seed: int = 1
-    sizes: list[int] = field(default_factory=lambda: [100_000, 10_000, 10_000])
-    shares: list[int] = field(default_factory=lambda: [70, 15, 15])
-    least: int = 1000
-    content_rank: int = 2001
-    content_words: int = 1000
-    form_counts: list[int] = field(default_factory=lambda: [2, 100])
-    odd_counts: list[int] = field(default_factory=lambda: [40, 400])
+    def __post_init__(self) -> None:
+        for name in ("form_counts", "odd_counts"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise InputError(
+                    f"--{name.replace('_', '-')} {low} {high}: LOW must not exceed HIGH"
+                )
 
     @property
     def total(self) -> int:

@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fairseq_posattn.trees.drawing import depths
-from fairseq_posattn.trees.sentence import NO_TAGS, Sentence
+from fairseq_posattn.trees.sentence import NO_TAGS, Sentence, Tags
+
+QUOTES = {'"', "``", "''", "“", "”", "„", "«", "»"}
+QUOTED = "it has double quotes"
 
 
 @dataclass
@@ -28,7 +31,6 @@ class Shown:
 
     @classmethod
     def of(cls, sentence: Sentence) -> Shown:
-        """Return a sentence as it is shown."""
         found, together = cls(sentence, [], [], []), []
         first = 0
         for token, count in sentence.counted_tokens():
@@ -48,7 +50,6 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """Return the sentence with spaces between its forms."""
         return " ".join(self.forms)
 
     @cached_property
@@ -58,12 +59,10 @@ class Shown:
 
     @property
     def root(self) -> int:
-        """Return the root among the words of the tree."""
         return self.parents.index(-1)
 
     @cached_property
     def depth(self) -> int:
-        """Return how many edges lie between the root and the deepest word."""
         return max(depths(self.sentence.parents or ()))
 
     @cached_property
@@ -88,30 +87,61 @@ class Shown:
         return found
 
     def lower(self, word: int) -> str:
-        """Return the form of a word of the tree in lower case."""
         return self.sentence.words[word].lower()
 
+    @cached_property
+    def tags(self) -> list[Tags]:
+        return self.sentence.tags or [NO_TAGS] * len(self.parents)
+
     def upos(self, word: int) -> str:
-        """Return the universal part of speech of a word."""
-        return (self.sentence.tags or [NO_TAGS] * len(self.parents))[word].upos
+        return self.tags[word].upos
 
     def tag(self, word: int) -> str:
         """Return the finest part of speech of a word that the treebank gives."""
-        tags = (self.sentence.tags or [NO_TAGS] * len(self.parents))[word]
-        return tags.xpos if tags.xpos != "_" else tags.upos
-
-    def lemma(self, word: int) -> str:
-        """Return the lemma of a word, or its form where the treebank gives none."""
-        lemma = (self.sentence.tags or [NO_TAGS] * len(self.parents))[word].lemma
-        return lemma.lower() if lemma != "_" else self.lower(word)
+        xpos = self.tags[word].xpos
+        return xpos if xpos != "_" else self.upos(word)
 
     def features(self, word: int) -> dict[str, str]:
         """Return the features of a word, such as Tense and Number."""
-        feats = (self.sentence.tags or [NO_TAGS] * len(self.parents))[word].feats
-        pairs = (part.partition("=") for part in feats.split("|"))
+        pairs = (part.partition("=") for part in self.tags[word].feats.split("|"))
         return {name: value for name, _, value in pairs}
 
     def is_punctuation(self, place: int) -> bool:
-        """Return whether a form is punctuation."""
         word = self.word[place]
         return word is not None and self.upos(word) == "PUNCT"
+
+    @property
+    def has_quotes(self) -> bool:
+        return any(quote in form for form in self.forms for quote in QUOTES)
+
+    def clauses(self) -> tuple[list[str], list[str], list[str], list[str]] | str:
+        """Return the first clause, the conjunction, the second clause, and the end.
+
+        A comma before the conjunction belongs to it. The answer may be why there are no such parts.
+        """
+        if self.has_quotes:
+            return QUOTED
+        if self.is_punctuation(0):
+            return "it begins with punctuation"
+        joints = [word for word, name in enumerate(self.relations) if name == "cc"]
+        if len(joints) != 1:
+            return "it has not exactly one coordinating conjunction"
+        second, root = self.parents[joints[0]], self.root
+        if self.relations[second] != "conj" or self.parents[second] != root:
+            return "its conjunction does not join something to the root"
+        if len(self.children(root, "conj")) > 1:
+            return "it joins more than two clauses"
+        if not all(self.children(word, "nsubj", "csubj") for word in (root, second)):
+            return "its conjunction does not join two clauses with subjects"
+        inside = {self.place[word] for word in self.below(second)}
+        at = self.place[joints[0]]
+        begin = at - 1 if at and self.is_punctuation(at - 1) else at
+        end = len(self.forms)
+        while end > at and self.is_punctuation(end - 1):
+            end -= 1
+        parts = self.forms[:begin], self.forms[at + 1 : end]
+        if not set(range(at, end)) <= inside or inside - set(range(begin, len(self.forms))):
+            return "its second clause is not what follows the conjunction"
+        if min(map(len, parts)) < 2:
+            return "one of its clauses has a single word"
+        return parts[0], self.forms[begin : at + 1], parts[1], self.forms[end:]

@@ -55,7 +55,6 @@ def bleu_by(
 
 
 def within(measure: int | None, first: int, last: int | None) -> bool:
-    """Return whether a measure lies in a range."""
     return measure is not None and measure >= first and (last is None or measure <= last)
 
 

@@ -73,7 +73,6 @@ class SegmentScores:
         return found
 
     def compared(self, samples: Samples) -> dict[str, Difference]:
-        """Return how the means differ from those of the baseline, where it has such numbers."""
         return {
             name: compared_runs(METRIC, table, self.system[name], samples)
             for name, table in self.baseline.items()

@@ -60,12 +60,10 @@ def read_texts(request: ScoreRequest) -> Texts:
 
 
 def read_text(path: str) -> Text:
-    """Return the lines of a file as a text."""
     return Text(path, list(read_lines(path)))
 
 
 def check_lengths(texts: Iterable[Text]) -> None:
-    """Refuse texts that have different numbers of lines."""
     refuse_different_lengths({text.name: len(text.lines) for text in texts})
 
 
