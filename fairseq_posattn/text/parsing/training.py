@@ -18,7 +18,7 @@ from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.text.parser_settings import ParserSettings
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.parsing.scores import scores_of
 from fairseq_posattn.text.parsing.stanza_parser import StanzaParser, import_stanza
 from fairseq_posattn.text.parsing.trainers import SMALL, Size, options_of, run_trainer

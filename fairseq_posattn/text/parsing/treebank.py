@@ -18,8 +18,7 @@ from fairseq_posattn.trees.conllu import (
     parse_all_columns,
     read_blocks,
 )
-from fairseq_posattn.trees.sentence import Sentence, Tags
-from fairseq_posattn.trees.whitespace import shortened
+from fairseq_posattn.trees.sentence import Sentence, Tags, shortened
 
 BEGINS_PARAGRAPH = ("# newdoc", "# newpar")
 PACKED = ("", ".gz", ".xz", ".zst")
