@@ -6,126 +6,10 @@ The newest checkpoints of RUN are taken by number of updates (checkpoint_1_1500.
 are none of these, by epoch (checkpoint3.pt).
 """
 
-from __future__ import annotations
-
-import argparse
-import os
-import re
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-import torch
-
-from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.patches import trained_on as trained
-from fairseq_posattn.glue.patches.atomic import write
-from fairseq_posattn.glue.patches.fitting import refuse_not_finite
-from fairseq_posattn.glue.patches.safe import load_plain, register_classes
 from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.io.lock import locked
-
-BY_UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt")
-MAY_CHANGE = re.compile(r"drop|_activations|min_params_to_wrap")  # options for training alone
-BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
-
-
-def newest(run: str | os.PathLike, count: int) -> list[Path]:
-    """Return the last `count` checkpoints, the oldest first."""
-    names = sorted(os.listdir(run))
-    for kind in (BY_UPDATES, BY_EPOCH):
-        found = sorted((int(m[1]), name) for name in names if (m := kind.fullmatch(name)))
-        if found:
-            break
-    if len(found) < count:
-        raise InputError(
-            f"{run}: there are {len(found)} checkpoints, but {count} are to be averaged; train "
-            "longer, or choose fewer with --last"
-        )
-    return [Path(run) / name for _, name in found[-count:]]
-
-
-def average(paths: Sequence[str | os.PathLike]) -> dict:
-    """Return the last checkpoint with the mean of all checkpoints as its parameters."""
-    sums: dict[str, torch.Tensor] = {}
-    origin: dict[str, Any] = {}
-    for path in paths:
-        checkpoint = load_plain(path)
-        origin = origin or origin_of(checkpoint)
-        check_same_training(origin, origin_of(checkpoint), paths[0], path)
-        check_same_model(sums, checkpoint["model"], paths[0], path)
-        refuse_not_finite(checkpoint["model"].items(), path)
-        for name, parameter in checkpoint["model"].items():
-            sums[name] = sums.get(name, 0) + parameter.double()
-    mean = {name: (total / len(paths)) for name, total in sums.items()}
-    model = {name: mean[name].to(value.dtype) for name, value in checkpoint["model"].items()}
-    return {**checkpoint, "model": model}
-
-
-def origin_of(checkpoint: dict) -> dict[str, Any]:
-    """Return what is the same in all checkpoints of one training, as far as this one tells.
-
-    It is the seed, the languages, the fingerprints of the data, and the options of the model but
-    for dropout. Options of other parts also stand among those of fairseq's own models.
-    """
-    trained_on = (checkpoint.get("task_state") or {}).get(trained.KEY) or {}
-    cfg = checkpoint.get("cfg") or {}
-    parts = {name: plain(part) for name, part in cfg.items()}
-    model, task = parts.pop("model", {}), parts.get("task", {})
-    of_others = {name for part in parts.values() for name in part}.union(
-        parts, ["no_seed_provided"]
-    )
-    return {
-        **{f"the model's {name}": value for name, value in model.items() if name not in of_others},
-        "the task": task.get("_name"),
-        **{f"the {side}": task.get(side) for side in ("source_lang", "target_lang")},
-        "the seed": parts.get("common", {}).get("seed"),
-        **{f"the fingerprint of the {name}": value for name, value in trained_on.items()},
-    }
-
-
-def plain(part: Any) -> dict[str, Any]:
-    """Return the options of a part of the configuration."""
-    if isinstance(part, argparse.Namespace):
-        return vars(part)
-    return part if isinstance(part, dict) else {}
-
-
-def check_same_training(
-    origin: dict[str, Any], own: dict[str, Any], first: str | os.PathLike, path: str | os.PathLike
-) -> None:
-    """Refuse a checkpoint of another model, data or seed; one that does not tell is taken."""
-    for name in sorted(origin.keys() & own.keys()):
-        here, there = own[name], origin[name]
-        unknown = [value for value in (here, there) if value in (None, {})]
-        if here != there and not unknown and not MAY_CHANGE.search(name):
-            found = (
-                "differs" if isinstance(here, dict) else f"is {here!r} here, but {there!r} there"
-            )
-            raise InputError(
-                f"{path}: it is of another training than {first}: {name} {found}; average "
-                "checkpoints of one training"
-            )
-
-
-def check_same_model(sums: dict, model: dict, first, path) -> None:
-    """Refuse a checkpoint whose parameters have other names or sizes than those before it."""
-    if not sums:
-        return
-    for name in sorted(sums.keys() ^ model.keys()):
-        raise InputError(
-            f"{path}: the architecture differs from that of {first}: only one of them has {name}; "
-            "average checkpoints of one training"
-        )
-    for name, total in sums.items():
-        if total.shape != model[name].shape:
-            raise InputError(
-                f"{path}: the architecture differs from that of {first}: {name} is "
-                f"{tuple(model[name].shape)} here, but {tuple(total.shape)} there; "
-                "average checkpoints of one training"
-            )
 
 
 def main() -> None:
@@ -140,12 +24,9 @@ def main() -> None:
     )
     parser.add_argument("--out", required=True, help="write the averaged checkpoint to this file")
     options = parser.parse_args()
-    register_classes()
-    paths = newest(options.run, options.last)
-    with locked(options.out):
-        averaged = average(paths)
-        averaged.pop("last_optimizer_state", None)
-        write(averaged, options.out)
+    from fairseq_posattn.glue.averaging import write_average  # torch would delay --help
+
+    paths = write_average(options.run, options.last, options.out)
     print(f"{options.out} is the mean of {', '.join(path.name for path in paths)}")
 
 

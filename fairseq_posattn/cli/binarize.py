@@ -9,13 +9,17 @@ The options are those of fairseq-preprocess. PREFIX.SRC.trees must lie beside ea
 from functools import partial
 
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.visible import visible
 
 
 def main() -> None:
     """Binarise the data that the command line names."""
     from fairseq_posattn.preparation.binarize import binarize, parser
 
-    binarize(parser().parse_args())
+    args = parser().parse_args()
+    folder = args.destdir  # while it works, another one
+    binarize(args)
+    print(visible(f"{folder}: the data are ready; preprocess.log has what fairseq says of them"))
 
 
 command = partial(run, main)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import fields
+from enum import Enum
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.io import command_line
+from fairseq_posattn.io.argument_types import command_parser
+
+TOLD = "has already been imported"  # fairseq says so of the plug-in at each start
 
 # posattn-train starts one process for each GPU, which imports this module first. The package is
 # then imported already, so that --user-dir would skip it, and the plug-in is loaded here.
@@ -29,8 +35,53 @@ def run_fairseq(program: str) -> None:
         sys.argv += ["--user-dir", str(Path(__file__).parents[1])]
     module = import_module(f"fairseq_cli.{program}")
     import_module("fairseq_posattn.plugin")  # --user-dir skips a package that is imported already
+    logging.getLogger("fairseq.utils").addFilter(lambda record: TOLD not in record.getMessage())
     log_to_stdout(program)
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(own_help(program), end="\n\n")
     module.cli_main()
+
+
+def own_help(program: str) -> str:
+    """Return the help on the options of the plug-in.
+
+    fairseq's own help has those of a model, task or criterion only beside its name.
+    """
+    from fairseq_posattn.core import attention
+    from fairseq_posattn.core.positions.registry import describe
+    from fairseq_posattn.glue.criterions.tree_supervised import TreeSupervisedConfig
+    from fairseq_posattn.glue.models.config import OwnOptions
+    from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
+
+    about = f"fairseq-{program} with the plug-in. fairseq's own options stand at the end."
+    parser = command_parser(f"posattn-{program}", about)
+    groups = {"task structured_translation": StructuredTranslationConfig}
+    if program == "train":
+        groups = {
+            "presets posattn_... (--arch)": OwnOptions,
+            "criterion tree_supervised_cross_entropy": TreeSupervisedConfig,
+            **groups,
+        }
+    for title, kind in groups.items():
+        group = parser.add_argument_group(title)
+        for one in (one for one in fields(kind) if one.name in kind.__annotations__):
+            more: dict[str, Any] = {}
+            if one.type is bool:
+                more["action"] = "store_true"
+            elif isinstance(one.type, type) and issubclass(one.type, Enum):
+                more["choices"] = [member.value for member in one.type]
+            flag = f"--{one.name.replace('_', '-')}"
+            group.add_argument(flag, help=one.metadata["help"], **more)
+    parts = [parser.format_help().partition("\n\n")[2].rstrip()]
+    if program == "train":
+        mechanisms = attention.MECHANISMS.items()
+        parts += [attention.describe(), describe()]
+        parts += [
+            f"Mechanisms for --{side}-attention, which takes 'help', too: "
+            + " ".join(name for name, cls in mechanisms if getattr(cls, safe))
+            for side, safe in (("decoder", "causal_safe"), ("cross", "cross_safe"))
+        ]
+    return "\n\n".join([*parts, "fairseq's options of all models and tasks:"])
 
 
 def log_to_stdout(program: str) -> None:

@@ -43,7 +43,7 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument(
         "--data",
-        metavar="DIR",
+        metavar="FOLDER",
         help="read the dictionaries from this folder (default: the one of the training)",
     )
     parser.add_argument(

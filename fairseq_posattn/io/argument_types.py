@@ -3,7 +3,13 @@
 Options that several commands share are added here, too.
 """
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import (
+    Action,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from pathlib import Path
@@ -24,9 +30,19 @@ class Parser(ArgumentParser):
         super().error(visible(message))
 
 
+class Help(RawDescriptionHelpFormatter):
+    """This help calls a value by its type, or by the name of its option if it is text."""
+
+    def _get_default_metavar_for_optional(self, action: Action) -> str:
+        return METAVARS.get(action.type) or action.dest.rpartition("_")[2].upper()
+
+    def _get_default_metavar_for_positional(self, action: Action) -> str:
+        return action.dest.upper()
+
+
 def command_parser(name: str, description: str | None) -> ArgumentParser:
     """Return a parser whose help names the installed command, however it was started."""
-    return Parser(prog=name, description=description, formatter_class=RawDescriptionHelpFormatter)
+    return Parser(prog=name, description=description, formatter_class=Help)
 
 
 def add_model_options(parser: ArgumentParser) -> None:
@@ -80,8 +96,6 @@ def add_fields(
             more.setdefault("type", TYPES[of])
         if of == "bool":
             more = {"action": "store_true", "help": more["help"]}
-        elif flag[2:].replace("-", "_") != one.name and "choices" not in more:
-            more["metavar"] = more["metavar"] or flag[2:].replace("-", "_").upper()
         default = one.default if one.default_factory is MISSING else one.default_factory()
         if default is not MISSING:
             more["default"] = default
@@ -137,3 +151,10 @@ def not_negative(text: str) -> int:
     if not text.isdecimal():
         raise ArgumentTypeError(f"expected a number that is not negative, found '{text}'")
     return int(text)
+
+
+METAVARS: dict[Any, str] = {
+    **dict.fromkeys((int, positive, not_negative), "N"),
+    **dict.fromkeys((float, share), "X"),
+    **dict.fromkeys((Path, new_folder), "PATH"),
+}

@@ -181,11 +181,13 @@ def _check_pieces(source: str, trees: str) -> None:
 
 
 def _run_fairseq(args: Namespace) -> None:
-    try:
+    propagate, preprocess.logger.propagate = preprocess.logger.propagate, False
+    try:  # what it logs, such as all options, goes into preprocess.log alone
         preprocess.main(args)
     except AssertionError as error:  # fairseq refuses options like this
         raise InputError(str(error)) from error
     finally:  # it leaves its log open
+        preprocess.logger.propagate = propagate
         for handler in list(preprocess.logger.handlers):
             if isinstance(handler, logging.FileHandler):
                 preprocess.logger.removeHandler(handler)

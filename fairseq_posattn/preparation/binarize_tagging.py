@@ -32,7 +32,7 @@ class TaggingData:
         *([], "", "FILE"),
         nargs="*",
     )
-    destdir: str = option("write the data into this new folder", metavar="DIR", required=True)
+    destdir: str = option("write the data into this new folder", metavar="FOLDER", required=True)
     column: str = option(
         "read the tags from this column of CoNLL-U (default: upos)",
         "upos",

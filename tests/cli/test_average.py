@@ -9,8 +9,9 @@ from unittest import mock
 import pytest
 import torch
 
-from fairseq_posattn.cli.average import average, command, newest
+from fairseq_posattn.cli.average import command
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.averaging import average, newest
 from fairseq_posattn.glue.patches import safe
 from support.commands import FULL_TREE, run
 from support.in_process import generate, train

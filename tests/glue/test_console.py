@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_posattn.core.attention import MECHANISMS
 from support.commands import PLUGIN, ROOT
 
 CLI = PLUGIN / "cli"
@@ -95,3 +96,22 @@ def test_help_names_the_installed_command(name, monkeypatch, capsys):
         runpy.run_module(f"fairseq_posattn.cli.{name}", run_name="__main__", alter_sys=True)
     assert not ended.value.code
     assert capsys.readouterr().out.startswith(f"usage: posattn-{name.replace('_', '-')} ")
+
+
+@pytest.mark.parametrize("program", ["train", "generate", "interactive"])
+def test_help_has_the_options_of_the_plugin(program):
+    """They stand first, with what `help` prints of each, and no line of a log before them."""
+    code = f"from fairseq_posattn.cli.fairseq_programs import {program}; {program}()"
+    shown = run(sys.executable, "-c", code, "--help")
+    assert shown.startswith(f"fairseq-{program} with the plug-in.")
+    own, _, of_fairseq = shown.partition("fairseq's options of all models and tasks:")
+    assert "--tree-provider" in own and "--batch-size" in of_fairseq
+    assert "INFO" not in shown
+    for name, cls in MECHANISMS.items():
+        assert (f"\n\n{name}\n" in own) == (program == "train")
+        in_cross = own.partition("--cross-attention, which")[2].split()
+        assert (name in in_cross) == (program == "train" and cls.cross_safe)
+    options = {"--encoder-attention", "--cross-attention", "--tree-loss", "--fast-dropout"}
+    assert {option for option in options if f"  {option}" in own} == (
+        options if program == "train" else set()
+    )

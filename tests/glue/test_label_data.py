@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_posattn.cli.average import average
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.averaging import average
 from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.preparation.project import ProjectionInputs, projected

@@ -141,7 +141,7 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
                 "--from",
                 dest="source",
                 type=Path,
-                metavar="DIR",
+                metavar="FOLDER",
                 help="read the corpus in DIR (default: download it, where that is allowed)",
             ),
             option("--any-size", action="store_true", help="accept any number of sentences"),

@@ -24,7 +24,7 @@ class ParserSettings:
     parser: str = field(default="stanza", metadata=one_of(*PARSERS))
     lang: str = "en"
     model_dir: str | None = option(
-        "stanza's models lie in this folder (default: stanza's own folder)", None, "", "DIR"
+        "stanza's models lie in this folder (default: stanza's own folder)", None, "", "FOLDER"
     )
     package: str = option(
         "parse with this package of stanza's models (default: %(default)s)", "default"
