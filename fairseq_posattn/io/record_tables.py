@@ -17,7 +17,7 @@ def tables(kind: type) -> Iterator[str]:
     for record in records_in(kind):
         yield from ["", f"## {record.__name__}", ""]
         if record.__doc__ and not record.__doc__.startswith(f"{record.__name__}("):
-            yield from [record.__doc__, ""]
+            yield from [" ".join(record.__doc__.split()), ""]
         yield from keys(record)
 
 

@@ -192,7 +192,7 @@ class QKVTransform(Mechanism):
     def transform(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return new queries, keys and values, each B H Q D of the mechanism's heads."""
+        """Return new queries, keys and values, with the shapes of those given."""
         raise NotImplementedError
 
     def transform_queries(self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor:
@@ -202,13 +202,13 @@ class QKVTransform(Mechanism):
 
 
 class KeyExpansion(Mechanism):
-    """This mechanism gives a head several keys and values for each position, in one softmax."""
+    """This mechanism gives a head `copies` keys and values for each piece, in one softmax."""
 
     copies: int = 1
 
     def expand(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return keys and values, B H copies·K D, one copy after the other, and which of them
-        exist: bool, 1 H 1 copies·K. The keys and values given are B H K D."""
+        exist: bool, 1 H 1 copies·K."""
         raise NotImplementedError
 
 
@@ -216,7 +216,7 @@ class ScoreBias(Mechanism):
     """This mechanism adds a bias to the scaled scores."""
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, broadcastable to B H Q K of the mechanism's heads."""
+        """Return the bias, broadcastable to B H Q K."""
         raise NotImplementedError
 
 
@@ -224,8 +224,7 @@ class KeyBias(Mechanism):
     """This mechanism adds a bias to the scaled scores that depends on the keys, too."""
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, broadcastable to B H Q K of the mechanism's heads, whose keys after all
-        transforms are k: B H K D."""
+        """Return the bias, broadcastable to B H Q K. The keys k are those after all transforms."""
         raise NotImplementedError
 
 
@@ -235,7 +234,7 @@ class ScoreChange(Mechanism):
     fused = False
 
     def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new scores; old and new ones are B H Q K of the mechanism's heads."""
+        """Return new scores; old and new ones are B H Q K."""
         raise NotImplementedError
 
 
@@ -247,18 +246,17 @@ class ScoreMask(Mechanism):
 
     @classmethod
     def forbids(cls, options: Any) -> bool:
-        """Return whether there are keys that it forbids at all, under these options."""
+        """Return whether it forbids any key at all under these options."""
         return True
 
     def reach(self, ctx: AttentionContext) -> int | None:
-        """Return how far from its query an allowed key may lie at most, on either side.
-
-        None: it is not limited, or the whole square of scores is the faster way for this batch.
+        """Return how far from its query an allowed key may lie at most, on either side, so that
+        scores are computed in bands. None: it is not limited, or bands are slower for this batch.
         """
         return None
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return a bool mask, True = may attend, broadcastable to B H Q K."""
+        """Return a bool mask, broadcastable to B H Q K: True = may attend."""
         raise NotImplementedError
 
 
@@ -268,7 +266,7 @@ class WeightChange(Mechanism):
     fused = False
 
     def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new weights; old and new ones are B H Q K of the mechanism's heads."""
+        """Return new weights; old and new ones are B H Q K."""
         raise NotImplementedError
 
 
@@ -278,7 +276,7 @@ class ValueTerm(Mechanism):
     fused = False
 
     def value_term(self, weights: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the term, B H Q D; the weights are B H Q K of the mechanism's heads."""
+        """Return the term, B H Q D; the weights are B H Q K."""
         raise NotImplementedError
 
 

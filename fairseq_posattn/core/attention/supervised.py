@@ -15,7 +15,7 @@ from fairseq_posattn.core.source_tree import PADDING, SourceTree
 class Supervised(Mechanism):
     """The heads of this mechanism learn from the trees of the training data.
 
-    The criterion tree_supervised_cross_entropy adds their loss to that of the translation.
+    `--criterion tree_supervised_cross_entropy` adds their loss to that of the translation.
     """
 
     fused = False
@@ -23,10 +23,11 @@ class Supervised(Mechanism):
     found: Tensor | None = None
 
     def supervise(self, scores: Tensor, ctx: AttentionContext) -> Tensor | None:
-        """Return four sums over pieces and heads: loss, pieces with a target, words right, words.
+        """Return four sums over pieces and heads, as `supervision` makes them: loss, pieces with a
+        target, words right, words. None: the batch has no trees.
 
-        None: the batch has no trees. scores: B H Q K of the mechanism's heads, as the softmax takes
-        them, in float32 or better; those of forbidden keys are as low as scores can be.
+        The scores are B H Q K, as the softmax takes them, in float32 or better; those of forbidden
+        keys are as low as scores can be.
         """
         raise NotImplementedError
 

@@ -111,8 +111,8 @@ def training_pairs(data: Path) -> int:
     from fairseq.data.indexed_dataset import MMapIndexedDataset
 
     for path in data.glob("train.*-*.*.bin"):
-        _, languages, language = path.stem.split(".")
-        if languages.startswith(f"{language}-"):
+        _, languages, language, *more = path.stem.split(".")
+        if languages.startswith(f"{language}-") and not more:  # .tree.bin has the trees
             return len(MMapIndexedDataset(str(path.with_suffix(""))))
     raise InputError(f"{data}: there are no training data; name a data folder of posattn-prepare")
 

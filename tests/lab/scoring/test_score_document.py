@@ -5,6 +5,7 @@ from dataclasses import fields
 
 from fairseq_posattn.io.record_tables import records_in
 from fairseq_posattn.io.records import HELP, as_document, as_record
+from fairseq_posattn.lab.probing.results import Probes
 from fairseq_posattn.lab.scoring.score_document import document
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 from support.commands import ROOT
@@ -23,7 +24,8 @@ def test_the_program_prints_the_page(capsys):
 
 
 def test_every_key_is_explained():
-    for record in records_in(ScoredSystem):
+    """The keys of posattn-probe are explained in their dataclasses alone."""
+    for record in (*records_in(ScoredSystem), *records_in(Probes)):
         assert all(field.metadata.get(HELP) for field in fields(record)), record
 
 

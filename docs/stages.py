@@ -1,0 +1,175 @@
+"""Write docs/stages.md: each stage of attention with its methods, from their docstrings, and one of
+the examples below.
+
+python docs/stages.py
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from fairseq_posattn import attention
+from fairseq_posattn.core.attention.supervised import ParentTargets, supervision
+
+PAGE = Path(__file__).with_suffix(".md")
+BEGIN = """\
+# The stages of a mechanism
+
+A mechanism derives from one or several stages. They act in the order of this page, and within a \
+stage as the specification lists them; biases and changes of scores count as one stage. \
+[your_own.md](your_own.md#shapes) explains shapes and `ctx`. Everywhere q is B H Q D, and k and v \
+are B H K D, of the mechanism's heads. With `@attention.register` above it, an example can be \
+named in a specification.
+
+`python docs/stages.py` makes this page from the docstrings.
+
+```python
+import torch
+from torch import nn
+
+from fairseq_posattn import attention
+from fairseq_posattn.core.attention.supervised import ParentTargets, supervision
+```
+"""
+
+
+class Blend(attention.PreAttention):
+    name = "blend"
+
+    def make_parameters(self):
+        self.mix = nn.Linear(self.shape.width, self.shape.width)
+
+    def before(self, x, ctx):
+        return x + self.mix(x).tanh()
+
+
+class Sharpness(attention.QKVTransform):
+    name = "sharpness"
+
+    def make_parameters(self):
+        self.factor = nn.Parameter(torch.ones(self.head_count, 1, 1))
+
+    def transform(self, q, k, v, ctx):
+        return q * self.factor, k, v
+
+
+class Twins(attention.KeyExpansion):
+    name = "twins"
+    copies = 2
+
+    def make_parameters(self):
+        self.factor = nn.Parameter(torch.rand(self.shape.head_width))
+
+    def expand(self, k, v):
+        k = torch.cat([k, k * self.factor], dim=2)
+        v = torch.cat([v, v * self.factor], dim=2)
+        return k, v, torch.ones(1, k.size(1), 1, k.size(2), dtype=torch.bool, device=k.device)
+
+
+class Backwards(attention.ScoreBias):
+    name = "backwards"
+
+    def make_parameters(self):
+        self.gain = nn.Parameter(torch.ones(self.head_count, 1, 1))
+
+    def bias(self, q, ctx):
+        return self.gain * (ctx.distances < 0)  # H Q K
+
+
+class Weighty(attention.KeyBias):
+    name = "weighty"
+
+    def make_parameters(self):
+        self.wanted = nn.Parameter(torch.rand(self.shape.head_width))
+
+    def key_bias(self, q, k, ctx):
+        return (k @ self.wanted)[:, :, None]  # B H 1 K
+
+
+class Capped(attention.ScoreChange):
+    name = "capped"
+
+    def change_scores(self, scores, q, ctx):
+        return 5 * torch.tanh(scores / 5)
+
+
+class Near(attention.ScoreMask):
+    name = "near"
+
+    def allowed(self, q, ctx):
+        return ctx.distances.abs() <= 3  # Q K
+
+
+class ToParent(attention.KeyBias, attention.Supervised):
+    name = "to_parent"
+
+    def make_parameters(self):
+        self.form = nn.Parameter(torch.rand(self.shape.head_width, self.shape.head_width))
+
+    def key_bias(self, q, k, ctx):
+        return q @ self.form @ k.transpose(-1, -2)
+
+    def supervise(self, scores, ctx):
+        return None if ctx.tree is None else supervision(scores, ParentTargets.all(ctx.tree))
+
+
+class Squared(attention.WeightChange):
+    name = "squared"
+
+    def change_weights(self, weights, q, ctx):
+        squares = weights.square()
+        return squares / squares.sum(dim=-1, keepdim=True).clamp(min=1e-6)
+
+
+class Reach(attention.ValueTerm):
+    name = "reach"
+
+    def make_parameters(self):
+        self.far = nn.Parameter(torch.rand(self.head_count, 1, self.shape.head_width))
+
+    def value_term(self, weights, ctx):
+        mean = (weights * ctx.distances).sum(dim=-1, keepdim=True)  # B H Q 1
+        return mean * self.far
+
+
+class Gate(attention.PostAttention):
+    name = "gate"
+
+    def make_parameters(self):
+        self.gate = nn.Linear(self.shape.width, self.shape.width)
+
+    def replace(self, x, out, ctx):
+        return self.gate(x).sigmoid() * out
+
+
+EXAMPLES: list[type[attention.Mechanism]] = [
+    *(Blend, Sharpness, Twins, Backwards, Weighty, Capped),
+    *(Near, ToParent, Squared, Reach, Gate),
+]
+
+
+def section(example: type[attention.Mechanism]) -> str:
+    """Return the last stage of an example with the methods that are given something."""
+    stage = example.__bases__[-1]
+    methods = [name for name in vars(stage) if inspect.isroutine(getattr(stage, name))]
+    lines = [f"## {stage.__name__}", "", sentences(stage), ""]
+    for method in (getattr(stage, name) for name in methods if not name.startswith("_")):
+        given = ", ".join(name for name in inspect.signature(method).parameters if name != "self")
+        lines += [f"- `{method.__name__}({given})`: {sentences(method)}"] if given else []
+    return "\n".join([*lines, "", "```python", inspect.getsource(example).rstrip(), "```", ""])
+
+
+def sentences(documented: object) -> str:
+    return " ".join((inspect.getdoc(documented) or "").split())
+
+
+def page() -> str:
+    return "\n".join([BEGIN, *map(section, EXAMPLES)])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

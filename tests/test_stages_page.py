@@ -1,0 +1,30 @@
+"""docs/stages.md is what docs/stages.py makes; its examples keep the contract of mechanisms."""
+
+import sys
+
+import pytest
+
+from fairseq_posattn.attention import PostAttention, PreAttention, QKVTransform
+from fairseq_posattn.core.attention.pipeline import ON_SCORES
+from fairseq_posattn.testing import check
+from support.commands import ROOT
+
+sys.path.insert(0, str(ROOT / "docs"))
+import stages
+
+sys.path.pop(0)
+
+
+def test_the_page_is_up_to_date():
+    assert stages.PAGE.read_text(encoding="utf-8") == stages.page(), "run python docs/stages.py"
+
+
+def test_it_has_all_stages_in_their_order():
+    shown = [example.__bases__[-1] for example in stages.EXAMPLES]
+    assert shown[:2] == [PreAttention, QKVTransform]
+    assert shown[2:] == [*ON_SCORES, PostAttention]
+
+
+@pytest.mark.parametrize("example", stages.EXAMPLES)
+def test_an_example_keeps_the_contract(example):
+    check(example)
