@@ -193,6 +193,11 @@ CONTROL = re.compile(r"[^\S \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 TEXT = "# text = "
 
 
+def text_of(block: ConlluBlock) -> str | None:
+    """Return the raw text that a block names, if it names one."""
+    return next((line.removeprefix(TEXT) for line in block.lines if line.startswith(TEXT)), None)
+
+
 def plain_line(line: str) -> str:
     """Return a line as a comment of CoNLL-U can hold it."""
     return CONTROL.sub(OPEN_BOX, line)

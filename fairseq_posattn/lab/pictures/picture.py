@@ -75,12 +75,16 @@ def make_picture(
     moved = move_neutral(mechanisms, shape, x, ctx, seed)
     return Picture(
         title=" + ".join(str(use) for use in specification.in_layer(number)),
-        mechanisms=tuple(About(m.name, first_paragraph(type(m)), m.equation) for m in mechanisms),
+        mechanisms=about(mechanisms),
         notes=(f"Layer {number}, {shape.heads} heads.", *notes(mechanisms, moved, seed), READING),
         pieces=pieces,
         tree=layout_of(sentence, mechanisms),
         rows=tuple(Trace(attention, x, ctx).run()),
     )
+
+
+def about(mechanisms: Sequence[Mechanism]) -> tuple[About, ...]:
+    return tuple(About(m.name, first_paragraph(type(m)), m.equation) for m in mechanisms)
 
 
 def layout_of(sentence: Sentence, mechanisms: Sequence[Mechanism]) -> TreeLayout | None:

@@ -12,7 +12,7 @@ from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks
+from fairseq_posattn.trees.conllu import parse_all_columns, read_blocks, text_of
 from fairseq_posattn.trees.sentence import UNKNOWN, Sentence
 
 END = "</s>"  # the end of the sentence attends and is attended to, as in a model
@@ -29,8 +29,8 @@ def sentence_of_text(text: str) -> Sentence:
     return checked(Sentence(text.split()), "--sentence")
 
 
-def sentence_of_file(path: str, number: int) -> Sentence:
-    """Return a sentence of a CoNLL-U file, counted from 0, with its relations."""
+def sentence_of_file(path: str, number: int) -> tuple[str, Sentence]:
+    """Return a sentence of a CoNLL-U file, counted from 0: its raw text and its relations."""
     block = next(islice(read_blocks(path), number, None), None)
     if block is None:
         count = sum(1 for _ in read_blocks(path))
@@ -39,7 +39,7 @@ def sentence_of_file(path: str, number: int) -> Sentence:
             "--number counts from 0, the first sentence"
         )
     sentence = parse_all_columns(block, several_roots="first")
-    return checked(sentence, sentence.where)
+    return text_of(block) or str(sentence), checked(sentence, sentence.where)
 
 
 def checked(sentence: Sentence, where: str) -> Sentence:

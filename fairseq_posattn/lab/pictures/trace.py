@@ -46,17 +46,24 @@ class Trace:
     Each method below `__call__` has the name of a stage.
     """
 
-    def __init__(self, layer: MultiheadSelfAttention, x: Tensor, ctx: AttentionContext):
-        """x: T 1 C, without padding."""
-        self.layer, self.ctx, self.x = layer, ctx, x
+    def __init__(
+        self,
+        layer: MultiheadSelfAttention,
+        x: Tensor,
+        ctx: AttentionContext,
+        norm: Callable[[Tensor], Tensor] = torch.clone,
+    ):
+        """x: T 1 C, without padding. norm: normalises the input of the attention."""
+        self.layer, self.ctx, self.x, self.norm = layer, ctx, x, norm
         self.notes = Notes(layer.heads, ctx)
-        self.notes.weights(None, WITHOUT, self.plain_weights(*layer.project(x)))
+        self.notes.weights(None, WITHOUT, self.plain_weights(*layer.project(norm(x))))
         self.copies, self.labels = 1, [[""]] * layer.heads
         self.masks: list[tuple[Mechanism | None, Tensor]] = []
 
     @torch.no_grad()
     def run(self) -> list[Row]:
-        self.layer(self.layer.before(self.x, self.ctx, self), self.ctx, observe=self)
+        x = self.norm(self.layer.before(self.x, self.ctx, self))
+        self.layer(x, self.ctx, observe=self)
         self.notes.result(RESULT, self.weights)
         return self.notes.rows
 

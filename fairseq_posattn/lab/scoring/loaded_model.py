@@ -56,25 +56,29 @@ class OnData:
 
 def load(
     checkpoint: Path,
-    data: str,
+    data: str | None,
     user_dir: str | None = None,
     task: str | None = None,
     cpu: bool = False,
 ) -> Loaded:
     """Return the model of a checkpoint, on a GPU if there is one; the data must be its own.
 
-    user_dir, task and cpu are fairseq's options; without `task` it is that of the training.
+    Without `data` they are where the training had them. user_dir, task and cpu are fairseq's
+    options; without `task` it is that of the training.
     """
-    from fairseq import checkpoint_utils
+    from fairseq import checkpoint_utils, utils
 
     from fairseq_posattn import plugin  # noqa: F401
     from fairseq_posattn.glue.user_dir import import_user_dir
 
-    if not Path(data).is_dir():
-        raise InputError(f"{data}: there is no such folder; name that of the binarised data")
+    if data is not None:
+        refuse_lacking(data, "name that of the binarised data")
     if not checkpoint.is_file():
         raise InputError(f"{checkpoint}: there is no such checkpoint; name the file (.pt)")
     import_user_dir(user_dir)
+    if data is None:
+        data = utils.split_paths(options_of_task(checkpoint, {}).data)[0]
+        refuse_lacking(data, f"{checkpoint} was trained with it; name its new place with --data")
     overrides = {"data": str(Path(data).resolve())}
     try:
         other = task and task_called(task, checkpoint, overrides)
@@ -94,20 +98,32 @@ def load(
     return Loaded(model, chosen, cfg)
 
 
+def refuse_lacking(data: str, remedy: str) -> None:
+    if not Path(data).is_dir():
+        raise InputError(f"{data}: there is no such folder; {remedy}")
+
+
 def task_called(name: str, checkpoint: Path, overrides: dict[str, str]) -> Any:
     """Return another task than that of the training, with the training's options as far as it has
     the same."""
-    from fairseq import checkpoint_utils, tasks
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-
-    from fairseq_posattn.glue.models.config import plain_namespace
+    from fairseq import tasks
 
     if name not in tasks.TASK_REGISTRY:
         known = names_like(name, tasks.TASK_REGISTRY)
         raise InputError(f"--task {name}: there is no such task; {known}")
+    options = options_of_task(checkpoint, overrides)
+    options.task = name
+    return tasks.setup_task(options)
+
+
+def options_of_task(checkpoint: Path, overrides: dict[str, str]) -> Any:
+    """Return the options of the task with which a checkpoint was trained."""
+    from fairseq import checkpoint_utils
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    from fairseq_posattn.glue.models.config import plain_namespace
+
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint), overrides)
     args = state.get("args")
     cfg = state["cfg"] if args is None else convert_namespace_to_omegaconf(args)
-    options = plain_namespace(cfg.task)
-    options.task = name
-    return tasks.setup_task(options)
+    return plain_namespace(cfg.task)

@@ -1,0 +1,114 @@
+"""A picture of a trained model: a layer of its encoder at work on a sentence."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.core.attention import Mechanism, MultiheadSelfAttention
+from fairseq_posattn.core.attention.pipeline import of_stage
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.config import layer_numbers
+from fairseq_posattn.lab.pictures.picture import READING, Picture, about, layout_of
+from fairseq_posattn.lab.pictures.sentence import checked
+from fairseq_posattn.lab.pictures.trace import Trace
+from fairseq_posattn.lab.scoring.loaded_model import load
+from fairseq_posattn.text.live.providers import provider_name
+from fairseq_posattn.text.live.segmented import segment
+from fairseq_posattn.trees.sentence import Sentence
+
+
+def trained_picture(
+    checkpoint: Path,
+    text: str,
+    sentence: Sentence,
+    number: int | None = None,
+    data: str | None = None,
+    user_dir: str | None = None,
+) -> Picture:
+    """Return what a layer of a trained encoder does to a text, with its tree if it has one.
+
+    Without a number it is the first layer in which a mechanism acts.
+    """
+    model, task, _ = load(checkpoint, data, user_dir, cpu=True)
+    model.requires_grad_(False)
+    number, layer = chosen_layer(model, number, checkpoint)
+    sample, shown = read(task, text, sentence)
+    arguments: list[Any] = []
+    hook = layer.register_forward_pre_hook(lambda _, given: arguments.extend(given))
+    model.encoder(**{k: v for k, v in sample.items() if k != "prev_output_tokens"})
+    hook.remove()
+    x, ctx, *_ = arguments
+    norm = partial(layer.norm_before, norm=layer.self_attn_layer_norm)
+    pieces = [task.source_dictionary[k] for k in sample["src_tokens"][0].tolist()]
+    mechanisms = of_stage(layer.self_attn.mechanisms.values(), Mechanism)
+    of_specification = layer_numbers(model.encoder.cfg.encoder)[number]  # of a pruned model, too
+    uses = model.encoder.attention.in_layer(of_specification)
+    return Picture(
+        title=f"{checkpoint.name}: {' + '.join(map(str, uses)) or 'plain attention'}",
+        mechanisms=about(mechanisms),
+        notes=(
+            f"Layer {number}, {layer.self_attn.heads} heads.",
+            "Word vectors, projections and parameters are those of the checkpoint.",
+            READING,
+        ),
+        pieces=tuple(checked(Sentence(pieces), "the sentence in pieces").words),
+        tree=layout_of(checked(shown, "--sentence"), mechanisms),
+        rows=tuple(Trace(layer.self_attn, x, ctx, norm).run()),
+    )
+
+
+def chosen_layer(model: Any, number: int | None, checkpoint: Path) -> tuple[int, Any]:
+    """Return a layer of the encoder and its number, or refuse one that has no such attention."""
+    layers = list(getattr(getattr(model, "encoder", None), "layers", ()))
+    own = [isinstance(getattr(one, "self_attn", None), MultiheadSelfAttention) for one in layers]
+    if not own or not all(own) or not hasattr(model.encoder, "attention"):
+        raise InputError(
+            f"{checkpoint}: {type(model).__name__} has no encoder with attention of this package; "
+            "draw a model of --arch posattn_transformer, or maps of this one with posattn-examples"
+        )
+    if number is None:
+        number = next((k for k, one in enumerate(layers) if one.self_attn.mechanisms), 0)
+    if number >= len(layers):
+        raise InputError(
+            f"--layer {number}: the encoder of {checkpoint} has {len(layers)} layers; "
+            f"take 0 to {len(layers) - 1}"
+        )
+    return number, layers[number]
+
+
+def read(task: Any, text: str, given: Sentence) -> tuple[dict[str, Any], Sentence]:
+    """Return the input of the model for a sentence, and the sentence with the tree that it reads.
+
+    A text without a tree goes through the pipeline of the data, as in posattn-interactive.
+    """
+    if not hasattr(task, "new_sentences"):
+        raise InputError(
+            f"--path: the task {task.cfg._name} reads no new sentences with trees; "
+            "draw a model that was trained with --task structured_translation"
+        )
+    if given.parents is None:
+        refuse_without_parser(task, given)
+        [pieces] = task.new_sentences([text], str)
+    elif task.prepared is None:
+        [pieces] = task.new_sentences([text], str, [given])
+    else:
+        line = segment(task.prepared.source_text(text), given, task.prepared)
+        [pieces] = task.pieces_of([line], [given])
+    tokens = task.source_dictionary.encode_line(pieces, add_if_not_exist=False).long()
+    dataset = task.build_dataset_for_inference([tokens], [len(tokens)])
+    sample = dataset.collater([dataset[0]])["net_input"]
+    if not task.needs_trees:
+        return sample, given
+    return sample, task.pending.for_batch(sample["src_tokens"]).sentences[0][1]
+
+
+def refuse_without_parser(task: Any, sentence: Sentence) -> None:
+    needs = task.needs_trees and task.new_text.control.needs_trees
+    if needs and provider_name(task.cfg, task.prepared) == "none":
+        where = f"{sentence.where}: the sentence" if sentence.path else "--sentence"
+        raise InputError(
+            f"{where} has no tree, which the model reads, and its data name no parser; "
+            "give a sentence with its heads as --conllu FILE"
+        )
