@@ -5,8 +5,9 @@
 
 MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module. Each
 mechanism that it registers is checked with the options that its class lists in `examples`, or with
-the given specifications. A line for each check says ok, FAILED with what was expected, what was
-found and where to look, or -- with the reason why the check does not apply. No fairseq is needed.
+the given specifications. A line for each of them says how many checks it passed; below it stand
+those that FAILED, with what was expected, what was found and where to look. With -v all checks
+stand there, also those that are ok or, marked by --, do not apply. No fairseq is needed.
 """
 
 from functools import partial
@@ -34,6 +35,7 @@ def main() -> None:
         metavar="TEXT",
         help="check this, as --encoder-attention takes it, and not the `examples`; can be repeated",
     )
+    parser.add_argument("-v", "--verbose", action="store_true", help="show every check")
     options = parser.parse_args()
     if not options.module and not options.specification:
         parser.error("give a MODULE, or a --specification of mechanisms that the package has")
@@ -42,20 +44,23 @@ def main() -> None:
     specifications = options.specification or examples
     for specification in specifications:
         AttentionSpecification(specification)  # an error in it is reported before any check
-    found = [outcome for specification in specifications for outcome in checked(specification)]
+    found = [one for each in specifications for one in checked(each, options.verbose)]
     failed = sum(outcome.fault is not None for outcome in found)
     if failed:
         raise InputError(f"{failed} of {len(found)} checks failed: see the lines marked FAILED")
     print(f"All of {len(found)} checks passed or do not apply.")
 
 
-def checked(specification: str) -> list[Outcome]:
-    """Run all checks over a specification and print each outcome as soon as it is there."""
-    print(specification)
-    found = []
-    for outcome in outcomes(specification):
-        print(f"  {line(outcome)}", flush=True)
-        found.append(outcome)
+def checked(specification: str, verbose: bool) -> list[Outcome]:
+    """Run all checks over a specification, and print how many it passed, then those that failed."""
+    found = list(outcomes(specification))
+    failed = sum(outcome.fault is not None for outcome in found)
+    apply = sum(not outcome.not_applicable for outcome in found)
+    told = f"{failed} of {apply} checks FAILED" if failed else f"{apply} checks passed"
+    print(f"{specification}: {told}, {len(found) - apply} do not apply")
+    for outcome in found:
+        if verbose or outcome.fault:
+            print(f"  {line(outcome)}", flush=True)
     return found
 
 

@@ -23,13 +23,13 @@ def forgotten():
 
 
 def command(*arguments) -> Ended:
-    ended = posattn("check_mechanism", *arguments)
+    ended = posattn("check_mechanism", "-v", *arguments)
     assert "Traceback" not in ended.err
     return ended._replace(err=ended.err.rstrip("\n"))
 
 
 def failed(ended: Ended) -> list[str]:
-    return [line.strip() for line in ended.out.splitlines() if "FAILED" in line]
+    return [line.strip() for line in ended.out.splitlines() if line.startswith("  FAILED")]
 
 
 @pytest.mark.parametrize("name", ["alibi", "rope", "tree_window"])
@@ -49,13 +49,13 @@ def test_an_example_is_checked_by_its_specification_only(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ended = command(OWN / "rope.py", "--specification", "my_rope(theta=4)")
     assert ended.code == 0
-    assert ended.out.startswith("my_rope(theta=4)\n  ok ")
+    assert ended.out.startswith("my_rope(theta=4): 20 checks passed")
     assert ended.out.count("It can be built") == 1
 
 
 def test_mechanisms_of_the_package_can_be_checked_without_a_module():
     ended = command("--specification", "relative(max=2) + temperature")
-    assert ended.code == 0 and ended.out.splitlines()[0] == "relative(max=2) + temperature"
+    assert ended.code == 0 and ended.out.startswith("relative(max=2) + temperature: ")
 
 
 HEAD = """
@@ -364,7 +364,7 @@ def test_a_folder_for_user_dir(tmp_path, monkeypatch):
     alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_folder")
     (tmp_path / "my_folder/mechanism.py").write_text(alibi)
     ended = command("my_folder")
-    assert (ended.code, ended.out.splitlines()[0]) == (0, "in_a_folder")
+    assert (ended.code, ended.out.partition(":")[0]) == (0, "in_a_folder")
 
 
 @pytest.mark.long(ci=True)
@@ -384,7 +384,7 @@ def test_a_module_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     alibi = (OWN / "alibi.py").read_text().replace("my_alibi", "in_a_module")
     (tmp_path / "module_of_mine.py").write_text(alibi)
-    assert command("module_of_mine").out.splitlines()[0] == "in_a_module"
+    assert command("module_of_mine").out.startswith("in_a_module: ")
 
 
 @pytest.mark.long
@@ -397,6 +397,18 @@ def test_the_command_from_outside_of_the_checkout(tmp_path):
         (tmp_path / "mine.py").write_text(text)
         program = [sys.executable, "-m", "fairseq_posattn.cli.check_mechanism", "mine.py"]
         assert run(*program, cwd=tmp_path, check=False).returncode == code
+
+
+def test_a_summary_stands_first_and_details_behind_an_option(tmp_path):
+    right = posattn("check_mechanism", OWN / "alibi.py").out.splitlines()
+    assert len(right) == 2 and re.fullmatch(
+        r"my_alibi: \d+ checks passed, \d+ do not apply", right[0]
+    )
+    (tmp_path / "mine.py").write_text(HEAD + BROKEN["it does nothing"][0])
+    wrong = posattn("check_mechanism", tmp_path / "mine.py").out.splitlines()
+    assert re.search(r": \d+ of \d+ checks FAILED", wrong[0])
+    assert wrong[1:] == [line for line in wrong if line.startswith("  FAILED")]
+    assert all(re.search(r"\(mine.py:\d+\)", line) for line in wrong[1:])
 
 
 # from Python
