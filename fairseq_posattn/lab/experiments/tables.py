@@ -121,27 +121,33 @@ def welch_p(system: ScoredSystem) -> float | None:
 
 
 def table_of(lines: Sequence[Line]) -> Table:
-    """Return the table; CSV has the name of the test set in front of each of its figures."""
+    """Return the table; CSV has the name of the test set in front of each of its figures.
+
+    Columns of published figures are there if a row has one.
+    """
     baselines, tests = lines[0].baselines, list(lines[0].cells)
+    published = ["published"] if any(line.row.published for line in lines) else []
+    paper = ["paper"] if any(line.row.paper for line in lines) else []
     head, columns = ["model", "size", "runs"], {}
     for test in tests:
         start = f"{test} " if len(tests) > 1 else ""
-        for name in ("BLEU", *(f"p against {name}" for name in baselines), "published"):
+        for name in ("BLEU", *(f"p against {name}" for name in baselines), *published):
             head.append(f"{start}{name}")
             more = ["deviation"] if name == "BLEU" else []
             columns[head[-1]] = [f"{test} {column}" for column in (name, *more)]
-    head += ["parameters", "training words/s", "paper"]
+    head += ["parameters", "training words/s", *paper]
     rows = []
     for line in lines:
         row: list[str | Figures | Marked] = [Marked(line.row.title, is_code=True), line.row.size]
         row.append(str(line.runs or NONE))
         for cell in line.cells.values():
             row += score_cells(cell, baselines)
-        rows.append([*row, *training_cells(line.training), line.row.paper])
+            row += [published_cell(cell)] if published else []
+        rows.append([*row, *training_cells(line.training), *([line.row.paper] if paper else [])])
     parts = [
         k for k, (one, other) in enumerate(pairwise(lines), 1) if one.row.size != other.row.size
     ]
-    alignment = f"ll{'r' * (len(head) - 3)}l"
+    alignment = f"ll{'r' * (len(head) - 2 - len(paper))}{'l' * len(paper)}"
     return Table("", head, rows, list(notes(lines)), columns, alignment, parts)
 
 
@@ -156,7 +162,10 @@ def score_cells(cell: Cell, baselines: Sequence[str]) -> Iterator[str | Marked]:
     for name in baselines:
         p = cell.p.get(name)
         yield Marked(p_value(p, plain=False), [p_value(p, plain=True)])
-    yield f"{cell.published:.2f}" if cell.published is not None else NONE
+
+
+def published_cell(cell: Cell) -> str:
+    return f"{cell.published:.2f}" if cell.published is not None else NONE
 
 
 def training_cells(training: Training | None) -> Iterator[str | Marked]:

@@ -79,6 +79,20 @@ def test_a_table_of_several_seeds(tmp_path):
     assert r"P \& Q 2019 \\" in latex and r"\toprule" in latex and r"\bottomrule" in latex
 
 
+def test_a_recipe_of_ones_own_has_no_columns_of_published_figures(tmp_path):
+    rows = [Row("sequence", "base"), *ROWS[1:]]
+    results = {("sequence.base", "a", None): result(tmp_path, "s", 30.0)}
+    write_tables(lines_of(rows, ["a"], results, ["sequence"]), tmp_path / "t")
+    for end in ("md", "csv", "tex"):
+        text = (tmp_path / f"t.{end}").read_text()
+        assert "published" not in text and "paper" not in text
+    assert r"\begin{tabular}{llrrrrr}" in text
+    assert (
+        "| `sequence` | base | 3 | 30.00 ± 0.25 | – | 1.2 M | 1,234 |"
+        in (tmp_path / "t.md").read_text().splitlines()
+    )
+
+
 def test_what_is_not_significant_after_the_correction_is_not_bold(tmp_path):
     markdown, _, latex = table(tmp_path, 0.03, 0.03)
     assert "**" not in markdown and "textbf" not in latex and "0.060" in markdown
@@ -159,7 +173,7 @@ def test_hostile_names_stay_text_in_each_format(tmp_path):
     write_tables(lines, tmp_path / "t")
     table = Table(names[3], ["model"], [[name] for name in names], [names[3]])
     plain_tables.write([table], tmp_path / "p")
-    for start, width in (("t", 8), ("p", 1)):
+    for start, width in (("t", 7), ("p", 1)):
         text = {end: (tmp_path / f"{start}.{end}").read_text() for end in ("md", "tex", "csv")}
         assert not {"\x1b", "\u202e"} & set("".join(text.values()))
         found = [line for line in text["md"].splitlines() if line.startswith("| ")][1:]
