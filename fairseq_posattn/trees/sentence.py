@@ -56,6 +56,7 @@ class Sentence:
     relations, tags: the relation and the tags of each word; None where they are not needed.
     note: what was done to the sentence, if the user should know it.
     path, line: the file, and the line on which the sentence starts.
+    text: the line as it was written, where that is known.
     """
 
     words: list[str]
@@ -66,6 +67,7 @@ class Sentence:
     note: str | None = None
     path: str = ""
     line: int = 0
+    text: str | None = None
 
     def __str__(self) -> str:
         return " ".join(self.tokens)

@@ -22,7 +22,7 @@ from fairseq_posattn.lab.scoring.attention_maps import (
 from fairseq_posattn.lab.scoring.generate_log import join_pieces, to_text
 from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
 from fairseq_posattn.lab.scoring.metrics.buckets import pieces_of_words
-from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks
+from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks, text_of
 from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
 from fairseq_posattn.trees.projection import dense
 from fairseq_posattn.trees.sentence import Sentence
@@ -57,6 +57,7 @@ class Translator:
             reference = self.target_text(sample["target"][0])
         return {
             "number": number,
+            **({"text": shown.text} if shown.text else {}),
             "words": shown.words,
             "parents": shown.parents,
             "depths": None if shown.parents is None else depths(shown.parents),
@@ -203,8 +204,9 @@ def read_trees(path: str, numbers: Sequence[int]) -> dict[int, Sentence]:
 
 
 def with_relations(block: ConlluBlock) -> Sentence:
-    """Return the sentence of a block, with relations only if it names any."""
+    """Return the sentence of a block as it was written, with relations only if it names any."""
     sentence = parse_all_columns(block)
+    sentence.text = text_of(block)
     if set(sentence.relations or ()) <= {"_"}:
         sentence.relations = None
     return sentence

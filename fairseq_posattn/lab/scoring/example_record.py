@@ -41,6 +41,7 @@ class Example(Open):
     """A translated sentence with its tree and its attention."""
 
     number: Whole = has("counted from 0, as in S-NUMBER of fairseq-generate")
+    text: Text = may_have("the source as it was written, where its tree tells it")
     words: list[Text] = has("the words of the source")
     parents: list[Whole] | None = has(
         "the parent of each word, from 1, 0 is the root; null means no tree"

@@ -9,6 +9,7 @@ The record is the JSON of posattn-score (`io.records.as_document`), which posatt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from fairseq_posattn.lab.scoring.score_record import (
     ScoredSystem,
     Speed,
 )
+from fairseq_posattn.trees.conllu import read_blocks, text_of
 
 __all__ = ["ScoreRequest", "ScoredSystem", "score"]
 
@@ -141,9 +143,21 @@ def against_baseline(
         scores=dict(zip(found, marks, strict=True)),
         ngrams=ngrams.gaps(ours, ngrams.of_runs(baseline)),
         sentences=most_different(
-            baseline, system, texts.source and texts.source.lines, request.sentences
+            baseline, system, written_source(request, texts), request.sentences
         ),
     )
+
+
+def written_source(request: ScoreRequest, texts: Texts) -> Sequence[str] | None:
+    """Return each source sentence as it was written where its tree tells it, else in words."""
+    words = texts.source and texts.source.lines
+    if not request.trees:
+        return words
+    written = [text_of(block) for block in read_blocks(request.trees)]
+    if words:
+        return [text or line for text, line in zip(written, words, strict=True)]
+    known = [text for text in written if text is not None]
+    return known if len(known) == len(written) else None
 
 
 def read_extras(request: ScoreRequest) -> dict[str, Any]:

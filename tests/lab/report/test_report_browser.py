@@ -134,6 +134,20 @@ def test_text_is_readable_on_a_telephone(shown):
     assert min(heights.values()) >= 7.5, heights
 
 
+def test_the_first_number_of_each_table_is_seen_on_a_telephone(shown):
+    """Also beside long names of systems."""
+    names = [f"structural_with_relative_positions_and_labels.demo.{k}" for k in range(2)]
+    seen = shown(*({**about, "system": name} for about, name in zip(both(), names, strict=True)))
+    seen.page.set_viewport_size({"width": 390, "height": 844})
+    tables = [table for table in seen.page.locator("table").all() if table.is_visible()]
+    assert len(tables) > 2
+    for table in tables:
+        number = table.locator("tbody .number").first
+        if number.count():
+            box = number.bounding_box()
+            assert box["x"] >= 0 and box["x"] + box["width"] <= 390, table.inner_text()
+
+
 def test_choosing_draws_another_map(shown):
     seen = shown(scored())
     assert seen.options("sentence")[0] == "17: The dog barks ."
