@@ -32,6 +32,11 @@ CHANGES = {
         # The model has not learnt to end a sentence.
         "translation --path run": "translation --max-len-b 5 --path run",
     },
+    "tutorial": {
+        "--source en --target de": "--source de --target en",
+        "-- --download ": "-- --model-dir $PWD/stanza_resources --symbols 90 --workers 2 ",
+        "table study --seeds 1-3 ": "table study --seeds 1-3 --updates 6 --last 2 ",
+    },
     "treebank": {
         "--workers 8": "--workers 2",
         "posattn-train-parser": f"python {ROOT}/tests/support/train_stanza.py",
@@ -45,6 +50,11 @@ def raw_text(folder: Path, models) -> None:
     """raw/ with train, valid and test in two languages, and models of stanza."""
     write_raw(folder)
     (folder / "stanza_resources").symlink_to(models.contracted)
+
+
+def tutorial(folder: Path, models) -> None:
+    """The same: a text, and a parser."""
+    raw_text(folder, models)
 
 
 def treebank(folder: Path, models) -> None:
@@ -82,7 +92,7 @@ def lm(folder: Path, models) -> None:
     run(*program, *options, "--destdir", "lm_data", cwd=folder)
 
 
-FOLDERS: dict[str, Callable] = {f.__name__: f for f in (raw_text, treebank, tagged, lm)}
+FOLDERS: dict[str, Callable] = {f.__name__: f for f in (raw_text, tutorial, treebank, tagged, lm)}
 
 
 def to_run(folder: str) -> list[Block]:
