@@ -27,7 +27,7 @@ CHANGES = {
         "src=en tgt=de": "src=de tgt=en",
         "parser=--download": "parser='--model-dir stanza_resources'",
         "symbols=4000": "symbols=90",
-        "--save-dir run |": "--save-dir run --max-update 30 --save-interval-updates 5 |",
+        "--save-dir run |": "--save-dir run --max-update 30 --save-interval-updates 3 |",
         "--parsed --out tasks": "--parsed --out tasks --task BShift --min-sentences 20",
         # The model has not learnt to end a sentence.
         "translation --path run": "translation --max-len-b 5 --path run",

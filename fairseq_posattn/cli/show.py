@@ -45,28 +45,10 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--data",
-        metavar="DIR",
+        metavar="FOLDER",
         help="with --path: take the data here (default: the folder that the checkpoint names)",
     )
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument(
-        "--sentence",
-        metavar="TEXT",
-        help="take these words, which stand between spaces and have no tree; "
-        "with --path, this raw line",
-    )
-    source.add_argument(
-        "--conllu",
-        metavar="FILE",
-        help="take a sentence with its tree from this file, also .gz, .xz or .zst "
-        "(default: a sentence with a tree that is built in)",
-    )
-    parser.add_argument(
-        "--number",
-        type=not_negative,
-        metavar="N",
-        help="take this sentence of the CoNLL-U file, counted from 0 (default: 0)",
-    )
+    add_sentence_options(parser)
     parser.add_argument(
         "--out",
         type=Path,
@@ -95,10 +77,32 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--user-dir",
-        metavar="DIR",
+        metavar="FOLDER",
         help="import mechanisms of your own from this folder, as in training",
     )
     return parser.parse_args()
+
+
+def add_sentence_options(parser: argparse.ArgumentParser) -> None:
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--sentence",
+        metavar="TEXT",
+        help="take these words, which stand between spaces and have no tree; "
+        "with --path, this raw line",
+    )
+    source.add_argument(
+        "--conllu",
+        metavar="FILE",
+        help="take a sentence with its tree from this file, also .gz, .xz or .zst "
+        "(default: a sentence with a tree that is built in)",
+    )
+    parser.add_argument(
+        "--number",
+        type=not_negative,
+        metavar="N",
+        help="take this sentence of the CoNLL-U file, counted from 0 (default: 0)",
+    )
 
 
 def chosen_sentence(options: argparse.Namespace) -> tuple[str, Sentence]:
