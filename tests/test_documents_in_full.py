@@ -27,7 +27,7 @@ CHANGES = {
         "src=en tgt=de": "src=de tgt=en",
         "parser=--download": "parser='--model-dir stanza_resources'",
         "symbols=4000": "symbols=90",
-        "--save-dir run |": "--save-dir run --max-update 30 --save-interval-updates 3 |",
+        "--save-dir run |": "--save-dir run --max-update 30 --save-interval-updates 4 |",
         "--parsed --out tasks": "--parsed --out tasks --task BShift --min-sentences 20",
         # The model has not learnt to end a sentence.
         "translation --path run": "translation --max-len-b 5 --path run",
@@ -35,7 +35,7 @@ CHANGES = {
     "tutorial": {
         "--source en --target de": "--source de --target en",
         "-- --download ": "-- --model-dir $PWD/stanza_resources --symbols 90 --workers 2 ",
-        "table study --seeds 1-3 ": "table study --seeds 1-3 --updates 6 --last 2 ",
+        "table study --seeds 1-3 ": "table study --seeds 1 --updates 6 --last 2 ",
     },
     "treebank": {
         "--workers 8": "--workers 2",
