@@ -102,8 +102,7 @@ def outcome_of(check: Check, specification: str) -> Outcome:
 
 def described(broken: BrokenPromise, mechanisms: list[type[Mechanism]]) -> str:
     """Return the message of a broken promise with the methods in which to look."""
-    places = ", ".join(places_of(mechanisms, broken.methods))
-    look = f"; look at {places}" if places else ""
+    look = f"; look at {', '.join(places_of(mechanisms, broken.methods))}"
     advice = f": {broken.look}" if broken.look else ""
     return one_line(f"expected {broken.expected}, found {broken.found}{look}{advice}")
 
@@ -113,20 +112,21 @@ def unexpected(error: Exception, mechanisms: list[type[Mechanism]]) -> str:
     files = {inspect.getsourcefile(mechanism) for mechanism in mechanisms}
     frames = traceback.extract_tb(error.__traceback__)
     own = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename in files]
-    places = own[-1:] or places_of(mechanisms, (*METHODS, *MAKING)) or ["its class"]
+    places = own[-1:] or places_of(mechanisms, (*METHODS, *MAKING))
     place = ", ".join(places)
     return one_line(f"expected no error, found {type(error).__name__}: {error}; look at {place}")
 
 
 def places_of(mechanisms: list[type[Mechanism]], methods: Iterable[str]) -> list[str]:
-    """Return the methods that the mechanisms define themselves: 'Mine.bias (mine.py:12)'."""
+    """Return the methods that the mechanisms define themselves: 'Mine.bias (mine.py:12)'; or else
+    their classes."""
     found = []
     for mechanism in mechanisms:
         for method in dict.fromkeys(methods):
             owner = next((c for c in mechanism.__mro__ if method in vars(c)), None)
             if owner is not None and owner.__module__ != Mechanism.__module__:
                 found.append(f"{mechanism.__name__}.{method}{line_of(getattr(owner, method))}")
-    return found
+    return found or [f"{mechanism.__name__}{line_of(mechanism)}" for mechanism in mechanisms]
 
 
 def line_of(code: object) -> str:

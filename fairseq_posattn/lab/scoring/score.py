@@ -10,6 +10,7 @@ The record is the JSON of posattn-score (`io.records.as_document`), which posatt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.lab.scoring import training_log
-from fairseq_posattn.lab.scoring.example_record import read_examples
+from fairseq_posattn.lab.scoring.example_record import Example, read_examples
 from fairseq_posattn.lab.scoring.generate_log import speed
 from fairseq_posattn.lab.scoring.head_record import read_heads
 from fairseq_posattn.lab.scoring.metrics import buckets, ngrams, words
@@ -42,7 +43,6 @@ from fairseq_posattn.lab.scoring.score_record import (
     ScoredSystem,
     Speed,
 )
-from fairseq_posattn.trees.conllu import read_blocks, text_of
 
 __all__ = ["ScoreRequest", "ScoredSystem", "score"]
 
@@ -56,6 +56,8 @@ def score(request: ScoreRequest) -> ScoredSystem:
     warn_of_spacing(texts, given)
     samples = Samples(request.samples, request.samples) if request.samples else Samples()
     measures = read_measures(request, texts)
+    if request.examples:
+        extras["examples"] = [with_text(one, texts.written) for one in extras["examples"]]
     settings = Settings(request.target_lang, request.tokenize, request.lowercase, request.nist)
     scoring = Scoring([text.lines for text in given], settings)
     warn_of_script(given, scoring)
@@ -114,7 +116,7 @@ def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Meas
     if texts.source:
         found["length"] = [len(line.split()) for line in texts.source.lines], buckets.LENGTHS
     if request.trees:
-        depths = buckets.tree_depths(request.trees)
+        depths = buckets.tree_depths(texts.trees)
         check_count(texts.system[0], request.trees, len(depths), "sentences")
         found["depth"] = depths, buckets.DEPTHS
     if texts.pieces:
@@ -142,22 +144,14 @@ def against_baseline(
         significance=str(samples),
         scores=dict(zip(found, marks, strict=True)),
         ngrams=ngrams.gaps(ours, ngrams.of_runs(baseline)),
-        sentences=most_different(
-            baseline, system, written_source(request, texts), request.sentences
-        ),
+        sentences=most_different(baseline, system, texts.written, request.sentences),
     )
 
 
-def written_source(request: ScoreRequest, texts: Texts) -> Sequence[str] | None:
-    """Return each source sentence as it was written where its tree tells it, else in words."""
-    words = texts.source and texts.source.lines
-    if not request.trees:
-        return words
-    written = [text_of(block) for block in read_blocks(request.trees)]
-    if words:
-        return [text or line for text, line in zip(written, words, strict=True)]
-    known = [text for text in written if text is not None]
-    return known if len(known) == len(written) else None
+def with_text(example: Example, written: Sequence[str | None]) -> Example:
+    """Return an example with the source as it was written, if that is known."""
+    own = example.number < len(written) and written[example.number]
+    return replace(example, text=own) if own and example.text is ABSENT else example
 
 
 def read_extras(request: ScoreRequest) -> dict[str, Any]:

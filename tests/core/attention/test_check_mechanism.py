@@ -284,6 +284,7 @@ def test_a_broken_mechanism_fails_with_a_line_that_helps(fault, tmp_path, monkey
     assert ended.err == (
         f"error: {len(found)} of {count} checks failed: see the lines marked FAILED"
     )
+    assert all(re.search(r"mine\.py:\d", line) for line in found)
     lines = [line for line in found if promise in line.partition(": expected")[0]]
     assert lines, ended.out
     assert any(re.search(message, line) for line in lines), lines

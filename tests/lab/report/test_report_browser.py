@@ -146,6 +146,10 @@ def test_the_first_number_of_each_table_is_seen_on_a_telephone(shown):
         if number.count():
             box = number.bounding_box()
             assert box["x"] >= 0 and box["x"] + box["width"] <= 390, table.inner_text()
+    scores = seen.page.locator("#scores .wide")
+    scores.evaluate("wide => { wide.scrollLeft = wide.scrollWidth; }")
+    assert scores.evaluate("wide => wide.scrollLeft") > 0
+    assert scores.locator("tbody th[scope=row]").first.bounding_box()["x"] >= 0  # it stays
 
 
 def test_choosing_draws_another_map(shown):

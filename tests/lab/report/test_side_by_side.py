@@ -22,7 +22,8 @@ AFTER = ["ein Hund ruft", "die Katze schläft heute", "ein Vogel singt", "es reg
 
 def different(*runs, count=5, before=(BEFORE,), source=None):
     scoring = Scoring([REFERENCES], Settings())
-    return most_different(Translations(scoring, before), Translations(scoring, runs), source, count)
+    systems = Translations(scoring, before), Translations(scoring, runs)
+    return most_different(*systems, source or [None] * len(REFERENCES), count)
 
 
 def test_the_largest_differences_stand_at_both_ends():

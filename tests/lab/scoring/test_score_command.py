@@ -117,9 +117,10 @@ EXAMPLE = {
 
 
 def conllu(depths) -> list[str]:
-    """Return trees that are chains of words."""
+    """Return trees that are chains of words; the deep ones have the text as it was written."""
     lines = []
-    for depth in depths:
+    for number, depth in enumerate(depths):
+        lines += [f"# text = It's {number}."] * (depth > 1)
         lines += [f"{k}\tw\t_\t_\t_\t_\t{k - 1}\t_\t_\t_" for k in range(1, depth + 2)] + [""]
     return lines
 
@@ -157,7 +158,11 @@ def test_everything_in_one_file(files, write, scored, capsys):
     assert result["speed"]["translation"] == result["speed"]["with_parsing"]
     assert result["speed"]["translation"]["seconds"] == 1.5
     assert result["training"]["curve"] == [{"update": 7, "train_loss": None, "valid_loss": 2.0}]
-    assert result["examples"] == [EXAMPLE]
+    assert result["examples"] == [{**EXAMPLE, "text": "It's 17."}]
+    written = {one["number"]: one["source"] for one in result["baseline"]["sentences"]}
+    assert any(source.split() == ["a", "b", "c"] for source in written.values())  # as it has none
+    deep = {number: source for number, source in written.items() if number % 3}
+    assert deep == {number: f"It's {number}." for number in deep} != {}
     assert_table(capsys.readouterr().out, result)
 
 
@@ -376,10 +381,12 @@ def test_module_ends_with_one_line(files, write):
     assert re.search(r"^BLEU +[\d.]+ \[[\d.]+, [\d.]+\]  nrefs:1\|", done.stdout, re.M)
 
 
-def test_process_substitution(files):
+def test_process_substitution(files, write):
     """Each text is read once, so it may be a pipe."""
+    files = {**files, "trees": write("trees.conllu", conllu([1, 3, 9] * 6))}
     program = f"{sys.executable} -m fairseq_posattn.cli.score"
     texts = "<(cat {hyp}) --references <(cat {ref}) <(cat {ref2}) --baseline <(cat {base})"
+    texts += " --trees <(cat {trees})"
     options = "--samples 2 --name a --baseline-name b"
     printed = run_program("bash", "-c", f"{program} {texts.format(**files)} {options}").stdout
     plain = texts.replace("<(cat ", "").replace(")", "")

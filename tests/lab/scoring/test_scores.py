@@ -24,6 +24,7 @@ from fairseq_posattn.lab.scoring.metrics.scores import (
 )
 from fairseq_posattn.lab.scoring.metrics.texts import Text
 from fairseq_posattn.lab.scoring.score_record import Difference
+from fairseq_posattn.trees.conllu import read_blocks
 
 REFERENCE = [
     "The dog barks at the old mailman , as dogs do .",
@@ -302,4 +303,5 @@ def test_depths_of_trees(tmp_path):
         words = [f"{k}\tw\t_\t_\t_\t_\t{head}\t_\t_\t_" for k, head in enumerate(tree, start=1)]
         blocks.append("\n".join(["# text", *words]) + "\n\n")
     (tmp_path / "t.conllu").write_text("".join(blocks))
-    assert buckets.tree_depths(tmp_path / "t.conllu") == [0, 2, None, None, 1]
+    read = list(read_blocks(str(tmp_path / "t.conllu")))
+    assert buckets.tree_depths(read) == [0, 2, None, None, 1]

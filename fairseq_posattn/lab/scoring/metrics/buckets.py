@@ -13,7 +13,7 @@ from fairseq_posattn.lab.scoring.metrics.texts import Text
 from fairseq_posattn.lab.scoring.score_record import Bucket
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees.checks import TreeError
-from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.conllu import ConlluBlock, parse_block
 from fairseq_posattn.trees.drawing import depths
 from fairseq_posattn.trees.projection import words_of_pieces
 
@@ -58,11 +58,11 @@ def within(measure: int | None, first: int, last: int | None) -> bool:
     return measure is not None and measure >= first and (last is None or measure <= last)
 
 
-def tree_depths(path: str) -> list[int | None]:
+def tree_depths(blocks: Sequence[ConlluBlock]) -> list[int | None]:
     """Return the largest depth in each tree, or None for a sentence without a tree."""
     return [
         max(depths(tree.parents), default=None) if tree.parents else None
-        for tree in read_conllu(path)
+        for tree in map(parse_block, blocks)
     ]
 
 

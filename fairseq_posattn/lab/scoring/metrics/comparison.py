@@ -114,12 +114,12 @@ def arrow(difference: float, p: float, lower_is_better: bool = False) -> str:
 
 
 def most_different(
-    baseline: Translations, system: Translations, source: Sequence[str] | None, count: int
+    baseline: Translations, system: Translations, source: Sequence[str | None], count: int
 ) -> list[ComparedSentence]:
     """Return so many sentences that the system translates better, the best first, and as many that
     it translates worse, the worst last.
 
-    source: the sentences of the source, or None if they are not at hand.
+    source: the sentences of the source, each None if it is not known.
     """
     before, after = sentence_scores(baseline), sentence_scores(system)
     order = np.argsort(before - after, kind="stable").tolist()
@@ -128,7 +128,7 @@ def most_different(
     return [
         ComparedSentence(
             number=k,
-            source=ABSENT if source is None else source[k],
+            source=ABSENT if source[k] is None else source[k],
             reference=system.scoring.references[0][k],
             translation=system.runs[0][k],
             baseline=baseline.runs[0][k],

@@ -18,6 +18,7 @@ from fairseq_posattn.lab.scoring.metrics import sgm
 from fairseq_posattn.lab.scoring.metrics.scores import Scoring
 from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.text.languages import lacks_spaces
+from fairseq_posattn.trees.conllu import ConlluBlock, read_blocks, text_of
 
 PUNCTUATION = re.compile(r"(\s?)[.,、。，](?!\d)")  # the point in 3.5 is left out
 
@@ -34,12 +35,22 @@ class Texts(NamedTuple):
 
     system, baseline: the translations by each run of the system and of the baseline.
     source, pieces: the words and the pieces of the source, or None.
+    trees: those of the source, or none.
     """
 
     system: list[Text]
     baseline: list[Text]
     source: Text | None
     pieces: Text | None
+    trees: Sequence[ConlluBlock]
+
+    @property
+    def written(self) -> list[str | None]:
+        """Return each source sentence as it was written if its tree tells it, else in words."""
+        unknown = [None] * len(self.system[0].lines)
+        texts = [text_of(block) for block in self.trees] or unknown
+        words = self.source.lines if self.source else unknown
+        return [text or line for text, line in zip(texts, words, strict=True)]
 
 
 def read_texts(request: ScoreRequest) -> Texts:
@@ -52,6 +63,7 @@ def read_texts(request: ScoreRequest) -> Texts:
         [read_text(path) for path in request.baseline],
         read_text(request.source) if request.source else None,
         read_text(request.pieces) if request.pieces else None,
+        list(read_blocks(request.trees)) if request.trees else [],
     )
     check_lengths([*found.system, *found.baseline, *filter(None, [found.source, found.pieces])])
     if not found.system[0].lines:
