@@ -5,17 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import fields
-from enum import Enum
+from dataclasses import fields, make_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import command_parser
-
-TOLD = "has already been imported"  # fairseq says so of the plug-in at each start
 
 # posattn-train starts one process for each GPU, which imports this module first. The package is
 # then imported already, so that --user-dir would skip it, and the plug-in is loaded here.
@@ -35,11 +31,16 @@ def run_fairseq(program: str) -> None:
         sys.argv += ["--user-dir", str(Path(__file__).parents[1])]
     module = import_module(f"fairseq_cli.{program}")
     import_module("fairseq_posattn.plugin")  # --user-dir skips a package that is imported already
-    logging.getLogger("fairseq.utils").addFilter(lambda record: TOLD not in record.getMessage())
+    logging.getLogger("fairseq.utils").addFilter(is_news)
     log_to_stdout(program)
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(own_help(program), end="\n\n")
     module.cli_main()
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Tell whether a line of fairseq's log says more than that the plug-in was imported before."""
+    return "has already been imported" not in record.getMessage()
 
 
 def own_help(program: str) -> str:
@@ -47,6 +48,9 @@ def own_help(program: str) -> str:
 
     fairseq's own help has those of a model, task or criterion only beside its name.
     """
+    from fairseq.dataclass import FairseqDataclass
+    from fairseq.dataclass.utils import gen_parser_from_dataclass
+
     from fairseq_posattn.core import attention
     from fairseq_posattn.core.positions.registry import describe
     from fairseq_posattn.glue.criterions.tree_supervised import TreeSupervisedConfig
@@ -63,15 +67,9 @@ def own_help(program: str) -> str:
             **groups,
         }
     for title, kind in groups.items():
-        group = parser.add_argument_group(title)
-        for one in (one for one in fields(kind) if one.name in kind.__annotations__):
-            more: dict[str, Any] = {}
-            if one.type is bool:
-                more["action"] = "store_true"
-            elif isinstance(one.type, type) and issubclass(one.type, Enum):
-                more["choices"] = [member.value for member in one.type]
-            flag = f"--{one.name.replace('_', '-')}"
-            group.add_argument(flag, help=one.metadata["help"], **more)
+        own = [(f.name, f.type, f) for f in fields(kind) if f.name in kind.__annotations__]
+        options = make_dataclass(kind.__name__, own, bases=(FairseqDataclass,))()
+        gen_parser_from_dataclass(parser.add_argument_group(title), options)
     parts = [parser.format_help().partition("\n\n")[2].rstrip()]
     if program == "train":
         mechanisms = attention.MECHANISMS.items()

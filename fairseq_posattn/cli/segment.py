@@ -89,7 +89,6 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vocabulary-threshold",
         type=int,
-        metavar="N",
         help="with --vocabulary: split pieces further that occur there less often",
     )
     parser.set_defaults(step=_apply)

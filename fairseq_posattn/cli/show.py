@@ -59,20 +59,17 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--layer",
         type=not_negative,
-        metavar="N",
         help="draw this layer, counted from 0 (default: the first one where a mechanism acts)",
     )
     parser.add_argument(
         "--heads",
         type=positive,
-        metavar="N",
         help=f"draw so many attention heads (default: {HEADS}, or those of the specification)",
     )
     parser.add_argument(
         "--seed",
         type=not_negative,
         default=SEED,
-        metavar="N",
         help="start the random numbers from this seed (default: %(default)s)",
     )
     parser.add_argument(
@@ -100,7 +97,6 @@ def add_sentence_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--number",
         type=not_negative,
-        metavar="N",
         help="take this sentence of the CoNLL-U file, counted from 0 (default: 0)",
     )
 

@@ -26,6 +26,9 @@ TYPES = {"int": int, "float": float, "Path": Path}  # a str needs none
 class Parser(ArgumentParser):
     """A parser whose errors are one line of visible characters, whatever was given."""
 
+    def __init__(self, **how: Any):
+        super().__init__(**{"formatter_class": Help, **how})
+
     def error(self, message: str) -> NoReturn:
         super().error(visible(message))
 
@@ -42,7 +45,7 @@ class Help(RawDescriptionHelpFormatter):
 
 def command_parser(name: str, description: str | None) -> ArgumentParser:
     """Return a parser whose help names the installed command, however it was started."""
-    return Parser(prog=name, description=description, formatter_class=Help)
+    return Parser(prog=name, description=description)
 
 
 def add_model_options(parser: ArgumentParser) -> None:

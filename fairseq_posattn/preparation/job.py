@@ -46,7 +46,7 @@ class Learning:
     lines: int | None = option(
         "learn the pieces from N lines of each training text, which lie evenly in it (default: "
         "from all lines)",
-        *(None, "", "N"),
+        None,
         flag="--learn-lines",
         type=positive,
     )

@@ -68,9 +68,9 @@ def option(*names: str, **how: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     return names, how
 
 
-def number(name: str, what: str, kind=positive, metavar: str = "N", **how: Any):
+def number(name: str, what: str, kind=positive, **how: Any):
     """Return an option that has a number."""
-    return option(name, type=kind, metavar=metavar, help=what, **how)
+    return option(name, type=kind, help=what, **how)
 
 
 PLACE = (
@@ -85,7 +85,13 @@ CORPORA = option(
     metavar="NAME",
     help="take only these corpora, where the recipe has several (default: all that are prepared)",
 )
-OF_MODEL = (option("--size", help="choose the size of the model (default: the first one)"), CORPORA)
+OF_MODEL = (
+    option(
+        "--size",
+        help="choose the size of the model (default: the first one, or demo without a GPU)",
+    ),
+    CORPORA,
+)
 SEEDS = (
     number("--seed", "choose the run with this seed (default: 1)", not_negative, default=1),
     option("--seeds", type=seeds_of, metavar="LIST", help="take several seeds, as in 1-3 or 1,2,5"),
@@ -128,7 +134,6 @@ MACHINE = (
         "--node-rank",
         "say which of the machines this one is, where 0 is HOST (default: torch decides)",
         not_negative,
-        "K",
     ),
 )
 STEPS = {  # what each step does, the program whose options may follow --, and its own options
@@ -189,7 +194,10 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
         "fairseq-train",
         (
             *PLACE,
-            option("--size", help="take only the models of this size"),
+            option(
+                "--size",
+                help="take only the models of this size (default: all, or demo without a GPU)",
+            ),
             *(CORPORA, *SEEDS, *TRAINING, *EVALUATION, *MACHINE),
             option(
                 "--models", nargs="+", metavar="MODEL", help="take only these models of the recipe"

@@ -95,15 +95,20 @@ def options_for(model: str, name: str, data: Path) -> list[str]:
     joined = len({path.read_bytes() for path in shards[0].glob("dict.*.txt")}) == 1
     embeddings = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
     options = options_of_size(model, size, {embeddings: True})
-    options |= machine.batch(options.pop("batch-tokens"))
-    options |= {
-        "max-update": size.updates,
+    return arguments(on_machine(options, machine, size, size.updates))
+
+
+def on_machine(options: Options, machine: Machine, size: Size, updates: int) -> dict[str, Any]:
+    """Return the options with the batches of a machine, and those about length and checkpoints."""
+    return {
+        **{name: value for name, value in options.items() if name != "batch-tokens"},
+        **machine.batch(options["batch-tokens"]),
+        "max-update": updates,
         "no-epoch-checkpoints": True,
-        "save-interval-updates": save_interval(size.save_every, size.averaged, size.updates),
+        "save-interval-updates": save_interval(size.save_every, size.averaged, updates),
         "keep-interval-updates": size.averaged,
         **machine.options(),
     }
-    return arguments(options)
 
 
 def training_pairs(data: Path) -> int:
@@ -122,18 +127,13 @@ def command_of(
 ) -> list[str | Path]:
     """Return the command that trains a run."""
     size = place.content.sizes[row.size]
-    options = options_of(place, row, run.record.seed)
-    options |= machine.batch(options.pop("batch-tokens"))
-    options |= {
-        "max-update": run.record.updates,
+    given = options_of(place, row, run.record.seed)
+    options = {
+        **on_machine(given, machine, size, run.record.updates),
         "save-dir": run.folder,
-        "no-epoch-checkpoints": True,
-        "save-interval-updates": save_interval(size.save_every, size.averaged, run.record.updates),
-        "keep-interval-updates": size.averaged,
         "tensorboard-logdir": run.folder / "tensorboard",
         "log-format": "simple",
         "log-interval": 100,
-        **machine.options(),
     }
     data = os.pathsep.join(map(str, place.shards(row.trees)))
     task = arguments({**place.task, **options})

@@ -66,7 +66,7 @@ class ProbeRequest:
     layer: str = option(
         "probe this layer, where 0 is the input of the first one; or top (default), all (one "
         "probe for each layer), or mix (the classifier learns weights of the layers)",
-        *(TOP, "", "N"),
+        TOP,
         type=layer,
     )
     classifier: str = option(
@@ -77,7 +77,7 @@ class ProbeRequest:
     )
     seeds: list[int] = option(
         "train the classifier with each of these seeds (default: 1111)",
-        *([1111], "", "N"),
+        [1111],
         type=not_negative,
     )
     heads: list[str] | None = option(
@@ -92,12 +92,10 @@ class ProbeRequest:
     )
     rank: int = option(
         "--heads: map vectors to N dimensions in structural probes (default: their width)",
-        *(0, "", "N"),
+        0,
         type=positive,
     )
-    first: int = option(
-        "--heads: read only the first N sentences of each file", 0, metavar="N", type=positive
-    )
+    first: int = option("--heads: read only the first N sentences of each file", 0, type=positive)
     no_untrained: bool = option("leave out the untrained models", False)
     json: Path | None = option("write all accuracies to this file", None, type=Path)
     work: Path | None = option(
@@ -105,9 +103,7 @@ class ProbeRequest:
         *(None, "", "FOLDER"),
         type=Path,
     )
-    workers: int = option(
-        "parse with N processes at once (default: %(default)s)", 1, metavar="N", type=positive
-    )
+    workers: int = option("parse with N processes at once (default: %(default)s)", 1, type=positive)
     results: list[str] = option("show the accuracies in these files as well", [], "", "JSON")
     table: str | None = option(
         "write the tables to START.md, START.csv and START.tex", None, "", "START"

@@ -148,7 +148,6 @@ class ExampleRequest(OnData):
 
     sentences: list[int] = option(
         "choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",
-        metavar="N",
         required=True,
     )
     beam: int = option("set the size of the beam (default: %(default)s)", 5)

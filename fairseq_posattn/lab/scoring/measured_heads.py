@@ -153,7 +153,7 @@ def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.
 class HeadRequest(OnData):
     """This asks for the heads of a model; each field is an option of posattn-heads."""
 
-    first: int | None = option("read only the first N sentences", None, "", "N", type=positive)
+    first: int | None = option("read only the first N sentences", None, type=positive)
     trees: str | None = option(
         "compare with these trees, one for each sentence (default: those beside the data)",
         *(None, "", "CONLLU"),

@@ -67,13 +67,15 @@ class ScoreRequest:
     samples: int | None = option(
         "draw N samples in the bootstrap and in randomisation "
         "(default: 1000 in the bootstrap, 10000 in randomisation)",
-        *(None, SCORING, "N"),
+        None,
+        SCORING,
         type=positive,
     )
     sentences: int = option(
         "with --baseline: keep the N sentences that are translated better by most, and the N that "
         "are translated worse, by chrF2 (default: %(default)s)",
-        *(5, SCORING, "N"),
+        5,
+        SCORING,
         type=not_negative,
     )
     source: str | None = option("compute BLEU by length from these words", None, SOURCES, "FILE")

@@ -108,8 +108,8 @@ class NewText:
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool
     ) -> list[SegmentedLine]:
         """Segment the raw lines; `trees` says whether their trees will be asked for."""
-        # A provider that a program enters into the table itself, as 0.1.0 had it, may lack `words`.
-        tokenize = getattr(self.tokenizer(trees), "words", None)
+        provider = self.tokenizer(trees)
+        tokenize = provider.words if provider else None
         if self.pipeline is None:
             return lines_of_encoder(raw, encode, self.cfg.piece_separator, tokenize)
         return lines_of_pipeline(raw, self.pipeline, tokenize)

@@ -32,17 +32,17 @@ class Settings:
     )
     min_sentences: int = option(
         "refuse a task with fewer than N sentences (default: %(default)s)",
-        *(1000, "", "N"),
+        1000,
         type=positive,
         key="least",
     )
     content_rank: int = option(
         "take words of this rank in the corpus or a later one for WC (default: %(default)s)",
-        *(2001, "", "N"),
+        2001,
         type=positive,
     )
     content_words: int = option(
-        "let WC ask for N words (default: %(default)s)", 1000, "", "N", type=positive
+        "let WC ask for N words (default: %(default)s)", 1000, type=positive
     )
     form_counts: list[int] = option(
         "Tense, SubjNum and ObjNum: leave out verbs and nouns with fewer than LOW sentences, and "
