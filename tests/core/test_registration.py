@@ -85,6 +85,16 @@ def test_a_class_without_a_name(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_class_that_inherits_its_name(kind):
+    _, table, _, _, taken = KINDS[kind]
+
+    class Mine(table[taken]):
+        pass
+
+    assert f"called '{taken}' is registered already" in refused(kind, Mine)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["Mine", "my-own", "help", "", "2d", "a b", 3])
 def test_a_name_that_no_specification_can_hold(kind, name):
     _, _, base, *_ = KINDS[kind]
@@ -185,6 +195,13 @@ def test_options_of_every_type_in_a_specification():
     assert str(positions.PositionSpecification("place + sequence")) == f"sequence + place{text}"
     with pytest.raises(SpecificationError, match=r"place\(size=x\): expected none, or a whole"):
         positions.PositionSpecification("place(size=x)")
+
+
+def test_the_place_of_a_class_that_no_file_has():
+    space: dict = {"__name__": "typed"}
+    exec("class Mine:\n    pass", space)
+    with pytest.raises(RegistrationError, match=r"^Mine \(typed\) is no position"):
+        positions.register(space["Mine"])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.core.attention import MECHANISMS
-from support.in_process import batch, build, losses_of_updates, train
+from support.in_process import batch, build, generate, losses_of_updates, train
 
 TABLES = ("--max-source-positions", "128")  # of t x t numbers, t the longest input
 VARIANTS = ["window(across=3)", "directional(strict=true)", "direct_relative(symmetric=true)"]
@@ -51,6 +51,14 @@ def test_without_trees_under_the_plain_task(attention, toy_data):
     if attention == "tree_supervised":  # it needs no trees to translate, but it does to learn
         model.eval()
     assert torch.isfinite(model(**sample)[0]).all()
+
+
+def test_training_and_translating_under_the_plain_task(toy_data, tmp_path):
+    plain = ("--task", "translation", "--encoder-attention", "window(across=3)@0 + relative")
+    train(toy_data, tmp_path, *plain)
+    last = tmp_path / "checkpoint_last.pt"
+    output = generate(toy_data, last, "--task", "translation", "--batch-size", "20").output
+    assert output.count("\nH-") > 50  # fairseq-fixed's task drops the last ones
 
 
 TUNED = {

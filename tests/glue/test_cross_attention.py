@@ -152,6 +152,20 @@ def test_every_parameter_learns(built):
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
 
 
+@pytest.mark.parametrize("specification", [ALL, HARD], ids=["all", "hard"])
+def test_low_precision(specification, model_of):
+    task, model = model_of(specification)
+    tokens = targets(task, SHORT)
+    with torch.no_grad():
+        expected = model.eval().decoder(tokens, encoder_out=encoded(task, model, SENTENCES))[0]
+        state = encoded(task, model.bfloat16(), SENTENCES)
+        single, whole, _ = steps(model, tokens, state, torch.arange(4))
+    real = tokens != task.target_dictionary.pad()
+    for logits in (single, whole):
+        assert logits.dtype == torch.bfloat16
+        torch.testing.assert_close(logits[real].float(), expected[real], atol=0.2, rtol=0)
+
+
 # beside fairseq's own decoder
 
 

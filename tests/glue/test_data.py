@@ -186,6 +186,11 @@ def test_concatenated_data(options, times, truncated, joined, train_set, dev_set
     assert sorted(found) == list(range(400 * times + 60))
 
 
+def test_data_that_are_not_combined(joined, train_set):
+    task = loaded(joined, combine=False)
+    assert sorted(ids_checked(task, train_set)) == list(range(400))
+
+
 def test_a_folder_for_each_epoch(toy_data, joined, tmp_path, train_set, dev_set):
     second = tmp_path / "second"
     shutil.copytree(toy_data, second, ignore=shutil.ignore_patterns("train.*"))

@@ -94,6 +94,15 @@ def test_none_is_fairseqs_flag(model_of):
         assert str(part.positions) == "none" and part.embed_positions is None
 
 
+def test_low_precision(model_of):
+    task, model = model_of("sequence + wave")
+    fields = batch(task)["net_input"]
+    expected = model.eval()(**fields)[0]
+    found = model.bfloat16()(**fields)[0]
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, atol=0.2, rtol=0)
+
+
 def test_every_parameter_learns(model_of):
     task, model = model_of("sequence + wave")
     model.train().zero_grad()

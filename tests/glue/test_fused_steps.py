@@ -81,6 +81,17 @@ def test_gradients_are_multiplied_and_clipped(dtype, limit):
     torch.testing.assert_close(found, expected, **tolerance)
 
 
+def test_what_was_to_be_multiplied_is_forgotten_with_the_gradients():
+    """As after an update of half precision whose gradients were too large."""
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = fused_adam.FairseqAdam(options(), [parameter])
+    parameter.grad = torch.ones(3)
+    optimizer.multiply_grads(1000.0)
+    optimizer.zero_grad()
+    parameter.grad = torch.ones(3)
+    assert optimizer.clip_grad_norm(0).item() == pytest.approx(3**0.5)
+
+
 @pytest.mark.parametrize("kinds", [(adam, fused_adam), (fused_adam, adam)], ids=["from", "to"])
 def test_the_state_goes_on(kinds):
     first, second = kinds

@@ -452,6 +452,13 @@ def test_models_without_labels_read_the_same_data(labelled, tmp_path):
     assert len(batch(task, "test")["net_input"]["source_tree"]) == 2
 
 
+def test_an_encoder_refuses_a_batch_without_labels(labelled):
+    task, model, _ = build(labelled / "data", *ALL_LABELS)
+    fields = batch(task, "test")["net_input"]
+    with pytest.raises(InputError, match="reads labels of words"):
+        model.encoder(fields["src_tokens"], source_tree=fields["source_tree"][:2])
+
+
 def test_damaged_labels_of_a_line(labelled, tmp_path):
     start, labels = labelled / "test", tmp_path / "test.labels"
     labels.write_text((labelled / "test.labels").read_text().replace("\t", " ", 1))

@@ -201,10 +201,27 @@ def test_from_python_with_trees_and_their_words(corpus, asked):
         asked.clear()
         assert hub.translate(raw_test(corpus), beam=2, trees=trees) == expected
         assert {what for what, _ in asked} == ({"tokenize"} if kind == "stanza" else set())
+        if kind == "stanza":  # parents alone are those of the tokens, as in training
+            chosen = [k for k, sentence in enumerate(sentences) if not sentence.multiword]
+            lines, parents = zip(
+                *((raw_test(corpus)[k], sentences[k].parents) for k in chosen), strict=True
+            )
+            found = hub.translate([*lines], beam=2, trees=[*parents])
+            assert found == hub.translate([*lines], beam=2) and len(found) > 5
     with pytest.raises(TreeError, match="text and tree do not match"):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0])])
     with pytest.raises(TreeError, match="2 parents were given for the 1 words"):
         hub.translate([raw_test(corpus)[0]], trees=[Parsed(["other"], [0, 1])])
+
+
+@pytest.mark.long
+def test_from_python_with_bpe_of_its_own(corpus, asked):
+    codes = str(corpus.data("moses") / "segmenter")
+    hub = loaded(corpus, "moses", bpe="subword_nmt", bpe_codes=codes, missing_tree="flat")
+    assert hub.encode("„Hund”").tolist() != loaded(corpus, "moses").encode("„Hund”").tolist()
+    assert hub.apply_bpe("Hund,") == hub.bpe.encode("Hund,")
+    hub.translate(raw_test(corpus)[:2])
+    assert asked == []
 
 
 # Options that say otherwise.

@@ -41,6 +41,30 @@ def state(checkpoint) -> dict:
 # what a specification does
 
 
+SPECIFICATIONS = [
+    *("sequence", "none", "tree_depth", "sequence + tree_depth(fuse=add)"),
+    *("sequence + tree_depth(fuse=nonlinear)", "sequence / relative@0", "sequence / relative@1"),
+]
+
+
+@pytest.mark.long
+def test_every_specification_changes_the_output(toy_data):
+    """It does so in training and in evaluation, with the weights that they share set equal."""
+    outputs = {"train": [], "eval": []}
+    shared = build(toy_data).model.state_dict()
+    for specification in SPECIFICATIONS:
+        positions, _, attention = specification.partition(" / ")
+        chosen = ("--encoder-positions", positions, "--encoder-attention", attention)
+        task, model, _ = build(toy_data, *chosen)
+        model.load_state_dict({**model.state_dict(), **shared}, strict=False)
+        for mode, seen in outputs.items():
+            found = getattr(model, mode)()(**batch(task)["net_input"])[0].detach()
+            assert all((found - other).abs().max() > 1e-5 for other in seen), specification
+            seen.append(found)
+    for trained, evaluated in zip(*outputs.values(), strict=True):  # dropout 0
+        assert torch.allclose(trained, evaluated, atol=1e-5)
+
+
 def test_other_trees_change_the_output(toy_data):
     task, model, _ = build(toy_data, *FULL_TREE)
     fields = batch(task)["net_input"]
@@ -264,6 +288,13 @@ def test_low_precision_where_stock_fairseq_can(flag, toy_data, tmp_path):
     assert (type(ours), str(ours)) == (type(stock), str(stock))
     if flag == "--memory-efficient-fp16" and torch.__version__ >= "2.2":
         assert ours is None
+
+
+def test_low_precision_model_is_close(toy_data):
+    task, model, _ = build(toy_data, *FULL_TREE)
+    fields = batch(task)["net_input"]
+    expected = model.eval()(**fields)[0]
+    assert torch.allclose(model.bfloat16()(**fields)[0].float(), expected, atol=0.1)
 
 
 @pytest.mark.long

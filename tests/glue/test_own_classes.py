@@ -213,6 +213,27 @@ def test_a_provider_with_too_few_trees(folder, model, toy_data, monkeypatch):
     assert "the tree provider Chain gave 0 trees for 1 lines" in str(error)
 
 
+class Bare:
+    """An entry of the table that derives from nothing and has no method `words`."""
+
+    lazy = True
+
+    @classmethod
+    def from_options(cls, cfg, pipeline):
+        return cls()
+
+    def parsed(self, lines):
+        return [providers.Sentence(line.tokens, [*range(len(line.tokens))]) for line in lines]
+
+
+def test_a_lazy_provider_without_words(folder, model, toy_data, monkeypatch):
+    """It gives what `chain` gives."""
+    monkeypatch.setitem(providers.PROVIDERS, "bare", Bare)
+    own = (toy_data, model, "a\nb c\n", "--user-dir", folder, "--tree-provider")
+    bare, chain = (interactive(*own, name).output for name in ("bare", "chain"))
+    assert hypotheses_and_scores(bare) == hypotheses_and_scores(chain) != {}
+
+
 # posattn-examples
 
 

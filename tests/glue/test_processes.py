@@ -53,6 +53,18 @@ def test_two_processes_are_one_with_doubled_batches(one_process, toy_data, tmp_p
 
 
 @pytest.mark.long
+def test_two_processes_with_faster_steps(toy_data, tmp_path):
+    """What they add up are the gradients that the criterion has made itself."""
+    faster = ["--optimizer", "fused_adam", "--criterion", "fused_label_smoothed_cross_entropy"]
+    alone = train(toy_data, tmp_path / "alone", *SAME, *faster, "--update-freq", "2")
+    (code, printed), (other_code, _) = train_in_two(toy_data, tmp_path / "two", *faster)
+    assert (code, other_code) == (0, 0), printed[-2000:]
+    assert losses(printed) == losses(alone.output)
+    two, one = (torch.load(tmp_path / each / "checkpoint_last.pt") for each in ("two", "alone"))
+    torch.testing.assert_close(two["model"], one["model"], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [

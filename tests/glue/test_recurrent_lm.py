@@ -175,6 +175,19 @@ def test_each_dropout_acts():
         assert torch.equal(one, other) == (name is None), name
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("preset", MODELS)
+def test_half_precision_is_close(preset, dtype):
+    if dtype == torch.float16 and torch.__version__ < "2.2":
+        pytest.skip("this torch multiplies no float16 on the CPU")
+    tokens = sentences(12, 4)
+    half = build(preset).to(dtype)(tokens)[0]
+    exact = build(preset).to(dtype).double()(tokens)[0]
+    real = tokens != dictionary().pad()
+    error = (half.double() - exact)[real].abs().mean()
+    assert error < (0.005 if dtype == torch.float16 else 0.04) and half.dtype == dtype
+
+
 # the criterion
 
 

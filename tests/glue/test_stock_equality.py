@@ -67,6 +67,18 @@ def test_the_same_logits_and_gradients(models, sample, mode):
     assert all(torch.equal(gradient, stock[name]) for name, gradient in ours.items())
 
 
+def test_right_padding_too(models):
+    task = models[0].task
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    dataset.left_pad_source = False
+    sample = dataset.collater([dataset[k] for k in range(6)])["net_input"]
+    assert sample["src_tokens"][:, -1].eq(task.source_dictionary.pad()).any()
+    stock, ours = (built.model.eval()(**sample)[0] for built in models)
+    dataset.left_pad_source = True
+    assert torch.equal(ours, stock)
+
+
 def test_the_output_of_the_encoder_has_the_same_fields(models, sample):
     fields = {key: sample["net_input"][key] for key in ("src_tokens", "src_lengths")}
     stock, ours = (

@@ -121,6 +121,13 @@ def test_folder(tmp_path):
     assert names(tmp_path / "data") == ["text"]
 
 
+@pytest.mark.parametrize("lock", [True, False])
+def test_folder_in_folders_that_are_not_there(tmp_path, lock):
+    with folder_written_whole(tmp_path / "new/newer/out", lock=lock) as folder:
+        (folder / "file").touch()
+    assert names(tmp_path / "new/newer/out") == ["file"]
+
+
 def test_a_run_that_waits_for_another_says_so(tmp_path, monkeypatch, capsys):
     with contextlib.ExitStack() as other:
         other.enter_context(locked(tmp_path / "out"))

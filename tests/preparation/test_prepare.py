@@ -20,11 +20,13 @@ from fairseq.data import Dictionary, indexed_dataset
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from fairseq_posattn.cli import prepare as prepare_command
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.data.tree_files import load_tree_file
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.checksums import sha256
 from fairseq_posattn.io.lock import locked
+from fairseq_posattn.text.parsing.options import ParserSettings
 from fairseq_posattn.text.pipeline import TextPipeline
 from support import reference_projection as reference
 from support.commands import step
@@ -586,6 +588,14 @@ def test_damaged_data_are_made_again(corpus, done, tmp_path, capsys, name, damag
     assert steps_done(capsys, *given_options(corpus, out)) == set()
 
 
+def test_a_damaged_file_between_the_steps(corpus, done, tmp_path, capsys):
+    """What follows is not done again, because what it takes is as it was."""
+    out = copy_of(done, tmp_path)
+    Path(f"{out}.work/test.pieces.en").write_text("nothing\n")
+    assert steps_done(capsys, *given_options(corpus, out)) == {"segment.test.en"}
+    assert contents(out) == contents(done)
+
+
 # Killed.
 
 
@@ -685,6 +695,17 @@ def test_the_command(corpus, tmp_path):
     }
 
 
+def test_settings_of_the_parser(corpus, monkeypatch):
+    """Options that no data here are made with."""
+    more = ("--lang", "gsw", "--package", "hdt", "--on-failure", "flat", "--long-lines", "skip")
+    options = corpus.options(*more, "--tokenize", "spaces", "--max-words", 77, "--out", "data")
+    options += ["--model-dir", "models", "--several-roots", "first"]  # the folder as seen from here
+    monkeypatch.setattr("sys.argv", ["prepare.py", *map(str, options)])
+    models = str(Path.cwd() / "models")
+    expected = ParserSettings("stanza", "gsw", models, "hdt", True, 77, "skip", "flat", "first")
+    assert prepare_command.settings_of(prepare_command.parse_options()) == expected
+
+
 # Errors.
 
 
@@ -721,9 +742,10 @@ def test_empty_files(own, tmp_path, split):
     assert leftovers(tmp_path / "data") == []
 
 
-def test_no_given_trees(own, tmp_path):
-    (own.folder / "tidy/valid.conllu").unlink()
-    assert "tidy/valid.conllu: there are no trees" in fails(*given_options(own, tmp_path / "data"))
+@pytest.mark.parametrize("end, what", [("conllu", "there are no trees"), ("en", "No such file")])
+def test_no_given_trees_or_no_text(own, tmp_path, end, what):
+    (own.folder / f"tidy/valid.{end}").unlink()
+    assert f"tidy/valid.{end}: {what}" in fails(*given_options(own, tmp_path / "data"))
 
 
 def test_given_trees_of_other_lines(own, tmp_path):

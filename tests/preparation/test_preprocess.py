@@ -298,6 +298,12 @@ def test_binarize_refuses(copy, capsys, name, line, message):
     assert names(copy) == before
 
 
+def test_binarize_needs_trees(copy, capsys):
+    (copy / "w.en.trees").unlink()
+    error = fails_here(capsys, copy, "--trainpref", copy / "w")
+    assert error == f"error: {copy}/w.en.trees: No such file or directory\n"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -52,6 +52,15 @@ def test_sentences_by_rules(text, sentences):
     assert [" ".join(words) for words in by_rules(text.split())] == sentences
 
 
+def test_punkt_must_be_there_to_be_asked_for():
+    from prepare import InputError, punkt_is_there, splitter
+
+    assert splitter("wikitext-2", "auto")[0] == ("punkt" if punkt_is_there() else "rules")
+    if not punkt_is_there():
+        with pytest.raises(InputError, match="--splitter punkt: nltk or its data are missing"):
+            splitter("wikitext-2", "punkt")
+
+
 # preparation
 
 
@@ -282,3 +291,14 @@ def test_sentences_in_the_order_of_the_corpus(curriculum, tiny_data, tmp_path, m
         assert sorted(epoch) == in_order
         assert (epoch == in_order) == (curriculum == 2)
     assert evaluated(tiny_data, tmp_path / "checkpoint_last.pt") > 1
+
+
+def test_batches_of_one_update_give_the_gradient_of_their_sum(tiny_data, tmp_path):
+    still = ["--lr", 0, "--max-update", 1, "--decoder-dropout-in", 0, "--dropout", 0]
+    still += ["--decoder-dropout-out", 0, "--clip-norm", 0, "--curriculum", 1]
+    norms = []
+    for batch, together in ((60, 1), (20, 3)):
+        options = ["--batch-size", batch, "--update-freq", together, *still]
+        printed = train(tiny_data, tmp_path / str(batch), "attentive_lm", *options)
+        norms.append(float(re.search(r"gnorm=([\d.]+)", printed)[1]))
+    assert norms[0] == pytest.approx(norms[1], rel=1e-3) and norms[0] > 5

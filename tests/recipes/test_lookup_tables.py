@@ -79,6 +79,16 @@ def test_each_kind_is_new_in_the_way_it_says(seed):
         assert set(example.tables) <= composed
 
 
+def test_sizes():
+    """They are those of the page."""
+    _, splits = draw(1, sequences=100)
+    counts = {name: len(part) for name, part in parts(splits).items()}
+    tests = {"held-out inputs": 28, "held-out compositions": 64, "held-out tables": 224}
+    assert counts == {"train": 232, "valid": 28, **tests, "longer": 7 * 100}
+    lengths = sorted(len(example.tables) for example in splits.test["longer"])
+    assert lengths == [n for n in range(3, 10) for _ in range(100)]
+
+
 def files(folder):
     return {path.name: path.read_text() for path in folder.iterdir()}
 

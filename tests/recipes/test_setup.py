@@ -153,6 +153,13 @@ def test_no_python(checkout):
     assert "found no python3, need Python 3.11 to 3.13: install one" in line
 
 
+def test_python_too_old(checkout):
+    checkout.command("python3", "echo 3.9")
+    line = checkout.failure()
+    assert "found Python 3.9 (python3), need Python 3.11 to 3.13: install one" in line
+    assert not (checkout.folder / ".venv").exists()
+
+
 @pytest.mark.parametrize("version", ["3.9", "3.14"])
 def test_wrong_python_that_is_asked_for(checkout, version):
     path = checkout.command("other", f"echo {version}")
@@ -287,6 +294,13 @@ def test_conda_environment_counts_but_not_its_base(checkout):
 def test_active_environment_that_is_gone(checkout):
     line = checkout.failure(VIRTUAL_ENV="/nowhere")
     assert "the active environment /nowhere has no bin/python: deactivate it" in line
+
+
+def test_active_environment_of_the_wrong_version(checkout):
+    variables = checkout.activate()
+    (checkout.environment / "bin" / "python").write_text("#!/usr/bin/env bash\necho 3.8\n")
+    assert "found Python 3.8" in (line := checkout.failure(**variables))
+    assert line.endswith("deactivate this environment or use one with such a Python")
 
 
 # The stamp

@@ -52,6 +52,7 @@ def test_flat_and_without_tree():
     flat = sentence.flat("why")
     assert (flat.parents, flat.relations, flat.note) == ([0, 1, 1], ["root", "dep", "dep"], "why")
     assert flat.tags == tags and flat.tokens == sentence.tokens
+    assert [tag.upos for tag in Sentence(["a", "b"]).flat().tags] == ["_", "_"]
     bare = sentence.without_tree("so")
     assert (bare.parents, bare.relations, bare.note) == (None, None, "so")
 

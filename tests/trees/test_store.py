@@ -11,6 +11,7 @@ from fairseq_posattn.trees.store import (
     TreeFile,
     TreeWriter,
     bin_path,
+    block_starts,
     exists,
     fingerprint,
     idx_path,
@@ -192,3 +193,10 @@ def test_the_fingerprint_sees_every_byte_of_a_small_file(tmp_path):
     before = fingerprint([file])
     file.write_bytes(bytes(150_000) + b"\1" + bytes(49_999))
     assert fingerprint([file]) != before
+
+
+def test_a_large_file_is_sampled_from_end_to_end():
+    size = BLOCK * 5000 + 17
+    starts = block_starts(size)
+    assert len(starts) == 1024 and starts[0] == 0 and starts[-1] == size - BLOCK
+    assert block_starts(BLOCK + 1) == [0, BLOCK]

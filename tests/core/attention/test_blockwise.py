@@ -71,6 +71,16 @@ def test_equal_to_the_whole_square(length, size, across, paddings, causal, reque
         assert (x - y).abs().max() < 1e-10
 
 
+def test_half_precision(request):
+    qkv, real = random_batch(40, PADDED, dtype=torch.bfloat16)
+    mechanism = windowed(5, 3)
+    expected = output_and_gradients(qkv, mechanism, real)
+    request.getfixturevalue("always")
+    found = output_and_gradients(qkv, mechanism, real)
+    for x, y in zip(found, expected, strict=True):
+        torch.testing.assert_close(x, y, rtol=0.03, atol=0.03)
+
+
 @pytest.mark.usefixtures("always")
 def test_dropout_is_the_same_in_the_backward_pass(monkeypatch):
     monkeypatch.setitem(bands.BLOCK, "cpu", (2, 2))

@@ -103,3 +103,13 @@ def test_gradients(kind):
     weighed(*inputs).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in attention.parameters())
     assert attention.combine.weight.grad.abs().sum() > 0
+
+
+def test_bfloat16_is_close(kind):
+    attention = build(kind)
+    h, states = drawn(2, 4, WIDTH), drawn(2, 9, WIDTH)
+    expected, _, _ = attention(h, Source(states, everything(2, 9)))
+    low = attention.to(torch.bfloat16)
+    found, weights, _ = low(h.bfloat16(), Source(states.bfloat16(), everything(2, 9)))
+    assert weights.dtype == torch.float32 and found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), expected, atol=0.1, rtol=0.1)

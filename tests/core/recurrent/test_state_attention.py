@@ -111,6 +111,17 @@ def test_the_two_readings_of_the_clamp_lie_on_either_side_of_the_present():
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_step_by_step_as_all_at_once(kind, options):
+    attention = random_attention(kind, **options)
+    h, lengths = states(6, 6)
+    whole, state, found = attention(h, lengths)[0], None, []
+    for part in h.split([2, 1, 3], dim=1):
+        combined, _, state = attention(part, lengths, state)
+        found.append(combined)
+    torch.testing.assert_close(torch.cat(found, dim=1), whole)
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
 def test_gradients(kind, options):
     attention = random_attention(kind, seed=4, **options)
     h, lengths = states(4, 3)

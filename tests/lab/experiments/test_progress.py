@@ -3,6 +3,7 @@
 import io
 import re
 
+from fairseq_posattn.io.progress import duration
 from fairseq_posattn.lab.experiments.board import Board, LogReader, TrainingProgress
 
 LINES = """\
@@ -95,3 +96,8 @@ def test_a_log_has_a_line_a_minute():
     board.finish("a", "trained")
     board.finish("b")
     assert out.getvalue().splitlines() == ["a: begins", "a: at 60", "a: at 120", "a: trained"]
+
+
+def test_durations():
+    found = [duration(seconds) for seconds in (0, 59, 90, 3599, 7300, 90000)]
+    assert found == ["0 s", "59 s", "2 min", "1 h 0 min", "2 h 2 min", "1 d 1 h"]

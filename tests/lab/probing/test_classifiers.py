@@ -328,6 +328,15 @@ def test_the_mix_learns_which_layer_has_the_label(layer):
     assert found.correct.mean() > 0.97
 
 
+def test_the_mix_is_a_weighted_sum():
+    mix = classifiers.Mix(3)
+    with torch.no_grad():
+        mix.scores.copy_(torch.tensor([0.0, math.log(2), math.log(5)]))
+        mix.scale.fill_(4.0)
+    x = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(mix(x), 4 * (x[:, 0] + 2 * x[:, 1] + 5 * x[:, 2]) / 8)
+
+
 # seeds
 
 

@@ -526,6 +526,14 @@ def test_vectors_are_made_anew_if_what_they_depend_on_changes(world, found, enco
     assert kept("all the same", "--pooling", "last") == 0
 
 
+def test_trees_of_a_model_without_trees_do_not_matter(world, found, encoded, tmp_path):
+    work = ("--work", tmp_path / "work")
+    read(found("stock", more=work))
+    encoded.clear()
+    read(found("stock", more=work, trees=tmp_path / "no such folder"))
+    assert not encoded
+
+
 # raw text, prepared as the data were
 
 

@@ -148,10 +148,11 @@ def test_labels_that_chance_made_uneven_are_no_fault(tmp_path):
     assert faults_of(written(tmp_path, "past_present", rows)) == []
 
 
+@pytest.mark.parametrize("change", [str.upper, lambda text: text.replace(" ", "   ")])
 @pytest.mark.parametrize("split", ["va", "te"])
-def test_a_sentence_in_capitals_is_the_same_sentence(split, tmp_path):
+def test_a_sentence_in_capitals_or_with_spaces_is_the_same_sentence(split, change, tmp_path):
     rows = rows_of("past_present")
-    shouted = [split, rows[0][1], rows[0][2].upper()]
+    shouted = [split, rows[0][1], change(rows[0][2])]
     found = faults_of(written(tmp_path, "past_present", [*rows, shouted]))
     assert any("share 1 sentence(s)" in fault for fault in found)
     found = faults_of(written(tmp_path, "past_present", [*rows, ["tr", *shouted[1:]]]))
@@ -174,6 +175,14 @@ def test_a_sentence_in_both_forms(name, place, tmp_path):
     rows = [*rows_of(FILES[name]), ["tr", labels[0], original], [place, labels[1], changed]]
     (fault,) = faults_of(written(tmp_path, FILES[name], rows))
     assert "both as they are and changed" in fault and fault.endswith(original)
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_sentences_in_both_forms_are_counted_not_their_words(name, tmp_path):
+    """The same sentence with both labels is one, however many words it has."""
+    doubtful = [["tr", label, f"a b c d {n}"] for label in LABELS[FILES[name]] for n in range(5)]
+    found = faults_of(written(tmp_path, FILES[name], [*rows_of(FILES[name]), *doubtful]))
+    assert found[-1].startswith("5 sentence(s) may occur both as they are and changed")
 
 
 @pytest.mark.parametrize("name", CHANGING)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from fairseq_posattn.lab.probing.making.settings import Settings
 from support.probes import probe_tasks as called
 
 ROOT = "root"
@@ -1005,8 +1006,8 @@ def test_the_case_of_first_words_after_punctuation(tmp_path):
 
 
 def test_a_task_with_one_label_is_not_made(tmp_path):
-    code, _, out = outcome(tmp_path, SEEN, "--task", "Tense")
-    assert code == 1 and not out.exists()
+    code, said, out = outcome(tmp_path, SEEN, "--task", "BShift", "Tense")
+    assert code == 1 and "Tense" in said and not out.exists()
 
 
 def test_an_empty_sentence_is_left_out(tmp_path):
@@ -1060,6 +1061,19 @@ def chains(number):
 def test_sizes_are_reached_where_there_are_enough_sentences(task, options, least, tmp_path):
     blocks = list(chains(1000)) if task == "TreeDepth" else SEEN
     assert len(made_of(tmp_path, blocks, task, *options)) >= least
+
+
+@pytest.mark.parametrize(
+    ("count", "classes", "sizes", "expected"),
+    [
+        (13, 1, [100, 100, 100], [9, 2, 2]),
+        (100, 1, [100, 10, 10], [80, 10, 10]),
+        (500, 4, [100, 10, 10], [25, 2, 2]),
+        (1, 2, [100, 100, 100], [1, 0, 0]),
+    ],
+)
+def test_how_sentences_of_a_class_are_divided(count, classes, sizes, expected):
+    assert Settings(sizes=sizes).of_each(count, classes) == expected
 
 
 LATER = "".join(f"{number}\tnow\t_\tADV\t_\t_\t3\tadvmod\t_\t_\n" for number in range(7, 11))

@@ -187,6 +187,11 @@ def test_logs_without_one_speed(write, lines, message):
         speed([write("log", [*lines])])
 
 
+def test_shards_too_fast_to_tell(write):
+    with pytest.raises(InputError, match=r"0\.0 seconds"):
+        speed([write(name, [ended("1", "1", 0.0)]) for name in ("a", "b")])
+
+
 ODD_NUMBERS = ["01", "+1", "1_0", "٣", "-1", "", " 1", "9" * 4301]
 
 

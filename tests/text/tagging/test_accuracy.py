@@ -143,6 +143,14 @@ def test_batches_logged_one_after_the_other():
     assert found["ambiguous_accuracy"] == 60  # 3 of 5
 
 
+def test_processes_that_fairseq_has_summed():
+    """Between processes each number is summed before the reduction."""
+    logged = [outputs(*case) for case in (ONE, TWO)]
+    assert TaggingCriterion.logging_outputs_can_be_summed()
+    summed = {name: sum(float(one[name]) for one in logged) for name in logged[0]}
+    assert reduced(summed) == reduced(*logged)
+
+
 def test_a_batch_of_no_words_changes_nothing():
     nothing = outputs(["we _ xyz _"], ["PRON NOUN"])
     assert nothing["words"] == nothing["sample_size"] == 0

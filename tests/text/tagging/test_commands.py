@@ -393,6 +393,8 @@ def test_models_that_cannot_tag(model, tmp_path):
     torch.save(state, tmp_path / "other.pt")
     message = refused(tmp_path / "other.pt", input="the run")
     assert "other.pt" in message and "'translation'" in message
+    (tmp_path / "text").write_text("the run is\n")
+    assert f"{tmp_path}/text" in refused(tmp_path / "text", input="the run")
 
 
 def test_a_model_that_is_not_a_number(model, tmp_path):
