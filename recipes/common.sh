@@ -149,7 +149,7 @@ install_requirements() { # EXTRAS
     # shellcheck disable=SC2086 # words
     [[ $present == *setuptools==* && $present == *wheel==* && -z $compiled ]] || install 'the build tools' 'setuptools>=64' wheel $compiled
     [[ -z $compiled ]] || install torch 'torch>=2.1'
-    [[ -z $compiled ]] || say 'fairseq has no wheel for this Python; compiling it takes about three minutes on two cores'
+    [[ -z $compiled ]] || say 'fairseq has no wheel for this Python; compiling it takes about three minutes on two cores, unless a cache has it'
     if [[ $plan != *'no changes'* ]]; then
         install 'torch, fairseq and what they need' --no-build-isolation -r "$log.wanted"
         compile_fairseq
