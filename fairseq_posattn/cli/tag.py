@@ -9,7 +9,6 @@ tags is filled, and whose other columns stay as they are.
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -160,9 +159,6 @@ def main() -> None:
 
     if min(args.batch_size, args.buffer_size) < 1:
         raise InputError("--batch-size and --buffer-size must be at least 1; give a larger number")
-    logging.basicConfig(
-        format="%(levelname)s | %(name)s | %(message)s"
-    )  # fairseq sets its own later
     if args.out:
         refuse_unwritable(Path(args.out))
     tagger = TextTagger(args.model, args.data, args.cpu, args.user_dir)

@@ -1,6 +1,7 @@
 """Run a command so that every error ends it with one line and exit code 1."""
 
 import errno
+import logging
 import os
 import re
 import sys
@@ -24,7 +25,11 @@ FORESEEN = re.compile(
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run a command and exit with 0, or, after one line `error: ...`, with 1."""
+    """Run a command and exit with 0, or, after one line `error: ...`, with 1.
+
+    Its log has warnings alone; a module of fairseq would else turn on all that anybody logs.
+    """
+    logging.basicConfig(format="%(levelname)s | %(name)s | %(message)s")
     try:
         main()
     except KeyboardInterrupt:

@@ -33,7 +33,7 @@ def save(picture: Picture, path: Path, kind: str) -> bool:
     """Write the picture into a file; return whether the fonts have all of its letters."""
     matplotlib = import_matplotlib()
     with matplotlib.rc_context(), warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", UserWarning)
         matplotlib.rcdefaults()  # whatever a matplotlibrc says
         matplotlib.rcParams.update(STYLE)
         about = {"Title": picture.title, "Description": " ".join(picture.notes)}

@@ -1,6 +1,7 @@
 """posattn-show --path: a layer of a trained encoder, with the weights of its forward pass."""
 
 import re
+import sys
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from fairseq_posattn.lab.pictures.trained import trained_picture
 from fairseq_posattn.lab.scoring.attention_maps import attention
 from fairseq_posattn.lab.scoring.loaded_model import load
 from fairseq_posattn.text.live.parser_process import LiveParser, answer
+from support.commands import run
 from support.files import lines_of
 from support.in_process import batch, end_of, train
 
@@ -82,7 +84,8 @@ def test_the_command_writes_a_page(prenorm, toy_data, tmp_path):
     out, moved = tmp_path / "picture.html", tmp_path / "moved"
     moved.symlink_to(toy_data)
     options = ["--path", prenorm, "--data", moved, "--sentence", "w x", "--out", out]
-    assert end_of("show", *options) == ""
+    program = [sys.executable, "-m", "fairseq_posattn.cli.show", *options]
+    assert run(*program, fresh=True).stdout == f"{out}\n"  # and no log of fairseq
     text = out.read_text()
     assert "checkpoint_last.pt: convolved_2d" in text and "Layer 0, 4 heads." in text
 
