@@ -15,8 +15,8 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import add_fields, chosen, command_parser, new_folder
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.records import ABSENT
+from fairseq_posattn.preparation.corpus import Corpus, Treebanks
 from fairseq_posattn.preparation.job import (
-    Corpus,
     Job,
     Learning,
     Limits,
@@ -37,6 +37,7 @@ def parse_options() -> argparse.Namespace:
     add("--source", required=True, help="translate from this language, in which file names end")
     add("--target", required=True, help="translate into this language, in which file names end")
     add_fields(parser, Corpus)
+    add_fields(parser, Treebanks)
     add("--out", required=True, type=new_folder, help="write the data into this directory")
     add("--work", type=new_folder, help="keep the files between the steps here (default: OUT.work)")
     add(
@@ -60,7 +61,10 @@ def parse_options() -> argparse.Namespace:
     add_label_subtypes(pieces)
     add_fields(pieces, Job)
     add_fields(parser.add_argument_group("training pairs"), Limits)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not options.train and not options.treebank:
+        parser.error("the following arguments are required: --train, or --treebank")
+    return options
 
 
 def add_text_options(group) -> None:
@@ -75,8 +79,8 @@ def add_text_options(group) -> None:
     add(
         "--tokenize",
         choices=TOKENIZERS,
-        default="stanza",
-        help="tokenise the source by stanza (default) or by Moses, or split it at spaces",
+        help="tokenise the source by stanza (default) or by Moses, or split it at spaces (default "
+        "with --treebank)",
     )
     add(
         "--target-tokenize",
@@ -87,6 +91,21 @@ def add_text_options(group) -> None:
     )
 
 
+def refuse_beside_treebanks(options: argparse.Namespace) -> None:
+    """Refuse options that would take the place of what treebanks have."""
+    named = {
+        "--train": options.train,
+        "--valid": options.valid,
+        "--test": options.test,
+        "--plan": options.plan,
+        f"--tokenize {options.tokenize}": options.tokenize != "spaces",
+    }
+    if wrong := next((name for name, given in named.items() if given), None):
+        raise InputError(
+            f"{wrong}: with --treebank, texts and words are those of the treebanks; leave it out"
+        )
+
+
 def other_code(name: str) -> str:
     """Return the code of the language that a name means, or ABSENT if it is the name itself."""
     code = language(name).code
@@ -94,7 +113,14 @@ def other_code(name: str) -> str:
 
 
 def settings_of(options: argparse.Namespace) -> ParserSettings:
-    """Return the settings of the parser, or refuse options that contradict each other."""
+    """Return the settings of the parser, or refuse options that contradict each other.
+
+    A treebank has its own words and, unless another parser is named, its own trees.
+    """
+    options.parser = options.parser or ("conllu" if options.treebank else "stanza")
+    options.tokenize = options.tokenize or ("spaces" if options.treebank else "stanza")
+    if options.treebank:
+        refuse_beside_treebanks(options)
     if options.tokenize == "stanza" and options.parser != "stanza":
         raise InputError(
             "--tokenize stanza needs --parser stanza; choose --tokenize spaces or moses"
@@ -113,7 +139,7 @@ def settings_of(options: argparse.Namespace) -> ParserSettings:
 def main() -> None:
     """Prepare the data that the command line describes."""
     options = parse_options()
-    settings = settings_of(options)
+    settings, treebanks = settings_of(options), chosen(Treebanks, options)
     from fairseq_posattn.preparation.prepare import prepare
     from fairseq_posattn.text.pipeline import TextConfig
 
@@ -124,23 +150,27 @@ def main() -> None:
     config = TextConfig(
         options.source,
         options.target,
-        normalize=not options.no_normalize,
+        normalize=not (options.no_normalize or options.treebank),
         tokenize=options.tokenize,
         target_tokenize=options.target_tokenize,
         segmenter=options.segmenter
-        or suited_segmenter(options.source, options.target, options.train, options.out),
+        or suited_segmenter(
+            options.source, options.target, None if options.treebank else options.train, options.out
+        ),
         parser=settings,
         control=chosen(TreeControl, options),
         lowercase=options.lowercase,
         source_code=other_code(options.source),
         target_code=other_code(options.target),
     )
+    work = options.work or Path(f"{options.out}.work")
     job = chosen(
         Job,
         options,
-        corpus=chosen(Corpus, options),
+        corpus=treebanks.corpus(work) if treebanks.treebank else chosen(Corpus, options),
+        treebanks=treebanks,
         out=options.out,
-        work=options.work or Path(f"{options.out}.work"),
+        work=work,
         config=config,
         learning=chosen(Learning, options),
         limits=chosen(Limits, options),

@@ -11,6 +11,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import say
+from fairseq_posattn.preparation.corpus import Corpus, Treebanks
 from fairseq_posattn.text.languages import find, lacks_spaces
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.work.cluster import Cluster
@@ -100,29 +101,6 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """A corpus names a PREFIX for each split, whose texts are PREFIX.SOURCE and PREFIX.TARGET.
-
-    Trees that were made elsewhere are in PREFIX.conllu.
-    """
-
-    train: str = option(
-        "train on the texts PREFIX.SOURCE and PREFIX.TARGET", metavar="PREFIX", required=True
-    )
-    valid: str | None = option("validate on the texts of this prefix", None, "", "PREFIX")
-    test: list[str] = option(
-        "test on the texts of these prefixes, which become the splits test, test1 and so on",
-        *([], "", "PREFIX"),
-    )
-
-    def splits(self) -> dict[str, str]:
-        """Return the prefix of each split, under fairseq's names: test, test1, test2."""
-        tests = {f"test{k or ''}": prefix for k, prefix in enumerate(self.test)}
-        named = {"train": self.train, "valid": self.valid, **tests}
-        return {name: prefix for name, prefix in named.items() if prefix}
-
-
-@dataclass(frozen=True)
 class Job:
     """A job says all that a data directory is made from."""
 
@@ -130,6 +108,7 @@ class Job:
     out: Path
     work: Path
     config: TextConfig
+    treebanks: Treebanks = field(default_factory=Treebanks)
     learning: Learning = field(default_factory=Learning)
     limits: Limits = field(default_factory=Limits)
     cluster: Cluster = field(default_factory=Cluster)
@@ -201,18 +180,19 @@ def add_label_subtypes(group: argparse._ActionsContainer) -> None:
     )
 
 
-def suited_segmenter(source: str, target: str, train: str, out: Path) -> str:
+def suited_segmenter(source: str, target: str, train: str | None, out: Path) -> str:
     """Return what splits both sides of a corpus best, and say why where it may surprise.
 
+    train: the prefix of its texts; None if the source has spaces between the words of a treebank.
     Of a name that means no known language, the training text shows whether it has spaces. Data that
     are in the folder already keep what has split them.
     """
     unspaced = []
-    for name in (source, target):
-        found, text = find(name), f"{train}.{name}"
-        if lacks_spaces(read_lines(text)) if found is None else not found.spaced:
+    for name in (target,) if train is None else (source, target):
+        found, text = find(name), f"{train}.{name}" if train else "the translations"
+        if (train and lacks_spaces(read_lines(text))) if found is None else not found.spaced:
             unspaced.append(f"{text} ({found.name})" if found else text)
-        elif found is None:
+        elif found is None and train:
             say(f"{text}: '{name}' is no known language, so it is treated as text with spaces")
     if not unspaced:
         return "subword-nmt"

@@ -27,6 +27,7 @@ from fairseq_posattn.preparation.pairs import (
 )
 from fairseq_posattn.preparation.project import ProjectionInputs, project_lines
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
+from fairseq_posattn.preparation.translated import files_of, write_translated
 from fairseq_posattn.preparation.treebanks import extract
 from fairseq_posattn.text.parsing.run import discard, parse
 from fairseq_posattn.text.pipeline import TextPipeline
@@ -46,6 +47,8 @@ class PreparationRun:
 
     def run(self) -> None:
         """Do all steps, up to the binary data."""
+        for split, files in self.job.treebanks.splits().items():
+            self.translate(split, files)
         for split, prefix in self.job.corpus.splits().items():
             self.normalize(split, prefix)
             if self.config.parsed:
@@ -59,6 +62,18 @@ class PreparationRun:
                 self.project(split)
             self.filter(split)
         self.folders.binarize()
+
+    def translate(self, split: str, files: Sequence[str]) -> None:
+        """Make the texts and trees of a split from its treebanks."""
+        by, several = self.job.treebanks, self.config.parser.several_roots
+        prefix, languages = self.job.corpus.splits()[split], (self.source, self.target)
+        self.steps.do(
+            f"treebank.{split}",
+            [by.target_comment, by.align_by, several],
+            files,
+            files_of(prefix, languages),
+            lambda: write_translated(files, by, prefix, languages, several),
+        )
 
     def normalize(self, split: str, prefix: str) -> None:
         """Normalise both sides of a split, and tokenise those that Moses tokenises."""
@@ -156,7 +171,9 @@ class PreparationRun:
     def learn_one(self, texts: Sequence[str], model: str) -> None:
         """Learn one segmenter from all texts together."""
         learning = self.job.learning
-        if self.config.splits_words:
+        if self.config.segmenter == "words":
+            segment.learn_words(model)
+        elif self.config.splits_words:
             segment.learn(texts, model, learning.symbols, learning.min_frequency)
         else:
             kind, coverage = learning.model_type, learning.character_coverage

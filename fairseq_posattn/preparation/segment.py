@@ -16,7 +16,7 @@ from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.io.paths import is_stream, refuse_unwritable
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.text.pipeline import TextConfig
-from fairseq_posattn.text.segmenters import Segmentation, Segmenter, SentencePiece, SubwordNmt
+from fairseq_posattn.text.segmenters import Segmenter
 from fairseq_posattn.work.lines import Part
 
 SENTENCEPIECE_MODELS = ("unigram", "bpe")
@@ -80,6 +80,12 @@ def why_not_learnt(error: str, symbols: int) -> str:
     return f"sentencepiece cannot learn from this ({error}); change --symbols, or give more text"
 
 
+def learn_words(model: str) -> None:
+    """Write what stands for a segmenter where words are pieces, which are not learnt."""
+    with written_whole(model) as file:
+        file.write("words\n")
+
+
 class Lines:
     """This class yields the lines of several texts, and keeps the error that ended them.
 
@@ -109,14 +115,7 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
 
 def segment_lines(config: TextConfig, model: str, part: Part) -> None:
     """Write the pieces of a text, as a step from line to line."""
-    apply(segmenter(config, model), part.inputs[0], part.outputs[0])
-
-
-def segmenter(config: TextConfig, model: str) -> Segmenter:
-    """Load a segmenter that `learn` has written."""
-    if config.splits_words:
-        return SubwordNmt(Segmentation(model, config.separator))
-    return SentencePiece(model)
+    apply(config.segmenter_of(model), part.inputs[0], part.outputs[0])
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from fairseq_posattn.text.segmenters import (
     Segmenter,
     SentencePiece,
     SubwordNmt,
+    Words,
 )
 from fairseq_posattn.trees.control import OF_WORDS, TreeControl
 from fairseq_posattn.trees.projection import SEPARATOR
@@ -31,7 +32,7 @@ from fairseq_posattn.trees.sentence import Sentence, escape_whitespace
 
 FILE = "prepare.json"
 VERSION = 1
-SEGMENTERS = ("subword-nmt", "sentencepiece")
+SEGMENTERS = ("subword-nmt", "sentencepiece", "words")
 TOKENIZERS = ("moses", "stanza", "spaces")  # spaces: the text is tokenised already
 CHECKSUM = "segmenter_sha256"
 MODELS_FROM_HERE = "model_dir_from_here"  # the same folder as `model_dir`, as seen from the data
@@ -90,8 +91,16 @@ class TextConfig:
 
     @property
     def splits_words(self) -> bool:
-        """Return whether words are split (subword-nmt) and not whole lines (sentencepiece)."""
-        return self.segmenter == "subword-nmt"
+        """Return whether words are split, or kept, and not whole lines (sentencepiece)."""
+        return self.segmenter != "sentencepiece"
+
+    def segmenter_of(self, path: str) -> Segmenter:
+        """Load the segmenter that was learnt into a file."""
+        if self.segmenter == "words":
+            return Words(self.separator)
+        if self.splits_words:
+            return SubwordNmt(Segmentation(path, self.separator))
+        return SentencePiece(path)
 
     @property
     def splits_parsers_words(self) -> bool:
@@ -147,9 +156,7 @@ class TextPipeline:
                 f"{path}: the file has another checksum than the segmenter that {FILE} beside it "
                 "names; put that one back, or prepare the data again"
             )
-        if self.config.splits_words:
-            return SubwordNmt(Segmentation(path, self.config.separator))
-        return SentencePiece(path)
+        return self.config.segmenter_of(path)
 
     @property
     def separator(self) -> str:

@@ -79,6 +79,16 @@ class SubwordNmt:
         return (pieces + " ").replace(self.separator + " ", "").rstrip(" ")
 
 
+class Words(SubwordNmt):
+    """Each word is a piece."""
+
+    def __init__(self, separator: str = SEPARATOR):
+        self.separator = separator
+
+    def segment(self, line: str) -> list[str]:
+        return line.split()
+
+
 class SentencePiece:
     """SentencePiece splits any text, by a unigram model or by byte-pair encoding.
 

@@ -24,7 +24,7 @@ from fairseq_posattn.trees.sentence import (
     mended,
 )
 
-COLUMNS, FORM, HEAD, DEPREL = 10, 1, 6, 7
+COLUMNS, FORM, HEAD, DEPREL, MISC = 10, 1, 6, 7, 9
 TAGS = slice(2, 6)  # lemma, upos, xpos, feats
 NO_PARENT = "_"
 EMPTY_NODE = re.compile(r"(0|[1-9][0-9]{0,8})\.[1-9][0-9]{0,8}")
@@ -196,6 +196,27 @@ TEXT = "# text = "
 def text_of(block: ConlluBlock) -> str | None:
     """Return the raw text that a block names, if it names one."""
     return next((line.removeprefix(TEXT) for line in block.lines if line.startswith(TEXT)), None)
+
+
+def comment_of(block: ConlluBlock, name: str) -> str | None:
+    """Return what the comment `# NAME = ...` of a block says, without spaces around it."""
+    comment = re.compile(rf"#\s*{re.escape(name)}\s*=(.*)")
+    return next((found[1].strip() for found in map(comment.match, block.lines) if found), None)
+
+
+def raw_text(block: ConlluBlock) -> str:
+    """Return the text of a block, which its tokens spell where no comment names it."""
+    text = comment_of(block, "text")
+    if text is not None:
+        return text
+    parse_block(block, "first")  # it refuses what is no CoNLL-U
+    spelled, inside = "", 0  # words up to this one are part of a token
+    for columns in (line.split("\t") for line in block.lines if line[0] != "#"):
+        first, _, last = columns[0].partition("-")
+        if "." not in first and int(first) > inside:
+            inside = int(last or first)
+            spelled += columns[FORM] + ("" if "SpaceAfter=No" in columns[MISC].split("|") else " ")
+    return spelled.strip()
 
 
 def plain_line(line: str) -> str:

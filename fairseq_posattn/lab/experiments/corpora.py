@@ -25,6 +25,8 @@ from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.lab.experiments.commands import Shell, python
 from fairseq_posattn.lab.experiments.recipe import Recipe, module_beside
+from fairseq_posattn.preparation.corpus import Treebanks
+from fairseq_posattn.preparation.translated import write_translated
 from fairseq_posattn.text.languages import language
 
 PACKED = ("", ".gz", ".xz", ".zst")
@@ -60,8 +62,21 @@ class Collector:
         if from_sacrebleu and not self.has(f"{name}.{self.content.source}"):
             self.fetch_pair(name, from_sacrebleu)
             return
+        if pattern := self.content.corpus.treebanks.get(name):
+            self.take_treebanks(name, pattern)
+            return
         for suffix in self.languages:
             self.join(f"{name}.{suffix}", [f"{name}.{suffix}"])
+
+    def take_treebanks(self, name: str, pattern: str) -> None:
+        """Make both sides of a text, and the trees of its source, from a treebank of each."""
+        files = [pattern.replace("{}", suffix) for suffix in self.languages]
+        if self.shell.does(f"write {self.raw / name} from {' and '.join(files)}"):
+            paths = [str(self.find(file)) for file in files]
+            by = Treebanks(paths[:1], paths[1:])
+            write_translated(paths, by, str(self.raw / name), self.languages)
+        for suffix in self.languages:
+            self.expect(f"{name}.{suffix}")
 
     def fetch_pair(self, name: str, test_set: str) -> None:
         """Let sacrebleu download both sides of a test set."""

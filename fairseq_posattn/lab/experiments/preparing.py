@@ -13,16 +13,19 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json, write_json
+from fairseq_posattn.io.progress import say
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.corpora import Collector, references
 from fairseq_posattn.lab.experiments.downloads import fetch
 from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.recipe_content import PARSED
 from fairseq_posattn.lab.experiments.runs import files_in, fingerprint_of
 from fairseq_posattn.lab.experiments.scoring import check_scoring
 from fairseq_posattn.lab.experiments.workplace import Workplace
 from fairseq_posattn.trees.control import TreeControl
 
 CONTROL = 'write trees = "CONTROL" into a [[models]] of recipe.toml'
+PARSERS = {"--model-dir", "--download"}
 OURS = {  # what the engine says itself, and what a user can do
     "--work": "give --work before --",
     "--out": "give --work before --",
@@ -47,6 +50,12 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
     collector.collect()
     texts = fingerprints_of(place)
     for trees in place.recipe.controls:
+        if trees == PARSED and not {word.partition("=")[0] for word in rest} & PARSERS:
+            say(
+                f"data with {PARSED} trees are not made; for these, name the models of a parser "
+                f"after --: {' or '.join(sorted(PARSERS))}"
+            )
+            continue
         place.shell.run(preparing(place, trees, rest))
         place.shell.act(remember, place, trees, texts)
     if place.content.corpus.kept:
@@ -77,7 +86,8 @@ def download(place: Workplace) -> Path:
 
 def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | Path]:
     """Return the command that makes the data with these trees."""
-    corpus, control = place.content.corpus, TreeControl.from_tag(trees)
+    corpus = place.content.corpus
+    control = TreeControl() if trees == PARSED else TreeControl.from_tag(trees)
     options = {
         "source": place.content.source,
         "target": place.content.target,
@@ -85,9 +95,11 @@ def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | P
         "valid": place.raw / corpus.valid,
         "test": [place.raw / name for name in corpus.tests],
         "out": place.data(trees),
-        "work": place.pieces,
+        "work": place.pieces_of(trees),
         **corpus.prepare,
     }
+    if trees == PARSED:
+        options["parser"] = "stanza"
     if control:
         options |= {"control": control.kind, "flip": control.flip, "control-seed": control.seed}
     return python("fairseq_posattn.cli.prepare", *arguments(options), *rest)

@@ -109,10 +109,11 @@ def recipe_file(name: str) -> Path:
 
 def read_content(kind: type[Record], path: Path) -> Record:
     """Return what stands in a recipe.toml."""
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: this is no TOML ({error}); {REMEDY}") from None
+    document = read_toml(path)
+    if isinstance(base := document.pop("base", None), str):
+        if not (shared := path.parent / base / FILE).is_file():
+            raise InputError(f"{path}: base is '{base}', where there is no {FILE}; {REMEDY}")
+        document = {**read_toml(shared), **document}
     sizes = document.get("sizes")
     if isinstance(sizes, dict):
         document["sizes"] = {
@@ -120,6 +121,13 @@ def read_content(kind: type[Record], path: Path) -> Record:
             for name, size in sizes.items()
         }
     return as_record(kind, document, str(path), REMEDY)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: this is no TOML ({error}); {REMEDY}") from None
 
 
 def module_beside(path: Path, name: str) -> ModuleType | None:

@@ -12,12 +12,16 @@ from fairseq_posattn.lab.experiments.allowed import (
     NOT_SCORE,
     NOT_TRAINING,
     OUR_OWN,
+    PLAIN,
     Options,
     check_options,
+    is_plain,
     plain,
 )
 from fairseq_posattn.lab.experiments.downloads import Source
 from fairseq_posattn.trees.control import TreeControl
+
+PARSED = "parsed"  # trees of a parser, where a recipe's own are those of a treebank
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Corpus:
     sacrebleu: the names under which sacrebleu downloads a text.
     downloads: the files that are fetched where the user names no folder.
     folder: the corpus is read there, where the user names no other folder; it may be anywhere.
+    treebanks: the file of a text that is made from two treebanks; `{}` stands for the language.
     """
 
     valid: str = field(metadata=plain())
@@ -42,11 +47,17 @@ class Corpus:
     sacrebleu: dict[str, str] = field(default_factory=dict)
     downloads: list[Source] = field(default_factory=list)
     folder: str = ""
+    treebanks: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [source.name for source in self.downloads]
         if again := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"downloads has the file '{again}' twice")
+        for pattern in self.treebanks.values():
+            if not is_plain(pattern.replace("{}", "xx")):
+                raise InputError(
+                    f"treebanks has the file '{pattern}', which is not {PLAIN}, or {{}}"
+                )
         check_options("prepare", self.prepare, NOT_PREPARE)
 
     @property
@@ -83,7 +94,7 @@ class Row:
     model: a preset, without posattn_.
     size: one of the sizes of the recipe.
     name: the name in tables and folders, if it is not that of the preset.
-    trees: the control trees that the model is trained and tested with.
+    trees: the control trees, or PARSED ones, that the model is trained and tested with.
     training: options of fairseq-train, beside those of the size.
     published, paper: the published BLEU of each test set, and where it stands.
     """
@@ -97,7 +108,8 @@ class Row:
     paper: str = ""
 
     def __post_init__(self) -> None:
-        TreeControl.from_tag(self.trees)  # this refuses an unknown control
+        if self.trees != PARSED:
+            TreeControl.from_tag(self.trees)  # this refuses an unknown control
         check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_posattn.lab.experiments.board import Board
 from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.recipe import USER_DIR, Recipe
-from fairseq_posattn.lab.experiments.recipe_content import Content
+from fairseq_posattn.lab.experiments.recipe_content import PARSED, Content
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.work.made import Steps
 
@@ -84,10 +84,16 @@ class Workplace(Place):
     @property
     def pieces(self) -> Path:
         """Return the folder of the files between the steps of posattn-prepare."""
-        return self.work / "data.work"
+        return self.pieces_of("own")
+
+    def pieces_of(self, trees: str) -> Path:
+        """Return this folder for a control of trees; parsed trees have one of their own."""
+        return self.work / (f"data.{PARSED}.work" if trees == PARSED else "data.work")
 
     def data(self, trees: str) -> Path:
         """Return the data folder for a control of trees."""
+        if trees == PARSED:
+            return self.work / f"data.{PARSED}"
         control = TreeControl.from_tag(trees)
         return self.work / (f"data.{control.tag}" if control else "data")
 

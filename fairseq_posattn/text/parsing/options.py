@@ -63,7 +63,7 @@ PARSE_HELP = "parse with stanza (default), or take the trees of --trees"
 PREPARE_HELP = (
     "parse the source with stanza (default); or take the trees of PREFIX.conllu, which may end in "
     ".gz, .xz or .zst, one for each line of PREFIX.SOURCE, beside which it lies; or make data "
-    "without trees, for models that read none"
+    "without trees, for models that read none; --treebank has its own trees"
 )
 
 
@@ -76,7 +76,7 @@ def add_parser_options(group: Any, lang: str | None = None) -> None:
     add(
         "--parser",
         choices=[name for name in PARSERS if name != "none" or lang is None],
-        default="stanza",
+        default="stanza" if lang else None,
         help=PREPARE_HELP if lang is None else PARSE_HELP,
     )
     default = lang or "SOURCE"
