@@ -1,0 +1,107 @@
+"""The recipe for UD ATIS: from two treebanks to a table, in both directions."""
+
+import csv
+
+import pytest
+
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.experiments.recipe import read_recipe
+from support.commands import ROOT
+from support.experiments import TINY, Experiment
+from support.files import lines_of, write
+from support.raw_corpus import MAX_WORDS, SIZES
+
+RECIPES = ["atis_en_tr", "atis_en_tr/tr_en"]
+
+
+def write_treebanks(corpus, folder) -> None:
+    """The source with its trees, and its translation with flat ones; the last one is missing."""
+    folder.mkdir()
+    for split, name in zip(SIZES, ("train", "dev", "test"), strict=True):
+        blocks = (corpus.folder / f"tidy/{split}.conllu").read_text().split("\n\n")[:-1]
+        named = [f"# sent_id = {k}\n{block}\n\n" for k, block in enumerate(blocks)]
+        (folder / f"en_atis-ud-{name}.conllu").write_text("".join(named))
+        rows = []
+        for k, line in enumerate(lines_of(corpus.folder / f"tidy/{split}.en")[:-1]):
+            words = line.split()
+            rows += [f"# sent_id = {k}", f"# text = {line}"]
+            for n, word in enumerate(words, start=1):
+                tail = f"{int(n > 1)}\t{'dep' if n > 1 else 'root'}\t_\t_"
+                rows.append(f"{n}\t{word}\t_\tX\t_\t_\t{tail}")
+            rows.append("")
+        write(folder / f"tr_atis-ud-{name}.conllu", rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_from_treebanks_to_a_table(corpus, recipe, tmp_path):
+    pytest.importorskip("stanza")
+    write_treebanks(corpus, tmp_path / "from")
+    experiment = Experiment(recipe, tmp_path / "work")
+    parser = ("--model-dir", corpus.models, "--lang", "de", "--max-words", MAX_WORDS)
+    options = ("--any-size", "--", "--symbols", 90, *parser)
+    experiment.start("prepare", "--from", tmp_path / "from", *options)
+    work = experiment.work
+    source, target = recipe[-5:].split("_")
+    assert len(lines_of(work / f"raw/test.{target}")) == SIZES["test"] - 1
+    assert lines_of(work / "data.work/test.words") == lines_of(work / f"raw/test.{source}")
+    assert lines_of(work / "data.parsed.work/test.words") == lines_of(work / "data.work/test.words")
+    for split in ("train", "test"):  # other trees over the same words
+        gold, parsed = (
+            (work / f"{data}/{split}.{source}-{target}.{source}.bin").read_bytes()
+            for data in ("data", "data.parsed")
+        )
+        assert gold == parsed
+    models = ["sequence", "structural", "structural_parsed", "tree_relative_chain"]
+    how = ["--cpu", "--size", "demo", "--updates", 4, "--last", 2, "--examples", 1]
+    experiment.start("table", "--models", *models, *how, "--", *TINY)
+    rows = list(csv.DictReader((work / "table.csv").read_text().splitlines()))
+    assert [row["model"] for row in rows] == [f"{model}.demo" for model in models]
+    assert (work / "report.html").exists()
+
+
+def test_data_with_parsed_trees_need_a_parser(corpus, tmp_path):
+    write_treebanks(corpus, tmp_path / "from")
+    experiment = Experiment(RECIPES[0], tmp_path / "work")
+    started = experiment.start("prepare", "--from", tmp_path / "from", "--any-size", "--dry-run")
+    assert "data with parsed trees are not made; for these, name the models" in started.stdout
+    assert "--out" in started.stdout and "data.parsed " not in started.stdout
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_model_has_its_controls(recipe):
+    content = read_recipe(recipe).content
+    assert [content.source, content.target] == recipe[-5:].split("_")
+    assert content.title.startswith("UD ATIS ")
+    models = {row.title: row for row in content.models}
+    for name in ("structural", "tree_relative"):
+        for trees in ("chain", "shuffled", "parsed"):
+            of_trees = models[f"{name}_{trees}"]
+            assert of_trees.trees == trees
+            assert of_trees.model == models[name].model
+            assert of_trees.training == models[name].training
+    for row in content.models:
+        found = AttentionSpecification(row.training.get("encoder-attention", ""))
+        found.check(3, AttentionShape(4, 32))
+    names = {source.name for source in content.corpus.downloads}
+    assert names == {
+        pattern.replace("{}", language)
+        for pattern in content.corpus.treebanks.values()
+        for language in ("en", "tr")
+    }
+
+
+def test_a_base_that_is_none(tmp_path):
+    (tmp_path / "recipe.toml").write_text('base = "nowhere"\ntitle = "x"\n')
+    with pytest.raises(InputError, match=r"base is 'nowhere', where there is no recipe"):
+        read_recipe(str(tmp_path))
+
+
+def test_a_treebank_lies_in_the_folder(tmp_path):
+    text = (ROOT / "recipes/atis_en_tr/recipe.toml").read_text()
+    (tmp_path / "recipe.toml").write_text(text.replace('"{}_atis-ud-dev', '"../{}_atis-ud-dev'))
+    with pytest.raises(
+        InputError, match=r"treebanks has the file '\.\./\{\}_atis-ud-dev\.conllu', which"
+    ):
+        read_recipe(str(tmp_path))
