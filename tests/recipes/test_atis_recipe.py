@@ -92,12 +92,6 @@ def test_each_model_has_its_controls(recipe):
     }
 
 
-def test_a_base_that_is_none(tmp_path):
-    (tmp_path / "recipe.toml").write_text('base = "nowhere"\ntitle = "x"\n')
-    with pytest.raises(InputError, match=r"base is 'nowhere', where there is no recipe"):
-        read_recipe(str(tmp_path))
-
-
 def test_a_treebank_lies_in_the_folder(tmp_path):
     text = (ROOT / "recipes/atis_en_tr/recipe.toml").read_text()
     (tmp_path / "recipe.toml").write_text(text.replace('"{}_atis-ud-dev', '"../{}_atis-ud-dev'))

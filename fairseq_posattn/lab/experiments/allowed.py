@@ -30,6 +30,7 @@ SPECIFICATIONS = (  # our parser reads these, and they look like calls
 )
 NOT_PREPARE = (
     *("out", "work", "source", "target", "train", "valid", "test", "plan"),
+    *("treebank", "target-treebank", "target-comment", "align-by"),
     *("control", "control-seed", "flip", "download"),
     *("executor", "partition", "time", "setup", "sbatch"),
 )

@@ -110,8 +110,8 @@ def recipe_file(name: str) -> Path:
 def read_content(kind: type[Record], path: Path) -> Record:
     """Return what stands in a recipe.toml."""
     document = read_toml(path)
-    if isinstance(base := document.pop("base", None), str):
-        if not (shared := path.parent / base / FILE).is_file():
+    if (base := document.pop("base", None)) is not None:
+        if not (shared := path.parent / str(base) / FILE).is_file():
             raise InputError(f"{path}: base is '{base}', where there is no {FILE}; {REMEDY}")
         document = {**read_toml(shared), **document}
     sizes = document.get("sizes")

@@ -196,6 +196,11 @@ class Content:
                     f"the model '{row.title}' has the size '{row.size}', which is none of: "
                     + " ".join(self.sizes)
                 )
+            if row.trees == PARSED and self.corpus.prepare.get("parser") != "conllu":
+                raise InputError(
+                    f"the model '{row.title}' has {PARSED} trees, as all models have them without "
+                    'corpus.prepare.parser = "conllu"; leave out trees'
+                )
             if row.system in seen:
                 raise InputError(f"there are two models '{row.title}' of the size '{row.size}'")
             seen.add(row.system)

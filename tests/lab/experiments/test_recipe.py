@@ -102,6 +102,12 @@ def test_data_are_made_for_each_control(tmp_path):
         ('[sizes.base]\narch = "_tiny"', "[sizes.mine]", "sizes.mine.arch is missing"),
         ('size = "base"', 'size = "big"', "has the size 'big', which is none of: base"),
         ('model = "sequence"', 'model = "sequence"\ntrees = "straight"', "no control of trees"),
+        (
+            'model = "sequence"',
+            'model = "sequence"\ntrees = "parsed"',
+            "parsed trees, as all models",
+        ),
+        ('title = "Small"', 'base = "none"', "base is 'none', where there is no recipe.toml"),
         ('model = "sequence"', 'model = "sequence"\nname = "a/b"', "expected a plain name"),
         (
             'size = "base"',
