@@ -14,6 +14,7 @@ from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.recipe_content import PARSED
 from fairseq_posattn.lab.experiments.runs import Run, fingerprints
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 
@@ -157,7 +158,7 @@ class Evaluating:
     def find_examples(self, test: str, subset: str) -> None:
         """Keep the trees and the attention of the first sentences, for the report."""
         evaluation, count = self.content.evaluation, self.at_most_all(self.plan.examples, test)
-        trees = self.trees(subset) if self.run.record.trees == "own" else None
+        trees = self.trees(subset) if self.run.record.trees in ("own", PARSED) else None
         options = {"beam": evaluation.beam, "lenpen": evaluation.lenpen}
         sentences = {"sentences": list(range(count)), **options}
         choices = [count, *options.values()]
@@ -191,8 +192,8 @@ class Evaluating:
         self.do(f"{what}.{test}", choices, inputs, [out], run)
 
     def trees(self, subset: str) -> Path | None:
-        """Return the file of the parsed trees, or None if there is none."""
-        path = self.place.pieces / f"{subset}.conllu.xz"
+        """Return the file of the trees before any control, or None if there is none."""
+        path = self.place.pieces_of(self.run.record.trees) / f"{subset}.conllu.xz"
         return path if self.shell.is_there(path) else None
 
 
