@@ -89,10 +89,10 @@ add(
 
 
 def sweep(folder: Path) -> None:
-    from fairseq_posattn.lab.experiments.tables import bleu_of, write_sweep
+    from fairseq_posattn.lab.experiments.tables import main_of, write_sweep
 
     base, window = (
-        bleu_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")
+        main_of(folder / f"results/{name}.base.dev.json") for name in ("sequence", "csan_2d")
     )
     write_sweep({("size", 3): window, ("size", 11): window}, base, folder / "out")
 

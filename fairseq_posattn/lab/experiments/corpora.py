@@ -55,6 +55,9 @@ class Collector:
         else:
             for name in self.content.corpus.names:
                 self.take_pair(name)
+            for test, names in self.content.evaluation.subsets.items():
+                for name in names:
+                    self.join(f"{test}.{name}", [f"{test}.{name}"])
 
     def take_pair(self, name: str) -> None:
         """Make both sides of a text from the folder or, if they are not there, by sacrebleu."""

@@ -20,7 +20,7 @@ from fairseq_posattn.lab.experiments.downloads import fetch
 from fairseq_posattn.lab.experiments.recipe import arguments
 from fairseq_posattn.lab.experiments.recipe_content import PARSED
 from fairseq_posattn.lab.experiments.runs import files_in, fingerprint_of
-from fairseq_posattn.lab.experiments.scoring import check_scoring
+from fairseq_posattn.lab.experiments.scoring import check_labels, check_scoring
 from fairseq_posattn.lab.experiments.workplace import Workplace
 from fairseq_posattn.trees.control import TreeControl
 
@@ -48,6 +48,7 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
     place.shell.act(keep_records, place)
     collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
     collector.collect()
+    place.shell.act(check_labels, place)
     texts = fingerprints_of(place)
     for trees in place.recipe.controls:
         if trees == PARSED and not {word.partition("=")[0] for word in rest} & PARSERS:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.records import at_least
+from fairseq_posattn.io.records import at_least, one_of
 from fairseq_posattn.lab.experiments.allowed import (
     NOT_PREPARE,
     NOT_SCORE,
@@ -14,11 +14,13 @@ from fairseq_posattn.lab.experiments.allowed import (
     OUR_OWN,
     PLAIN,
     Options,
+    are_plain,
     check_options,
     is_plain,
     plain,
 )
 from fairseq_posattn.lab.experiments.downloads import Source
+from fairseq_posattn.lab.scoring.score_record import MAIN_SCORES
 from fairseq_posattn.trees.control import TreeControl
 
 PARSED = "parsed"  # trees of a parser, where a recipe's own are those of a treebank
@@ -125,14 +127,25 @@ class Row:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """This says how the models translate and are scored."""
+    """This says how the models translate and are scored.
+
+    main: the score of the tables, if it is not BLEU.
+    subsets: names of labels by test set; the label of each sentence of TEST is in TEST.NAME.
+    published: published figures by label, or `mean`, beside ours: by what their column is called.
+    """
 
     beam: int = field(default=5, metadata=at_least(1))
     lenpen: float = 1.0
     score: Options = field(default_factory=dict)
+    main: str | None = field(default=None, metadata=one_of(*MAIN_SCORES))
+    subsets: dict[str, list[str]] = field(default_factory=dict)
+    published: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_options("score", self.score, NOT_SCORE)
+        for test, names in self.subsets.items():
+            if not are_plain(names):
+                raise InputError(f"subsets.{test} is {names}, expected {PLAIN}")
 
 
 @dataclass(frozen=True)
@@ -189,6 +202,11 @@ class Content:
         if not self.sizes or not self.models:
             raise InputError("sizes and models must not be empty")
         check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
+        if others := [t for t in self.evaluation.subsets if t not in self.corpus.tests]:
+            raise InputError(
+                f"evaluation.subsets has '{others[0]}', which is none of the tests: "
+                + " ".join(self.corpus.tests)
+            )
         seen = set()
         for row in self.models:
             if row.size not in self.sizes:

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.corpora import references
-from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.recipe import FILE, REMEDY, arguments
 from fairseq_posattn.lab.experiments.runs import KEY_DIGITS, Run, files_in
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 from fairseq_posattn.text import pipeline
@@ -35,13 +36,18 @@ def score(
     made_of = [plan.last, *(run.folder.name for run in [*runs, *baseline])]
     made_of += arguments({k: v for k, v in options.items() if not is_file(v)})
     made_of += arguments(place.content.evaluation.score)
+    labels = labels_of(place, test)
+    made_of += labels
     key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:KEY_DIGITS]
     against = f".against.{baseline[0].record.system}" if baseline else ""
     out = place.work / "results" / f"{runs[0].record.system}.{test}{against}.{key}.json"
-    words = arguments({**options, "train-counts": place.work / "train_counts.json"})
+    more: dict[str, Any] = {"train-counts": place.work / "train_counts.json"}
+    if labels:
+        more["subsets"] = [f"{name}={path}" for name, path in labels.items()]
+    words = arguments({**options, **more})
     command = python("fairseq_posattn.cli.score", *hypotheses, *words, "--json", out)
     about, log = f"scores of {test}", runs[0].folder / "evaluate.log"
-    inputs = [*hypotheses, *map(Path, files_in(arguments(options)))]
+    inputs = [*hypotheses, *labels.values(), *map(Path, files_in(arguments(options)))]
     run = partial(place.shell.run, command, log)
     place.once(about, out.parent, out.stem, made_of, inputs, [out], run)
     place.board.finish(about)
@@ -66,6 +72,8 @@ def options_of(
         "train-target": place.raw / f"{content.corpus.train}.{content.target}",
         **content.evaluation.score,
     }
+    if content.evaluation.main:
+        options["main"] = content.evaluation.main
     words, trees = place.pieces / f"{subset}.words", place.pieces / f"{subset}.conllu.xz"
     if place.shell.is_there(words):
         options |= {"source": words, "trees": trees}
@@ -90,6 +98,31 @@ def check_scoring(place: Workplace) -> None:
 
     chosen = place.content.evaluation.score
     Settings(place.content.target, chosen.get("tokenize")).bleu()
+
+
+def labels_of(place: Workplace, test: str) -> dict[str, Path]:
+    """Return the file of the labels that the sentences of a test set have, by their names."""
+    names = place.content.evaluation.subsets.get(test, [])
+    return {name: place.raw / f"{test}.{name}" for name in names}
+
+
+def check_labels(place: Workplace) -> None:
+    """Refuse labels that do not fit the test sets, or published figures of labels that nobody has,
+    before hours of other work."""
+    from fairseq_posattn.lab.scoring.metrics.buckets import read_labels
+    from fairseq_posattn.lab.scoring.metrics.texts import read_text
+
+    known = {"mean"}
+    for test in place.content.corpus.tests:
+        for name, path in labels_of(place, test).items():
+            text = read_text(str(place.raw / f"{test}.{place.content.source}"))
+            known.update(read_labels([f"{name}={path}"], text)[name])
+    for title, figures in place.content.evaluation.published.items():
+        if others := [label for label in figures if label not in known]:
+            raise InputError(
+                f"{place.recipe.folder / FILE}: evaluation.published.{title} has '{others[0]}', "
+                f"but no sentence has this label; {REMEDY}"
+            )
 
 
 def is_lower_case(place: Workplace, run: Run) -> bool:

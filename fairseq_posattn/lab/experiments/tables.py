@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,13 +11,12 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.records import known
 from fairseq_posattn.lab.experiments.recipe_content import Row
-from fairseq_posattn.lab.report.systems import differences_of, read_system
+from fairseq_posattn.lab.report.systems import differences_of, read_system, read_systems
 from fairseq_posattn.lab.scoring import plain_tables
 from fairseq_posattn.lab.scoring.cells import NONE, p_value
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Marked, Table
 from fairseq_posattn.lab.scoring.score_record import Score, ScoredSystem, Training
 
-MAIN_SCORES = ("NIST BLEU", "BLEU")
 SIGNIFICANT = 0.05
 
 
@@ -35,8 +34,7 @@ class Cell:
     @property
     def main(self) -> Score | None:
         """Return the main score, or None if there is none."""
-        scores = self.system.scores if self.system else {}
-        return next((scores[name] for name in MAIN_SCORES if name in scores), None)
+        return self.system.scores.get(self.system.main_score) if self.system else None
 
     def is_significant(self, baseline: str) -> bool:
         """Return whether the difference to a baseline is significant."""
@@ -68,7 +66,7 @@ class Line:
         return next((system.training for system in self.systems if system.training), None)
 
 
-Points = Mapping[tuple[str, int], float]  # label of the series of a sweep and value -> BLEU
+Points = Mapping[tuple[str, int], float]  # label of the series of a sweep and value -> score
 Results = dict[tuple[str, str, str | None], Path]  # system, test set, baseline -> file
 
 
@@ -116,8 +114,8 @@ def correct(tests: Sequence[tuple[str, Row, str, Cell]]) -> None:
 
 def welch_p(system: ScoredSystem) -> float | None:
     """Return p of the difference of the main score over the runs, or None for single runs."""
-    scores = differences_of(system)
-    return next((known(scores[name].welch_p) for name in MAIN_SCORES if name in scores), None)
+    compared = differences_of(system).get(system.main_score)
+    return known(compared.welch_p) if compared else None
 
 
 def table_of(lines: Sequence[Line]) -> Table:
@@ -126,14 +124,15 @@ def table_of(lines: Sequence[Line]) -> Table:
     Columns of published figures are there if a row has one.
     """
     baselines, tests = lines[0].baselines, list(lines[0].cells)
+    main = next((s.main for line in lines for s in line.systems if s.main), "BLEU")
     published = ["published"] if any(line.row.published for line in lines) else []
     paper = ["paper"] if any(line.row.paper for line in lines) else []
     head, columns = ["model", "size", "runs"], {}
     for test in tests:
         start = f"{test} " if len(tests) > 1 else ""
-        for name in ("BLEU", *(f"p against {name}" for name in baselines), *published):
+        for name in (main, *(f"p against {name}" for name in baselines), *published):
             head.append(f"{start}{name}")
-            more = ["deviation"] if name == "BLEU" else []
+            more = ["deviation"] if name == main else []
             columns[head[-1]] = [f"{test} {column}" for column in (name, *more)]
     head += ["parameters", "training words/s", *paper]
     rows = []
@@ -191,10 +190,8 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
     signatures: dict[str, None] = {}
     for line in lines:
         for system in line.systems:
-            for name in MAIN_SCORES:
-                if name in system.scores:
-                    signatures[f"{name}: `{system.scores[name].signature}`"] = None
-                    break
+            if found := system.scores.get(system.main_score):
+                signatures[f"{system.main_score}: `{found.signature}`"] = None
     if signatures:
         yield "; ".join(signatures) + "."
 
@@ -216,40 +213,56 @@ def write_tables(lines: Sequence[Line], start: Path) -> list[str]:
     return plain_tables.write([table_of(lines)], start)
 
 
-def bleu_of(path: Path) -> float:
+def write_parts(
+    paths: Iterable[Path], published: Mapping[str, Mapping[str, float]], start: Path
+) -> None:
+    """Write START.md, START.csv and START.tex with the main score by kinds of sentences, and print
+    the tables of those that have labels."""
+    from fairseq_posattn.lab.scoring.part_tables import part_tables  # a dry run has no numpy
+
+    systems = read_systems(list(paths))
+    if tables := part_tables(systems, published):
+        plain_tables.write(tables, start)
+    labelled = [replace(system, buckets={}) for system in systems]
+    if shown := part_tables(labelled, published):
+        print("\n".join(["", *plain_tables.markdown(shown)]))
+
+
+def main_of(path: Path, main: str = "BLEU") -> float:
+    """Return the main score of the recipe."""
     scores = read_system(path).scores
-    if "BLEU" not in scores:
-        raise InputError(f"{path}: the file has no BLEU; delete it and start sweep.sh again")
-    return float(scores["BLEU"].score)
+    if main not in scores:
+        raise InputError(f"{path}: the file has no {main}; delete it and start sweep.sh again")
+    return float(scores[main].score)
 
 
-def write_sweep(points: Points, base: float, start: Path) -> str:
+def write_sweep(points: Points, base: float, start: Path, main: str = "BLEU") -> str:
     """Write START.md and START.png, and return the first."""
-    draw(points, base, Path(f"{start}.png"))
-    rows = [[label, str(value), f"{bleu:.2f}"] for (label, value), bleu in points.items()]
+    draw(points, base, Path(f"{start}.png"), main)
+    rows = [[label, str(value), f"{score:.2f}"] for (label, value), score in points.items()]
     rows.insert(0, ["without", NONE, f"{base:.2f}"])
-    table = Table("", ["series", "value", "BLEU"], rows)
+    table = Table("", ["series", "value", main], rows)
     text = "".join(f"{line}\n" for line in plain_tables.markdown([table]))
     with written_whole(f"{start}.md") as file:
         file.write(text)
     return text
 
 
-def draw(points: Points, base: float, out: Path) -> None:
-    """Draw BLEU against the values of each series."""
+def draw(points: Points, base: float, out: Path, main: str) -> None:
+    """Draw the main score against the values of each series."""
     from matplotlib.figure import Figure
 
     labels = list(dict.fromkeys(label for label, _ in points))
     figure = Figure(figsize=(4.5 * len(labels), 3.4), layout="constrained")
     sides = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
     for side, label in zip(sides, labels, strict=True):
-        of_label = [(value, bleu) for (series, value), bleu in points.items() if series == label]
+        of_label = [(value, score) for (series, value), score in points.items() if series == label]
         side.axhline(base, color="0.5", linestyle="--", label="without")
         side.plot(*zip(*of_label, strict=True), marker="o")
         side.set_xticks([value for value, _ in of_label])
         side.set_xlabel(label)
         side.grid(axis="y", color="0.9")
-    sides[0].set_ylabel("BLEU")
+    sides[0].set_ylabel(main)
     sides[0].legend(frameon=False)
     with replaced_whole(out) as partial:
         figure.savefig(partial, format="png", dpi=150)

@@ -23,8 +23,9 @@ from fairseq_posattn.lab.experiments.scoring import check_scoring, score
 from fairseq_posattn.lab.experiments.sizes import DEMO
 from fairseq_posattn.lab.experiments.tables import (
     Results,
-    bleu_of,
     lines_of,
+    main_of,
+    write_parts,
     write_sweep,
     write_tables,
 )
@@ -138,6 +139,8 @@ class Translation(Experiment):
         def write() -> None:
             lines = lines_of(rows, tests, results, baselines or first_of_sizes(rows))
             print("\n".join(write_tables(lines, self.place.work / "table")))
+            published = self.place.content.evaluation.published
+            write_parts(first.values(), published, self.place.work / "subsets")
 
         self.place.shell.act(write)
 
@@ -182,9 +185,11 @@ class Translation(Experiment):
         }
 
         def write() -> None:
-            bleu = {system: bleu_of(path) for system, path in paths.items()}
-            found = {point: bleu[row.system] for point, row in points.items()}
-            print(write_sweep(found, bleu[baseline.system], self.place.work / "sweep"), end="")
+            main = self.place.content.evaluation.main or "BLEU"
+            score_of = {system: main_of(path, main) for system, path in paths.items()}
+            found = {point: score_of[row.system] for point, row in points.items()}
+            base, start = score_of[baseline.system], self.place.work / "sweep"
+            print(write_sweep(found, base, start, main), end="")
 
         self.place.shell.act(write)
 

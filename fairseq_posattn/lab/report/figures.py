@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from fairseq_posattn.lab.report.drawing import INK, Look, drawing, printable
-from fairseq_posattn.lab.report.systems import buckets_of, curve_of, gaps_of, speed_of, words_of
-from fairseq_posattn.lab.scoring.score_record import Bucket, ScoredSystem, WordGroup, range_name
+from fairseq_posattn.lab.report.systems import (
+    buckets_of,
+    curve_of,
+    gaps_of,
+    labels_of,
+    speed_of,
+    words_of,
+)
+from fairseq_posattn.lab.scoring.score_record import Part, ScoredSystem, WordGroup, range_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,9 +23,10 @@ if TYPE_CHECKING:
 
 THIRD, HALF, WHOLE = (3.6, 3.0), (5.2, 3.3), (10.6, 3.5)  # inches; so many stand side by side
 KINDS = {  # of sentences
-    "length": ("BLEU by length of the source", "words"),
-    "depth": ("BLEU by depth of the source’s tree", "depth"),
-    "split_words": ("BLEU by words that were split", "split words"),
+    "length": ("{} by length of the source", "words"),
+    "depth": ("{} by depth of the source’s tree", "depth"),
+    "longest_dependency": ("{} by the longest dependency of the source", "distance in words"),
+    "split_words": ("{} by words that were split", "split words"),
 }
 WORD_KINDS = {
     "frequency": ("F1 by how often a word is in the training data", "times in training"),
@@ -52,17 +60,29 @@ class Plotter:
         return done()
 
     def buckets(self, systems: Sequence[ScoredSystem], kind: str, name: str, size=HALF) -> str:
-        """Plot BLEU of the sentences of each bucket, with their number below it."""
+        """Plot the main score of the sentences of each bucket, with their number below it."""
         title, label = KINDS[kind]
+        main = main_of(systems)
         found = [{(b.first, b.last): b for b in buckets_of(s, kind)} for s in systems]
         sizes = {ends: b.sentences for groups in found for ends, b in groups.items()}
         order = sorted(sizes, key=lambda ends: ends[0])
-        with drawing(name, size, title) as (axes, done):
-            self.groups(axes, systems, found, order, "bleu")
+        with drawing(name, size, title.format(main)) as (axes, done):
+            self.groups(axes, systems, found, order, "value")
             labels = [f"{range_name(*ends)}\n{sizes[ends]:,}" for ends in order]
             axes.set_xticks(range(len(order)), labels)
             axes.set_xlabel(f"{label} / number of sentences")
-            axes.set_ylabel("BLEU")
+            axes.set_ylabel(main)
+        return done()
+
+    def subsets(self, systems: Sequence[ScoredSystem], kind: str, name: str) -> str:
+        """Plot the main score of the sentences of each label."""
+        found = [{part.name: part for part in labels_of(s, kind)} for s in systems]
+        order = list(dict.fromkeys(label for groups in found for label in groups))
+        main = main_of(systems)
+        with drawing(name, WHOLE, f"{main} by {printable(kind)}") as (axes, done):
+            self.groups(axes, systems, found, order, "value", joined=False)
+            axes.set_xticks(range(len(order)), list(map(printable, order)), rotation=60)
+            axes.set_ylabel(main)
         return done()
 
     def words(self, systems: Sequence[ScoredSystem], kind: str, name: str) -> str:
@@ -87,7 +107,7 @@ class Plotter:
         self,
         axes: Axes,
         systems: Sequence[ScoredSystem],
-        found: Sequence[Mapping[Any, Bucket | WordGroup]],
+        found: Sequence[Mapping[Any, Part | WordGroup]],
         order: Sequence[Any],
         measure: str,
         joined: bool = True,
@@ -165,6 +185,11 @@ class Plotter:
         look = self.looks[system.system]
         style = look.line if joined else "none"
         axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=style)
+
+
+def main_of(systems: Sequence[ScoredSystem]) -> str:
+    """Return what the main score of the systems is called in a figure."""
+    return " or ".join(dict.fromkeys(system.main or "BLEU" for system in systems))
 
 
 def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

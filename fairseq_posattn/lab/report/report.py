@@ -20,7 +20,7 @@ from fairseq_posattn.lab.report import head_maps, score_tables, side_by_side
 from fairseq_posattn.lab.report.arcs import tree_svg
 from fairseq_posattn.lab.report.drawing import looks
 from fairseq_posattn.lab.report.figures import Plotter
-from fairseq_posattn.lab.report.sections import ExtraSection, gaps, grouped, speeds
+from fairseq_posattn.lab.report.sections import ExtraSection, gaps, grouped, parts, speeds
 from fairseq_posattn.lab.report.systems import TITLE, by_test
 from fairseq_posattn.lab.scoring.example_record import Example
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
@@ -87,7 +87,7 @@ def page(
         orders=score_tables.ORDERS,
         plots=[s for s in (*grouped(systems, plotter), *speeds(systems, plotter)) if s.tests],
         heads=head_maps.all_heads(systems),
-        extra=extra,
+        extra=[*parts(systems), *extra],
         examples=list(all_examples(systems)),
         example_systems=[name_of(s, systems) for s in systems if s.examples],
     )

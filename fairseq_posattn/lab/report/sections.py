@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from markupsafe import Markup
 
 from fairseq_posattn.lab.report import score_tables
-from fairseq_posattn.lab.report.figures import HALF, KINDS, THIRD, WORD_KINDS, Plotter
+from fairseq_posattn.lab.report.figures import HALF, KINDS, THIRD, WORD_KINDS, Plotter, main_of
 from fairseq_posattn.lab.report.head_maps import MapGroup
 from fairseq_posattn.lab.report.systems import (
     buckets_of,
@@ -18,6 +18,7 @@ from fairseq_posattn.lab.report.systems import (
     speed_of,
     words_of,
 )
+from fairseq_posattn.lab.scoring.part_tables import part_tables
 from fairseq_posattn.lab.scoring.plain_tables import Table
 from fairseq_posattn.lab.scoring.score_record import ScoredSystem
 
@@ -83,23 +84,40 @@ def gaps(systems: Sequence[ScoredSystem], plotter: Plotter) -> dict[str, TestSet
 
 
 def grouped(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:
-    """Return the sections that show BLEU by kind of sentence and F1 by kind of word."""
+    """Return the sections that show the main score by kind of sentence, and F1 by kind of word."""
 
     def buckets(group: list[ScoredSystem], name: str) -> list[str]:
         kinds = [kind for kind in KINDS if any(buckets_of(system, kind) for system in group)]
         size = THIRD if len(kinds) == 3 else HALF
         return [plotter.buckets(group, kind, f"{kind}-{name}", size) for kind in kinds]
 
+    def subsets(group: list[ScoredSystem], name: str) -> list[str]:
+        kinds = dict.fromkeys(kind for system in group for kind in system.subsets or ())
+        return [plotter.subsets(group, k, f"subsets-{n}-{name}") for n, k in enumerate(kinds)]
+
     def words(group: list[ScoredSystem], name: str) -> list[str]:
         kinds = [kind for kind in WORD_KINDS if any(words_of(system, kind) for system in group)]
         return [plotter.words(group, kind, f"words-{kind}-{name}") for kind in kinds]
 
     of_sentences = by_test_set(systems, lambda s: any(buckets_of(s, k) for k in KINDS), buckets)
+    of_labels = by_test_set(systems, lambda system: system.subsets, subsets)
     of_words = by_test_set(systems, lambda s: any(words_of(s, k) for k in WORD_KINDS), words)
+    main = main_of([system for system in systems if system.parts])
     return [
-        Section("buckets", "BLEU by kind of sentence", of_sentences, note=INTERVALS),
+        Section("buckets", f"{main} by kind of sentence", of_sentences, note=INTERVALS),
+        Section("subsets", f"{main} by label", of_labels, whole=True, note=INTERVALS),
         Section("words", "F1 by kind of word", of_words, note=INTERVALS),
     ]
+
+
+def parts(systems: Sequence[ScoredSystem]) -> list[ExtraSection]:
+    """Return the section with tables of labels, and of ranges where they were tested."""
+    ranges = [
+        one for system in systems for parts in (system.buckets or {}).values() for one in parts
+    ]
+    tested = any(one.difference for one in ranges)
+    tables = part_tables(systems if tested else [replace(s, buckets={}) for s in systems])
+    return [ExtraSection("parts", "Kinds of sentences in numbers", tables=tables)] if tables else []
 
 
 def speeds(systems: Sequence[ScoredSystem], plotter: Plotter) -> list[Section]:

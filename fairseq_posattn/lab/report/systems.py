@@ -17,6 +17,7 @@ from fairseq_posattn.lab.scoring.score_record import (
     Losses,
     Ngrams,
     ScoredSystem,
+    Subset,
     WordGroup,
 )
 
@@ -77,6 +78,11 @@ def gaps_of(system: ScoredSystem) -> list[Ngrams]:
 
 def buckets_of(system: ScoredSystem, kind: str) -> list[Bucket]:
     return (system.buckets or {}).get(kind, [])
+
+
+def labels_of(system: ScoredSystem, kind: str) -> list[Subset]:
+    found = (system.subsets or {}).get(kind)
+    return found.labels if found else []
 
 
 def words_of(system: ScoredSystem, kind: str) -> list[WordGroup]:

@@ -8,10 +8,9 @@ from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.scoring.score_record import (
     SEGMENTS,
-    Bucket,
     Difference,
+    Part,
     ScoredSystem,
-    range_name,
 )
 from fairseq_posattn.lab.scoring.statistics import smallest_exact
 
@@ -32,9 +31,9 @@ def raw_lines(result: ScoredSystem) -> Iterator[str]:
     yield f"{result.system}{test}: {counts}"
     yield from score_lines(result)
     yield from ngram_lines(result)
-    for name, buckets in result.buckets.items():
+    for name in result.parts:
         yield ""
-        yield from bucket_lines(name.replace("_", " "), buckets)
+        yield from part_lines(result, name)
 
 
 def score_lines(result: ScoredSystem) -> Iterator[str]:
@@ -77,9 +76,9 @@ def difference(compared: Difference | None, digits: int = 2) -> str:
     """Return the difference, its mark and its p values as text."""
     if compared is None:
         return ""
-    p = f"bootstrap {compared.bootstrap_p:.4f}, randomisation {compared.randomisation_p:.4f}"
-    if compared.welch_p is not ABSENT:
-        p = f"Welch {compared.welch_p:.4f}, {p}"
+    named = {"Welch": compared.welch_p, "bootstrap": compared.bootstrap_p}
+    named["randomisation"] = compared.randomisation_p
+    p = ", ".join(f"{name} {p:.4f}" for name, p in named.items() if p is not ABSENT)
     return f"{compared.difference:+6.{digits}f} {compared.mark:1} ({p})"
 
 
@@ -93,9 +92,14 @@ def ngram_lines(result: ScoredSystem) -> Iterator[str]:
         yield row + gap
 
 
-def bucket_lines(name: str, buckets: list[Bucket]) -> Iterator[str]:
-    yield f"{name:12} sentences    BLEU"
-    for bucket in buckets:
-        ends = f" [{bucket.interval[0]:.2f}, {bucket.interval[1]:.2f}]" if bucket.interval else ""
-        name = range_name(bucket.first, bucket.last)
-        yield f"{name:12} {bucket.sentences:9,}  {bucket.bleu:6.2f}{ends}"
+def part_lines(result: ScoredSystem, name: str) -> Iterator[str]:
+    """Yield a line for each part of the test set, and for the mean over labels."""
+    parts: list[tuple[str, Part]] = [(part.name, part) for part in result.parts[name]]
+    if name in (result.subsets or {}):
+        parts.append(("mean", result.subsets[name].mean))
+    width = max(12, *(len(shown) for shown, _ in parts))
+    yield f"{name.replace('_', ' '):{width}} sentences  {result.main or 'BLEU':>6}"
+    for shown, part in parts:
+        ends = f" [{part.interval[0]:.2f}, {part.interval[1]:.2f}]" if part.interval else ""
+        differs = f"  {difference(part.difference)}" if part.difference else ""
+        yield f"{shown:{width}} {part.sentences:9,}  {part.value:6.2f}{ends}{differs}"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from sacrebleu.metrics import BLEU
 
 from fairseq_posattn.io.argument_types import not_negative, option, positive
+from fairseq_posattn.lab.scoring.score_record import MAIN_SCORES
 from fairseq_posattn.trees.projection import SEPARATOR
 
 NAMES, SCORING, WORDS = "names", "scoring", "F1 of words"
-SOURCES = "BLEU by the source's properties"
+PARTS = "the main score by kinds of sentences"
 FILES = "what the JSON takes over from other files"
 TREES = "FILE.conllu"
 
@@ -45,6 +46,15 @@ class ScoreRequest:
     )
     lowercase: bool = option("ignore the case of letters", False, SCORING)
     nist: bool = option("compute NIST BLEU, which several references always have", False, SCORING)
+    exact: bool = option(
+        "compute exact match, the share of sentences that equal a reference, in percent",
+        *(False, SCORING),
+    )
+    main: str | None = option(
+        "choose the score of kinds of sentences and of tables (default: BLEU)",
+        *(None, SCORING),
+        choices=MAIN_SCORES,
+    )
     baseline: list[str] = option(
         "compare with this translation by another system, or with those by its runs",
         *([], SCORING, "FILE"),
@@ -78,15 +88,21 @@ class ScoreRequest:
         SCORING,
         type=not_negative,
     )
-    source: str | None = option("compute BLEU by length from these words", None, SOURCES, "FILE")
+    source: str | None = option("split by length, from these words", None, PARTS, "FILE")
     trees: str | None = option(
-        "compute BLEU by depth from these trees (.conllu, .gz, .xz or .zst)", None, SOURCES, TREES
+        "split by depth and by longest dependency, from these trees (.conllu, .gz, .xz or .zst)",
+        *(None, PARTS, TREES),
     )
     pieces: str | None = option(
-        "compute BLEU by number of split words from these pieces", None, SOURCES, "FILE"
+        "split by number of split words, from these pieces", None, PARTS, "FILE"
     )
     separator: str = option(
-        "name the mark in the pieces, @@ or ▁ (default: %(default)s)", SEPARATOR, SOURCES
+        "name the mark in the pieces, @@ or ▁ (default: %(default)s)", SEPARATOR, PARTS
+    )
+    subsets: list[str] = option(
+        "split by the labels in a file, one a line, such as category=FILE; the mean over the "
+        "labels is computed, too",
+        *([], PARTS, "NAME=FILE"),
     )
     train_target: str | None = option(
         "compute F1 of words by how often this text of the training has them", None, WORDS, "FILE"

@@ -22,7 +22,12 @@ from fairseq_posattn.lab.scoring.example_record import Example, read_examples
 from fairseq_posattn.lab.scoring.generate_log import speed
 from fairseq_posattn.lab.scoring.head_record import read_heads
 from fairseq_posattn.lab.scoring.metrics import buckets, ngrams, words
-from fairseq_posattn.lab.scoring.metrics.comparison import compared, marked, most_different
+from fairseq_posattn.lab.scoring.metrics.comparison import (
+    compared,
+    marked,
+    most_different,
+    with_marks,
+)
 from fairseq_posattn.lab.scoring.metrics.runs import Samples
 from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings, Translations
 from fairseq_posattn.lab.scoring.metrics.segment_scores import SegmentScores
@@ -36,12 +41,14 @@ from fairseq_posattn.lab.scoring.metrics.texts import (
 )
 from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import (
+    EXACT,
     LOWER_IS_BETTER,
     VERSION,
     Baseline,
     Ngrams,
     ScoredSystem,
     Speed,
+    Subsets,
 )
 
 __all__ = ["ScoreRequest", "ScoredSystem", "score"]
@@ -56,14 +63,20 @@ def score(request: ScoreRequest) -> ScoredSystem:
     warn_of_spacing(texts, given)
     samples = Samples(request.samples, request.samples) if request.samples else Samples()
     measures = read_measures(request, texts)
+    labels = buckets.read_labels(request.subsets, texts.system[0])
     if request.examples:
         extras["examples"] = [with_text(one, texts.written) for one in extras["examples"]]
-    settings = Settings(request.target_lang, request.tokenize, request.lowercase, request.nist)
+    exact = request.exact or request.main == EXACT
+    settings = Settings(
+        request.target_lang, request.tokenize, request.lowercase, request.nist, exact
+    )
     scoring = Scoring([text.lines for text in given], settings)
     warn_of_script(given, scoring)
     system = Translations(scoring, [text.lines for text in texts.system])
     orders = ngrams.of_runs(system)
     segments = SegmentScores.read(request, texts)
+    baseline = Translations(scoring, [text.lines for text in texts.baseline])
+    splitting = splitting_of(request.main or "BLEU", system, baseline, samples)
     return ScoredSystem(
         version=VERSION,
         code=code_version(),
@@ -76,15 +89,12 @@ def score(request: ScoreRequest) -> ScoredSystem:
         runs=several(system),
         scores={**system.scores(samples), **segments.scores(samples)},
         ngrams=orders,
-        buckets={
-            name: buckets.bleu_by(
-                values, ranges, scoring.metrics["BLEU"], system.tables["BLEU"], samples
-            )
-            for name, (values, ranges) in measures.items()
-        },
+        main=request.main or ABSENT,
+        buckets={name: splitting.by_range(*measure) for name, measure in measures.items()},
+        subsets=by_label(splitting, labels) if labels else ABSENT,
         words=words.read_words(request, texts, scoring, samples) or ABSENT,
         baseline=(
-            against_baseline(request, system, texts, orders, segments, samples)
+            against_baseline(request, system, baseline, texts, orders, segments, samples)
             if request.baseline
             else ABSENT
         ),
@@ -119,22 +129,42 @@ def read_measures(request: ScoreRequest, texts: Texts) -> dict[str, buckets.Meas
         depths = buckets.tree_depths(texts.trees)
         check_count(texts.system[0], request.trees, len(depths), "sentences")
         found["depth"] = depths, buckets.DEPTHS
+        longest = buckets.longest_dependencies(texts.trees)
+        found["longest_dependency"] = longest, buckets.LONGEST
     if texts.pieces:
         split = buckets.split_words(texts.pieces, request.separator)
         found["split_words"] = split, buckets.SPLIT_WORDS
     return found
 
 
+def splitting_of(
+    name: str, system: Translations, baseline: Translations, samples: Samples
+) -> buckets.Splitting:
+    """Return what scores parts of the test set by the score of a name."""
+    tables = [one.tables[name] for one in (system, baseline) if one.runs]
+    return buckets.Splitting(system.scoring.metric(name), tables, samples)
+
+
+def by_label(splitting: buckets.Splitting, labels: dict[str, list[str]]) -> dict[str, Subsets]:
+    """Return the main score by labels; the means get their marks after Holm over all means."""
+    found = {name: splitting.by_label(of_sentences) for name, of_sentences in labels.items()}
+    means = with_marks([one.mean for one in found.values()])
+    return {
+        name: replace(one, mean=mean)
+        for (name, one), mean in zip(found.items(), means, strict=True)
+    }
+
+
 def against_baseline(
     request: ScoreRequest,
     system: Translations,
+    baseline: Translations,
     texts: Texts,
     ours: list[Ngrams],
     segments: SegmentScores,
     samples: Samples,
 ) -> Baseline:
     """Return how the system differs from the baseline."""
-    baseline = Translations(system.scoring, [text.lines for text in texts.baseline])
     found = {**compared(baseline, system, samples), **segments.compared(samples)}
     lower = {*LOWER_IS_BETTER, *segments.lower_is_better}
     marks = marked((one, name in lower) for name, one in found.items())

@@ -5,13 +5,18 @@ These classes check the files, and generate docs/score_json.md: see score_docume
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairseq_posattn.io.records import Open
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.records import ABSENT, Open
 from fairseq_posattn.lab.scoring.example_record import Example
 from fairseq_posattn.lab.scoring.head_record import Heads
 from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
+EXACT = "exact"  # the share of sentences that equal a reference
+MAIN_SCORES = ("BLEU", "chrF2", EXACT)  # one of them can be chosen
+MAIN_BY_DEFAULT = ("NIST BLEU", "BLEU")  # in tables, the first that is there
 SEGMENTS = "segments:mean"  # the signature of numbers that another program gave the sentences
 VERSION = 1
 LOWER_IS_BETTER = ("TER",)  # of the scores that are computed here
@@ -50,17 +55,6 @@ class Ngrams(Open):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bucket(Open):
-    """BLEU of sentences that are alike in their length, depth or split words."""
-
-    first: Whole = has("the smallest value", key="from")
-    last: Whole | None = has("the largest value; null means no end", key="to")
-    sentences: Whole = has("how many there are")
-    bleu: Number = has("BLEU of these sentences")
-    interval: list[Number] = may_have("as that of a score")
-
-
-@dataclass(frozen=True, kw_only=True)
 class WordGroup(Open):
     """How well the words of one group are translated, the mean over the runs."""
 
@@ -85,6 +79,64 @@ class Difference(Open):
         "⇑ means better and ⇓ worse with p < 0.01 by Welch's test and the bootstrap over several "
         "runs, ↑ ↓ p < 0.05, after Holm over the scores of the system"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Open):
+    """The main score of some sentences, or its mean over the labels of subsets."""
+
+    sentences: Whole = has("how many there are")
+    score: Number = may_have("the main score of these sentences; of several runs the mean")
+    deviation: Number = may_have("the standard deviation of several runs")
+    runs: list[Number] = may_have("the score of each of several runs")
+    interval: list[Number] = may_have("as that of a score")
+    difference: Difference = may_have(
+        "to that of the baseline; its mark is given after Holm over the buckets or labels of one "
+        "name, and that of a mean over the means"
+    )
+
+    def __post_init__(self) -> None:
+        if self.value is ABSENT:
+            raise InputError("the score is missing")
+
+    @property
+    def value(self) -> float:
+        """Return the main score."""
+        return self.score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucket(Part):
+    """The main score of sentences that are alike in their length, their tree or split words."""
+
+    first: Whole = has("the smallest value", key="from")
+    last: Whole | None = has("the largest value; null means no end", key="to")
+    bleu: Number = may_have("the main score in place of `score`, if it is BLEU")
+
+    @property
+    def name(self) -> str:
+        """Return the range as it is shown."""
+        return range_name(self.first, self.last)
+
+    @property
+    def value(self) -> float:
+        """Return the main score."""
+        return self.bleu if self.score is ABSENT else self.score
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subset(Part):
+    """The main score of the sentences that have one label."""
+
+    name: Text = has("the label")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subsets(Open):
+    """The main score by the labels that a file gives the sentences."""
+
+    labels: list[Subset] = has("a part for each label, in the order of the file")
+    mean: Part = has("the mean over the labels, of which each counts the same")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,9 +218,14 @@ class ScoredSystem(Open):
     runs: Whole = may_have("how many runs, if several")
     scores: dict[str, Score] = has("by name, such as BLEU, chrF2, TER")
     ngrams: list[Ngrams] = may_have("one for each order of n-grams")
-    buckets: dict[str, list[Bucket]] = may_have(
-        "BLEU grouped by `length`, `depth` and `split_words`"
+    main: Text = may_have(
+        "the score of buckets, subsets and tables, if it was chosen; else BLEU, and NIST BLEU in "
+        "tables where it is there"
     )
+    buckets: dict[str, list[Bucket]] = may_have(
+        "the main score by `length`, `depth`, `longest_dependency` and `split_words`"
+    )
+    subsets: dict[str, Subsets] = may_have("the main score by labels, by the names of their files")
     words: dict[str, list[WordGroup]] = may_have(
         "F1 of the words by `frequency` in training, part of speech (`pos`) and `relation`"
     )
@@ -182,3 +239,16 @@ class ScoredSystem(Open):
     def run_count(self) -> int:
         """Return how many runs were scored."""
         return self.runs or 1
+
+    @property
+    def main_score(self) -> str:
+        """Return the name of the score that tables show, which may be missing in a file."""
+        wanted = [self.main] if self.main else MAIN_BY_DEFAULT
+        return next((name for name in wanted if name in self.scores), wanted[-1])
+
+    @property
+    def parts(self) -> dict[str, Sequence[Subset | Bucket]]:
+        """Return the parts that the test set was split into, labels before ranges."""
+        labelled = {name: one.labels for name, one in (self.subsets or {}).items()}
+        ranges = {name: one for name, one in (self.buckets or {}).items() if name not in labelled}
+        return {**labelled, **ranges}

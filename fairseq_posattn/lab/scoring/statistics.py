@@ -84,6 +84,12 @@ class Resampled:
     scores: Floats
     drawn: Floats
 
+    @classmethod
+    def mean_of(cls, parts: Sequence[Resampled]) -> Resampled:
+        """Return the mean over parts of the test set, of which each counts the same."""
+        scores, drawn = ([getattr(p, name) for p in parts] for name in ("scores", "drawn"))
+        return cls(np.mean(scores, axis=0), np.mean(drawn, axis=0))
+
     @property
     def of_sentences(self) -> Floats:
         """Return the mean over all runs, in each sample."""

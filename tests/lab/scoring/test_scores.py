@@ -262,14 +262,15 @@ def test_buckets_hold_bleu_of_their_sentences():
     def by_length(*runs):
         metric = BLEU(tokenize="none", references=[REFERENCE])
         table = counted_by(metric, runs)
-        return buckets.bleu_by([3, None, 12, 10], buckets.LENGTHS, metric, table, Samples(100))
+        splitting = buckets.Splitting(metric, [table], Samples(100))
+        return splitting.by_range([3, None, 12, 10], buckets.LENGTHS)
 
     found = by_length(HYPOTHESES)
     short = BLEU(tokenize="none").corpus_score(
         [HYPOTHESES[0], HYPOTHESES[3]], [[REFERENCE[0], REFERENCE[3]]]
     )
     assert [(b.first, b.last, b.sentences) for b in found] == [(1, 10, 2), (11, 20, 1)]
-    assert found[0].bleu == short.score
+    assert found[0].bleu == found[0].value == short.score
     assert found[0].interval[0] <= found[0].bleu <= found[0].interval[1]
     several, other = by_length(HYPOTHESES, OTHER), by_length(OTHER)
     assert several[0].bleu == pytest.approx((found[0].bleu + other[0].bleu) / 2)

@@ -1,16 +1,27 @@
-"""Compute BLEU for groups of source sentences, by length, by depth of tree or by split words."""
+"""Score parts of a test set: by length, by depth of tree, by split words, by labels of a file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import mean
+from dataclasses import dataclass, replace
+from statistics import mean, stdev
+from typing import Any
 
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics import BLEU
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.scoring.metrics.runs import Counted, Samples, interval, run_scores
-from fairseq_posattn.lab.scoring.metrics.texts import Text
-from fairseq_posattn.lab.scoring.score_record import Bucket
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.scoring.metrics.comparison import gap, with_marks
+from fairseq_posattn.lab.scoring.metrics.runs import (
+    Counted,
+    FromSums,
+    Samples,
+    ends_of,
+    resampled,
+)
+from fairseq_posattn.lab.scoring.metrics.texts import Text, check_count
+from fairseq_posattn.lab.scoring.score_record import Bucket, Part, Subset, Subsets
+from fairseq_posattn.lab.scoring.statistics import Resampled
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.conllu import ConlluBlock, parse_block
@@ -22,36 +33,68 @@ Measure = tuple[Sequence["int | None"], Sequence[Range]]  # of each sentence, an
 
 LENGTHS: tuple[Range, ...] = ((1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, None))
 DEPTHS: tuple[Range, ...] = ((0, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, None))
+LONGEST: tuple[Range, ...] = ((0, 2), (3, 4), (5, 6), (7, 9), (10, 14), (15, None))
 SPLIT_WORDS: tuple[Range, ...] = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, None))
 
+COMPUTED = ("length", "depth", "longest_dependency", "split_words")
 
-def bleu_by(
-    measures: Sequence[int | None],
-    ranges: Sequence[Range],
-    bleu: Metric,
-    counted: Counted,
-    samples: Samples,
-) -> list[Bucket]:
-    """Return BLEU of the sentences whose measure lies in each range, the mean over the runs.
 
-    A measure of None lies in no range. `counted` is what BLEU counts in all sentences.
+@dataclass(frozen=True)
+class Splitting:
+    """This scores parts of a test set by its main score.
+
+    tables: what that counts in all sentences of each run of the system and of a baseline, if there
+    is one.
     """
-    found = []
-    for first, last in ranges:
-        chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
-        if not chosen:
-            continue
-        table = counted[:, chosen]
-        found.append(
-            Bucket(
-                first=first,
-                last=last,
-                sentences=len(chosen),
-                bleu=mean(run_scores(bleu, table)),
-                interval=interval(bleu, table, samples),
-            )
-        )
-    return found
+
+    metric: FromSums
+    tables: Sequence[Counted]
+    samples: Samples
+
+    def drawn(self, chosen: Sequence[int], number: int = 0) -> list[Resampled]:
+        """Return the scores of the chosen sentences; another number draws other samples."""
+        seed = None if self.samples.seed is None else self.samples.seed + number
+        samples = replace(self.samples, seed=seed)
+        return resampled(self.metric, [table[:, chosen] for table in self.tables], samples)
+
+    def figures(self, found: Sequence[Resampled], sentences: int) -> dict[str, Any]:
+        """Return the figures of a part, from the scores of the system and of the baseline."""
+        runs = found[0].scores.tolist()
+        figures = {"sentences": sentences, "score": mean(runs)}
+        if len(runs) > 1:
+            figures |= {"deviation": stdev(runs), "runs": runs}
+        if len(found) > 1:
+            figures["difference"] = gap(found[1], found[0])
+        return {**figures, "interval": ends_of(self.metric, found[0])}
+
+    def by_range(self, measures: Sequence[int | None], ranges: Sequence[Range]) -> list[Bucket]:
+        """Return a part for each range in which the measure of some sentence lies.
+
+        A measure of None lies in no range.
+        """
+        found = []
+        for first, last in ranges:
+            chosen = [k for k, measure in enumerate(measures) if within(measure, first, last)]
+            if chosen:
+                figures = self.figures(self.drawn(chosen), len(chosen))
+                if isinstance(self.metric, BLEU):
+                    figures["bleu"] = figures.pop("score")
+                found.append(Bucket(first=first, last=last, **figures))
+        return with_marks(found)
+
+    def by_label(self, labels: Sequence[str]) -> Subsets:
+        """Return a part for each label, and the mean over them.
+
+        Each label draws samples of its own, so that their chances do not hang together.
+        """
+        drawn, found = [], []
+        for number, label in enumerate(dict.fromkeys(labels)):
+            chosen = [k for k, one in enumerate(labels) if one == label]
+            drawn.append(self.drawn(chosen, number))
+            found.append(Subset(name=label, **self.figures(drawn[-1], len(chosen))))
+        means = [Resampled.mean_of(one) for one in zip(*drawn, strict=True)]
+        mean_of_all = Part(**self.figures(means, len(labels)))
+        return Subsets(labels=with_marks(found), mean=mean_of_all)
 
 
 def within(measure: int | None, first: int, last: int | None) -> bool:
@@ -64,6 +107,35 @@ def tree_depths(blocks: Sequence[ConlluBlock]) -> list[int | None]:
         max(depths(tree.parents), default=None) if tree.parents else None
         for tree in map(parse_block, blocks)
     ]
+
+
+def longest_dependencies(blocks: Sequence[ConlluBlock]) -> list[int | None]:
+    """Return the longest distance between a word and its head in each tree, or None for a sentence
+    without a tree; a single word has none, so it is 0."""
+    return [
+        max((abs(k - head) for k, head in enumerate(tree.parents, 1) if head), default=0)
+        if tree.parents
+        else None
+        for tree in map(parse_block, blocks)
+    ]
+
+
+def read_labels(given: Sequence[str], text: Text) -> dict[str, list[str]]:
+    """Return the label of each sentence of a text by the names of the files, NAME=FILE."""
+    found: dict[str, list[str]] = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not (name and equals and path):
+            raise InputError(f"'{one}': --subsets takes NAME=FILE, as in category=categories.txt")
+        if name in found or name in COMPUTED:
+            taken = "is named twice" if name in found else "is computed here"
+            raise InputError(f"'{one}': {name} {taken}; choose another name")
+        found[name] = [" ".join(line.split()) for line in read_lines(path)]
+        if "" in found[name]:
+            line = found[name].index("") + 1
+            raise InputError(f"{path}:{line}: the line is empty, but a label is expected")
+        check_count(text, path, len(found[name]), "labels")
+    return found
 
 
 def split_words(text: Text, separator: str) -> list[int]:

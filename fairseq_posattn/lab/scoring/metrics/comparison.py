@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,16 @@ from fairseq_posattn.lab.scoring.metrics.runs import (
     Counted,
     FromSums,
     Samples,
-    bootstrap,
     randomisation,
-    run_scores,
+    resampled,
     score_of,
 )
 from fairseq_posattn.lab.scoring.metrics.scores import Translations
-from fairseq_posattn.lab.scoring.score_record import ComparedSentence, Difference
-from fairseq_posattn.lab.scoring.statistics import holm, welch
+from fairseq_posattn.lab.scoring.score_record import ComparedSentence, Difference, Part
+from fairseq_posattn.lab.scoring.statistics import Estimate, Resampled, holm, welch
 
 ARROWS = ((0.01, "⇑", "⇓"), (0.05, "↑", "↓"))  # limit of p, sign of better, sign of worse
+Compared = TypeVar("Compared", bound=Part)
 OF_SENTENCES = "chrF2"  # BLEU of a sentence says little: most have no four words in a row right
 
 
@@ -72,12 +72,16 @@ def compared_runs(
     metric: FromSums, baseline: Counted, system: Counted, samples: Samples
 ) -> Difference:
     """Return how the means of two systems differ by one metric, by all tests."""
-    before, after = run_scores(metric, baseline), run_scores(metric, system)
-    drawn, p = bootstrap(metric, baseline, system, samples), welch(before, after)
+    found = gap(*resampled(metric, [baseline, system], samples))
+    return replace(found, randomisation_p=randomisation(metric, baseline, system, samples))
+
+
+def gap(baseline: Resampled, system: Resampled) -> Difference:
+    """Return how the means of two systems differ by the tests that know of new trainings."""
+    drawn, p = Estimate.of(system, baseline), welch(list(baseline.scores), list(system.scores))
     return Difference(
-        difference=float(np.mean(after) - np.mean(before)),
+        difference=float(np.mean(system.scores) - np.mean(baseline.scores)),
         bootstrap_p=drawn.p(),
-        randomisation_p=randomisation(metric, baseline, system, samples),
         welch_p=ABSENT if p is None else p,
         interval=list(drawn.interval()),
         mark="",
@@ -97,6 +101,12 @@ def marked(differences: Iterable[tuple[Difference, bool]]) -> list[Difference]:
         replace(one, mark=arrow(one.difference, corrected[k], lower)) if k in corrected else one
         for k, (one, lower) in enumerate(pairs)
     ]
+
+
+def with_marks(parts: Sequence[Compared]) -> list[Compared]:
+    """Return parts of test sets with the marks that their differences have after Holm over all."""
+    marks = iter(marked((part.difference, False) for part in parts if part.difference))
+    return [replace(p, difference=next(marks)) if p.difference else p for p in parts]
 
 
 def p_over_runs(one: Difference) -> float | None:

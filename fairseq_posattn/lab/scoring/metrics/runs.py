@@ -14,6 +14,7 @@ different sentences deceive Welch's test, and two runs that differ much deceive 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -126,7 +127,13 @@ def bootstrap(metric: FromSums, baseline: Counted, system: Counted, samples: Sam
 def interval(metric: FromSums, runs: Counted, samples: Samples) -> list[float]:
     """Return the ends of the interval of the mean score, for new runs and sentences."""
     [found] = resampled(metric, [runs], samples)
-    return list(Estimate.of(found).interval())
+    return ends_of(metric, found)
+
+
+def ends_of(metric: FromSums, found: Resampled) -> list[float]:
+    """Return the ends of the interval of a mean, within what the metric can be."""
+    least, most = getattr(metric, "bounds", (-math.inf, math.inf))
+    return [min(max(end, least), most) for end in Estimate.of(found).interval()]
 
 
 def resampled(metric: FromSums, systems: Sequence[Counted], samples: Samples) -> list[Resampled]:

@@ -14,6 +14,7 @@ from sacrebleu.metrics.base import Score as Computed
 from sacrebleu.metrics.bleu import BLEUScore
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.scoring.metrics.exact import ExactMatch
 from fairseq_posattn.lab.scoring.metrics.runs import (
     Counted,
     Samples,
@@ -21,7 +22,7 @@ from fairseq_posattn.lab.scoring.metrics.runs import (
     counted_by,
     interval,
 )
-from fairseq_posattn.lab.scoring.score_record import Score
+from fairseq_posattn.lab.scoring.score_record import EXACT, Score
 from fairseq_posattn.text.languages import Language, known, language
 from fairseq_posattn.text.pipeline import tokenized
 
@@ -44,6 +45,7 @@ class Settings:
     tokenize: str | None = None
     lowercase: bool = False
     nist: bool = False
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.target and not self.tokenize:
@@ -124,6 +126,8 @@ class Scoring:
             "chrF2++": CHRF(word_order=2, lowercase=lowercase, references=references),
             "TER": self.settings.ter(references),
         }
+        if self.settings.exact:
+            found[EXACT] = ExactMatch(references, lowercase)
         if self.settings.nist or len(references) > 1:
             # published scores with several references ignore case
             found[NIST] = BLEU(lowercase=True, tokenize="13a", force=True, references=references)

@@ -21,7 +21,7 @@ from fairseq_posattn.lab.scoring.metrics.runs import Counted, Samples, interval,
 from fairseq_posattn.lab.scoring.metrics.scores import NIST, TOKENISED, over_runs
 from fairseq_posattn.lab.scoring.metrics.texts import Texts
 from fairseq_posattn.lab.scoring.request import ScoreRequest
-from fairseq_posattn.lab.scoring.score_record import SEGMENTS, Difference, Score
+from fairseq_posattn.lab.scoring.score_record import EXACT, SEGMENTS, Difference, Score
 
 MEANING = "--segment-scores and --baseline-segment-scores take NAME=FILE, as in COMET=comet.txt"
 
@@ -34,7 +34,7 @@ class MeanOfSegments:
 
 
 METRIC = MeanOfSegments()
-RESERVED = ("BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST)
+RESERVED = ("BLEU", "chrF2", "chrF2++", "TER", TOKENISED, NIST, EXACT)
 
 
 @dataclass(frozen=True)

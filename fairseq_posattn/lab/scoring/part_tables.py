@@ -1,0 +1,100 @@
+"""Make tables of the main score by parts of the test sets: a row for each, a column per system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from fairseq_posattn.io.records import known
+from fairseq_posattn.lab.scoring.cells import NONE, p_value
+from fairseq_posattn.lab.scoring.metrics.comparison import with_marks
+from fairseq_posattn.lab.scoring.plain_tables import Figures, Marked, Table
+from fairseq_posattn.lab.scoring.score_record import Bucket, Part, ScoredSystem
+
+COLUMNS = ("", " deviation", " from", " to", " gain", " Welch p", " bootstrap p", " mark")
+Column = dict[str, Part]  # by the name of the row
+Published = Mapping[str, Mapping[str, float]]  # what it is called -> label or mean -> figure
+
+
+def part_tables(systems: Sequence[ScoredSystem], published: Published | None = None) -> list[Table]:
+    """Return a table for each test set and each way in which it was split, labels before ranges."""
+    groups: dict[tuple[str, str], list[ScoredSystem]] = {}
+    for system in systems:
+        groups.setdefault((system.test, system.main or "BLEU"), []).append(system)
+    found = []
+    for (test, main), group in groups.items():
+        for name in dict.fromkeys(name for system in group for name in system.parts):
+            of_name = [system for system in group if system.parts.get(name)]
+            title = f"{main} by {name.replace('_', ' ')}"
+            if of_name:
+                shown = f"{test}: {title}" if test else title
+                found.append(table_of(shown, name, of_name, published or {}))
+    return found
+
+
+def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: Published) -> Table:
+    """Return the table of one name; columns of published figures are there if a row has one."""
+    parts = [part for system in systems for part in system.parts[name]]
+    parts.sort(key=lambda part: part.first if isinstance(part, Bucket) else 0)
+    sizes = {part.name: part.sentences for part in parts}
+    columns = marked([{part.name: part for part in system.parts[name]} for system in systems])
+    labelled = all(name in (system.subsets or {}) for system in systems)
+    if labelled:
+        sizes[""] = systems[0].subsets[name].mean.sentences
+        means = marked([{"": system.subsets[name].mean} for system in systems])
+        columns = [{**column, **mean} for column, mean in zip(columns, means, strict=True)]
+    shown = {row: row or "mean" for row in sizes}  # no label is empty
+    beside = {key: found for key, found in published.items() if {*shown.values()} & {*found}}
+    rows: list[list[str | Figures | Marked]] = []
+    for row, size in sizes.items():
+        cells = [cell(column.get(row)) for column in columns]
+        figures = [found.get(shown[row]) for found in beside.values()]
+        rows.append([shown[row], f"{size:,}", *cells, *map(published_cell, figures)])
+    heads = [system.system for system in systems]
+    return Table(
+        title,
+        [name.replace("_", " "), "sentences", *heads, *beside],
+        rows,
+        list(notes(systems, columns)),
+        {head: [f"{head}{column}" for column in COLUMNS] for head in heads},
+        parts=[len(rows) - 1] if labelled else [],
+    )
+
+
+def marked(columns: Sequence[Column]) -> list[Column]:
+    """Return columns whose parts have the marks of their differences after Holm over all."""
+    parts = iter(with_marks([part for column in columns for part in column.values()]))
+    return [dict(zip(column, islice(parts, len(column)), strict=True)) for column in columns]
+
+
+def cell(part: Part | None) -> Marked:
+    """Return the cell of a part: its score and interval, and for programs its other figures."""
+    if part is None:
+        return Marked(NONE, [""] * len(COLUMNS))
+    ends = part.interval or ()
+    low, high = ends if len(ends) == 2 else (None, None)
+    text = f"{part.value:.1f}" if low is None else f"{part.value:.1f} [{low:.1f}, {high:.1f}]"
+    compared = part.difference or None
+    numbers = [part.value, known(part.deviation), low, high, compared and compared.difference]
+    p = [known(one) for one in (compared.welch_p, compared.bootstrap_p)] if compared else [None] * 2
+    values = ["" if n is None else f"{n:.2f}" for n in numbers]
+    values += ["" if one is None else p_value(one, plain=True) for one in p]
+    mark = compared.mark if compared else ""
+    return Marked(text, [*values, mark], is_bold=bool(mark))
+
+
+def published_cell(figure: float | None) -> str:
+    return NONE if figure is None else f"{figure:.1f}"
+
+
+def notes(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> Iterator[str]:
+    """Yield what must be known to read the table."""
+    parts = [part for column in columns for part in column.values()]
+    if any(part.interval for part in parts):
+        yield "In brackets: 95 %, for other sentences and, with several runs, other trainings."
+    if any(part.difference and known(part.difference.welch_p) is not None for part in parts):
+        names = dict.fromkeys(system.baseline.system for system in systems if system.baseline)
+        yield (
+            f"Bold: different from {', '.join(names)} with p < 0.05 by both Welch's test and the "
+            "bootstrap, after Holm over all tests of this table (those of means by themselves)."
+        )
