@@ -26,6 +26,7 @@ class Pairs:
     real_source: Tensor  # bool, B S
     real_target: Tensor  # bool, B T
     tree: SourceTree | None
+    brackets: Tensor | None = None  # how many are open after each piece of the target, B T
 
     def attend(
         self,
@@ -33,13 +34,14 @@ class Pairs:
         end: int | None = None,
         queries: int | None = None,
         need_weights: bool = False,
+        memory: dict[str, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Return output, Q B C, and weights of targets that end at a column, or of the last
-        queries of them."""
-        ctx = CrossContext.between(
-            ~self.real_source, ~self.real_target[:, :end], queries, self.tree
-        )
-        y = self.y[:end][-ctx.queries :]
+        queries of them; step by step, with a memory of the steps before."""
+        brackets = None if self.brackets is None else self.brackets[:, :end]
+        padding = ~self.real_source, ~self.real_target[:, :end]
+        ctx = CrossContext.between(*padding, queries, self.tree, brackets=brackets)
+        ctx.memory, y = memory, self.y[:end][-ctx.queries :]
         q = module.split(module.q_proj(y))
         k, v = (module.split(projection(self.x)) for projection in (module.k_proj, module.v_proj))
         return module.attend(y, q, k, v, ctx, need_weights)
@@ -54,6 +56,7 @@ class Pairs:
             self.real_source[one, source],
             self.real_target[one, target],
             tree,
+            None if self.brackets is None else self.brackets[one, target],
         )
 
 
@@ -71,7 +74,9 @@ def crossing_is_the_same_in_a_batch_and_in_steps(specification: str) -> None:
     for left in (False, True):
         batch = pairs(left)
         together = batch.attend(module)[0]
-        steps = [batch.attend(module, end, 1)[0] for end in range(1, len(batch.y) + 1)]
+        memory: dict[str, Tensor] = {}
+        ends = range(1, len(batch.y) + 1)
+        steps = [batch.attend(module, end, 1, memory=memory)[0] for end in ends]
         where = f"with padding {'before' if left else 'after'} it"
         for row in range(len(TREES)):
             real = batch.real_target[row]

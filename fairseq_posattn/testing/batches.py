@@ -191,7 +191,7 @@ def trees_are_read_if_needed(specification: str) -> None:
 
 def works_without_trees(module: Attention, ctx: AttentionContext) -> None:
     """Raise a BrokenPromise if a layer reads a tree that it is not given."""
-    without = AttentionContext(ctx.length, ctx.device, ctx.real)
+    without = AttentionContext(ctx.length, ctx.device, ctx.real, brackets=ctx.brackets)
     try:
         module.output(inputs(TREES, ctx), without)
     except Exception as error:

@@ -27,7 +27,7 @@ from fairseq_posattn.core.attention.sample_batch import LABELS, WIDTH
 from fairseq_posattn.core.specification import parse
 
 HEADS = 4
-SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16, **LABELS)
+SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16, brackets=True, **LABELS)
 
 
 class Attention(MultiheadSelfAttention):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -146,7 +148,8 @@ def steps_are_the_whole(specification: str) -> None:
     look = "causal_safe = True promises that nothing depends on later pieces, nor on their number"
     for left in (False, True):
         whole = context(TREES, left=left)
-        whole = AttentionContext(whole.length, whole.device, whole.real, causal=True)
+        brackets = whole.given_brackets
+        whole = replace(whole, tree=None, causal=True, cache={})
         x = inputs(TREES, whole, left)
         expected, weights = module.with_weights(x, whole)
         if (weights.triu(1) != 0).any():
@@ -154,7 +157,9 @@ def steps_are_the_whole(specification: str) -> None:
         for count in (1, 3):  # queries
             for end in range(count, whole.length + 1):
                 real = real_pieces(whole)[:, :end]
-                ctx = AttentionContext(end, x.device, real, queries=count, causal=True)
+                ctx = AttentionContext(
+                    *(end, x.device, real, None, count, True), brackets=brackets[:, :end]
+                )
                 q, k, v = module.project(x[:end])
                 out, _ = module.attend(x[end - count : end], q[:, :, -count:], k, v, ctx)
                 new = real[:, -count:].T

@@ -42,7 +42,7 @@ def test_attention_in_canonical_form(text, canonical):
     [
         (
             "windoww",
-            "no attention mechanism is called 'windoww'; the nearest of 27 names are window, ",
+            "no attention mechanism is called 'windoww'; the nearest of 29 names are window, ",
         ),
         ("relative(size=3)", "'relative' has no option 'size'; it has: max, shared_heads"),
         ("relative(max=x)", "relative(max=x): expected a whole number"),

@@ -26,6 +26,7 @@ from support.decoding import (
     shaken,
     steps,
     targets,
+    with_brackets,
 )
 from support.in_process import batch, build, generate, train
 
@@ -41,8 +42,11 @@ EACH = [
     "temperature",
     "tree_depth_bias",
     "tree_depth_bias(max=1, heads=0|3)@1",
+    "tree_walk",
+    "tree_walk@1",
 ]
 ALL = "window(size=5, across=3) + gaussian + local_soft + temperature + tree_depth_bias"
+ALL += " + tree_walk"
 HARD = "local_hard(reach=3) + tree_depth_bias + temperature@0"
 SPECIFICATIONS = [*EACH, ALL, HARD]
 SIZES = ("--decoder-layers", "2", "--max-target-positions", "320")
@@ -53,6 +57,11 @@ SHORT = 12  # the number of steps; the longest source has fewer pieces
 
 def crossing(specification, *extra) -> tuple:
     return "--cross-attention", specification, *SIZES, *extra
+
+
+@pytest.fixture(scope="module")
+def toy_data(toy_data, tmp_path_factory):
+    return with_brackets(toy_data, tmp_path_factory.mktemp("brackets"))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +108,19 @@ def test_step_by_step_equals_the_whole(built, rows):
     assert_steps_equal_the_whole(task, model, targets(task, SHORT)[rows])
 
 
-@pytest.mark.parametrize("specification", [ALL, HARD, "window(size=3)"])
+def test_a_walk_in_a_target_without_brackets(model_of):
+    """It goes on from the step before."""
+    task, model = model_of("tree_walk")
+    tokens = targets(task, SHORT)
+    with torch.no_grad():
+        walked = model.eval().decoder(tokens, encoder_out=encoded(task, model, SENTENCES))[0]
+        model.decoder.target.pair = model.decoder.target.brackets = None
+        assert_steps_equal_the_whole(task, model, tokens)
+        after = model.decoder(tokens, encoder_out=encoded(task, model, SENTENCES))[0]
+    assert not torch.allclose(walked, after, atol=1e-3)
+
+
+@pytest.mark.parametrize("specification", [ALL, HARD, "tree_walk", "window(size=3)"])
 def test_padding_before_the_target_is_not_counted(specification, model_of):
     """There are no absolute positions, because fairseq counts padding in steps only."""
     task, model = model_of(

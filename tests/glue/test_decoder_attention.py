@@ -21,6 +21,7 @@ from support.decoding import (
     shaken,
     steps,
     targets,
+    with_brackets,
 )
 from support.in_process import batch, build, generate, hypotheses_and_scores, train
 
@@ -42,6 +43,8 @@ EACH = [
     "rope",
     "rope(layout=halves, heads=1|3)",
     "disentangled(max=4)",
+    "brackets(max=3)",
+    "brackets(max=1, shared_heads=false)@1",
 ]
 LONG_WINDOWS = ["window(size=5)", "window(size=3, across=3) + temperature", "window(size=75)@0"]
 ALL = "window(size=3, across=3) + relative(max=2) + temperature + gaussian"
@@ -54,10 +57,16 @@ ENCODER = ("--encoder-attention", "relative(max=3) + window(across=3)@1")
 SENTENCES = (0, 3, 7, 9)
 SHORT, FAR = 12, 300  # the number of steps
 TABLES = ("--max-target-positions", "48")
+BRACKETS = "brackets(max=3, shared_heads=false) + temperature"
 
 
 def decoding(specification, *extra) -> tuple:
     return "--decoder-attention", specification, *SIZES, *extra
+
+
+@pytest.fixture(scope="module")
+def toy_data(toy_data, tmp_path_factory):
+    return with_brackets(toy_data, tmp_path_factory.mktemp("brackets"))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +89,7 @@ def built(request, model_of):
 
 def test_every_mechanism_that_may_stand_in_a_decoder_is_tested():
     assert set(re.findall(r"(\w+)[ (@]", f"{' '.join(EACH)} ")) >= SAFE
-    assert all(name in ALL for name in SAFE)
+    assert all(name in ALL + BRACKETS for name in SAFE)
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])
@@ -319,28 +328,32 @@ def test_layers_are_dropped_and_kept(toy_data, model_of, tmp_path):
 
 @pytest.fixture(scope="module")
 def runs(toy_data, tmp_path_factory):
-    """Return a folder of checkpoints: `ours`, trained and then moved away from neutral; `stock`."""
+    """Return a folder of checkpoints: `ours` and `brackets`, trained and then moved away from
+    neutral; `stock`."""
     folder = tmp_path_factory.mktemp("runs")
     updates = ("--lr", "1e-2", "--disable-validation", *TABLES, "--max-update")
     train(toy_data, folder / "ours", *decoding(ALL), *ENCODER, *updates, "40")
+    train(toy_data, folder / "brackets", *decoding(BRACKETS), *ENCODER, *updates, "40")
     train(toy_data, folder / "stock", *STOCK, *updates, "10")
-    move(folder / "ours/checkpoint_last.pt", r"^decoder\..*\.mechanisms\.")
+    for name in ("ours", "brackets"):
+        move(folder / name / "checkpoint_last.pt", r"^decoder\..*\.mechanisms\.")
     return folder
 
 
 TRANSLATING = {
     "greedy": ("--beam", "1"),
     "beam": ("--beam", "3"),
+    "brackets": ("--beam", "3"),
     "prefix": ("--beam", "3", "--prefix-size", "3"),
     "reference": ("--score-reference",),
     "ensemble": ("--beam", "3"),
 }
 
 
-@pytest.mark.long(but=["greedy"])
+@pytest.mark.long(but=["greedy", "brackets"])
 @pytest.mark.parametrize("kind", TRANSLATING)
 def test_printed_scores_are_those_of_the_whole(kind, runs, toy_data, model_of):
-    names = ["ours", "stock"][: 1 + (kind == "ensemble")]
+    names = {"ensemble": ["ours", "stock"], "brackets": ["brackets"]}.get(kind, ["ours"])
     paths = [f"{runs / name}/checkpoint_last.pt" for name in names]
     given = {"prefix": 3, "reference": 99}.get(kind, 0)
     task, _ = model_of("")

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 
 import torch
 from fairseq import checkpoint_utils
@@ -18,11 +19,27 @@ def encoded(task, model, sentences):
     return model.encoder(**fields)
 
 
+def with_brackets(data, folder):
+    """Return a copy of data in whose dictionary two frequent pieces of the target are brackets."""
+    copy = shutil.copytree(data, folder / "data")
+    for path in copy.glob("dict.*.txt"):
+        text = re.sub(r"^ha ", "( ", path.read_text("utf-8"), flags=re.M)
+        text = re.sub(r"^wi ", ") ", text, flags=re.M)
+        path.write_text(text, "utf-8")
+    return copy
+
+
 def targets(task, length=12, seed=3):
-    """Return random inputs of the decoder; the second and third end early, padding on the right."""
+    """Return random inputs of the decoder; the second and third end early, padding on the right.
+
+    Where the dictionary has brackets, half of all pieces are."""
     torch.manual_seed(seed)
     pad, size = task.target_dictionary.pad(), len(task.target_dictionary)
     tokens = torch.randint(task.target_dictionary.nspecial, size, (4, length))
+    for rest, bracket in enumerate("()"):
+        number = task.target_dictionary.index(bracket)
+        if number != task.target_dictionary.unk():
+            tokens[tokens % 4 == rest] = number
     tokens[:, 0] = task.target_dictionary.eos()
     tokens[1, length // 3 :] = tokens[2, length - 2 :] = pad
     return tokens

@@ -40,6 +40,7 @@ class Part:
     _: KW_ONLY
     heads: tuple[int, ...] | None = None  # the heads that it speaks for; None: all
     mixes_keys = False  # does change_weights look at several keys at once?
+    depths = None  # the brackets open after each piece, after each query across, where known
 
     def __init_subclass__(cls):
         dataclass(eq=False)(cls)
@@ -878,3 +879,108 @@ class TreeDepthBias(OfWords):
         last = len(self.table[h]) - 1
         rows = [*(min(depth, last - 1) for depth in depths), last]
         return [_scalar(self.table[h][row]) for row in rows]
+
+
+# --- brackets of a target ------------------------------------------------------------
+
+
+def open_brackets(text):
+    """Return how many brackets are open after each letter; more may be closed than were opened."""
+    count, found = 0, []
+    for letter in text:
+        count += {"(": 1, ")": -1}.get(letter, 0)
+        found.append(count)
+    return found
+
+
+class Brackets(Relative):
+    """A query sees the pieces j <= i of its own bracket and of the bracket around that one (ours).
+
+    Own: d_j = d_i and min(d_j … d_i) >= d_i;  around: d_j = d_i - 1 and min(d_j … d_i) >= d_i - 1
+    c = min(n, r) in the own one, r + 1 + min(n, r) around it, n: the pieces of that bracket
+    between j and i, i included. keys, values: H x 2 (r + 1) x d
+    """
+
+    def bracket(self, i, depth):
+        d = self.depths
+        return [j for j in range(i + 1) if d[j] == depth and min(d[j : i + 1]) >= depth]
+
+    def rows(self, i):  # of the keys that are seen
+        found = {}
+        for first, depth in (0, self.depths[i]), (self.r + 1, self.depths[i] - 1):
+            pieces = self.bracket(i, depth)
+            for j in pieces:
+                later = len([other for other in pieces if other > j])
+                found[j] = first + min(later, self.r)
+        return found
+
+    def row(self, i, j):
+        return self.rows(i).get(j, 0)  # of what is not seen any will do
+
+    def allowed(self, q, h, i, count):
+        return [j in self.rows(i) for j in range(count)]
+
+
+class TreeWalk(OfWords):
+    """Head 0 is plain attention; what it looks at says what the other heads may go on to (ours).
+
+    a_i: the weights of head 0; p: the last u < i with d_u < d_i, or i - 1 where no brackets are
+    known. r(k, j): 0 the same word, 1 j is the parent of k, 2 a child before it, 3 one after it.
+    m_ij^r = sum_k a_ik [r(k, j) = r],  n_ij^r = sum_k a_pk [r(k, j) = r], 0 without p
+    The score becomes s_ij + log(sum_r m_ij^r + n_ij^0 + n_ij^1 + 0.001)
+    + sum_r (m_ij^r q_i . K_r + n_ij^r q_i . N_r) / sqrt(d).  keys: (H - 1) x 8 x d, first the K
+    """
+
+    keys: torch.Tensor
+    all_keys: dict = None  # those of head 0, which the pipeline hands over
+
+    def transform(self, h, i, q, k, v):
+        if h == 0:
+            self.all_keys = self.all_keys or {}
+            self.all_keys[i] = k
+        return q, k, v
+
+    def look(self, q, i, count):
+        root = math.sqrt(len(q[0][i]))
+        return _softmax({k: _dot(q[0][i], self.all_keys[k]) / root for k in range(count)})
+
+    def before(self, i):
+        if self.depths is None:
+            return i - 1 if i > 0 else None
+        found = [u for u in range(i) if self.depths[u] < self.depths[i]]
+        return found[-1] if found else None
+
+    def kind(self, k, j):
+        words = [*self.words(), None]
+        one, other = words[k], words[j]
+        if one == other:
+            return 0
+        if one is None or other is None:
+            return None
+        if self.parents[one] - 1 == other:
+            return 1
+        if self.parents[other] - 1 == one:
+            return 2 if other < one else 3
+        return None
+
+    def masses(self, q, i, j, count):  # of the four kinds
+        found = [_scalar(0.0)] * 4
+        if i is None:
+            return found
+        for k, weight in self.look(q, i, count).items():
+            if (kind := self.kind(k, j)) is not None:
+                found[kind] = found[kind] + weight
+        return found
+
+    def added(self, q, h, i, count):
+        if h == 0:
+            return [0.0 for _ in range(count)]
+        vectors = [_vector(row) for row in self.keys[h - 1]]
+        towards = [_dot(q[h][i], vector) / math.sqrt(len(vector)) for vector in vectors]
+        biases = []
+        for j in range(count):
+            m = self.masses(q, i, j, count)
+            n = self.masses(q, self.before(i), j, count)
+            bias = torch.log(m[0] + m[1] + m[2] + m[3] + n[0] + n[1] + 0.001)
+            biases.append(bias + _dot([*m, *n], towards))
+        return biases

@@ -35,6 +35,9 @@ class AttentionContext:
     causal: bool = False  # no query sees what comes after it
     cache: dict[Hashable, Any] = field(default_factory=dict)
     first: int = None  # type: ignore[assignment]  # the first query's column; None: see above
+    brackets: Tensor | None = None  # B K, how many are open after each piece of a target
+    looks: list[Tensor] = field(default_factory=list)  # B Q K, of each layer with `tree_walk`
+    memory: dict[str, Tensor] | None = None  # step by step: what a layer has kept of earlier steps
 
     @classmethod
     def from_padding(
@@ -73,6 +76,16 @@ class AttentionContext:
                 "AttentionContext a tree=SourceTree.from_parents(...)"
             )
         return self.tree
+
+    @property
+    def given_brackets(self) -> Tensor:
+        """Return how many brackets are open after each piece, B K; refuse a context without."""
+        if self.brackets is None:
+            raise InputError(
+                "this attention reads the brackets of a target, and its AttentionContext has none; "
+                "give it brackets=depths(...), which stands in attention/brackets.py"
+            )
+        return self.brackets
 
     @once
     def allowed(self) -> Tensor | None:
@@ -129,6 +142,23 @@ class AttentionContext:
     def of_queries(self, x: Tensor) -> Tensor:
         """Return those columns of x, B K, that are queries: B Q."""
         return x[:, self.first : self.first + self.queries]
+
+    def with_earlier(self, name: str, now: Tensor) -> Tensor:
+        """Return what a layer has made in all steps, B T ..., from that of the queries, B Q ...
+
+        Step by step it is kept for the next ones under this name.
+        """
+        if self.memory is None:
+            return now
+        earlier = self.memory.get(name)
+        self.memory[name] = now if earlier is None else torch.cat([earlier, now], dim=1)
+        return self.memory[name]
+
+    @once
+    def steps_before(self) -> Tensor:
+        """Return the column of the piece before each query, B Q; -1 where there is none."""
+        columns = self.first + torch.arange(self.queries, device=self.device) - 1
+        return torch.where(self.query_positions > 0, columns, -1)
 
     @property
     def is_square(self) -> bool:

@@ -42,6 +42,7 @@ class CrossContext(AttentionContext):
         queries: int | None = None,
         tree: SourceTree | None = None,
         empty: bool | None = None,
+        brackets: Tensor | None = None,
     ) -> CrossContext:
         """Return the context of a batch of pairs.
 
@@ -49,13 +50,16 @@ class CrossContext(AttentionContext):
         target is what has been written until now, of which the last `queries` are the queries.
         empty: whether some source has no piece, if that is known, so that nobody has to wait for
             the device.
+        brackets: how many are open after each piece of the target, B T, if that is known.
         """
         # On a CPU it costs nothing to ask.
         padded = source_padding.device.type != "cpu" or bool(source_padding.any())
         real = ~source_padding if padded else None
         length, device = source_padding.size(1), source_padding.device
         queries = target_padding.size(1) if queries is None else queries
-        ctx = cls(length, device, real, tree, queries, real_target=~target_padding)
+        ctx = cls(
+            length, device, real, tree, queries, brackets=brackets, real_target=~target_padding
+        )
         if empty is not None:
             ctx.nothing_allowed = empty
         return ctx
@@ -80,6 +84,28 @@ class CrossContext(AttentionContext):
     def distances(self) -> Tensor:
         """Refuse to count columns, which say nothing about a source and a target together."""
         raise TypeError("cross-attention has no ctx.distances; take ctx.from_diagonal()")
+
+    @once
+    def steps_before(self) -> Tensor:
+        """Return for each query the step that it goes back to, B Q; -1 where there is none.
+
+        It is that of the piece before the innermost bracket that is open, or, where the target
+        has no brackets, that of the piece before.
+        """
+        steps = torch.arange(self.real_target.size(1), device=self.device)
+        own = steps[-self.queries :, None]
+        before = self.real_target[:, None, :] & (steps < own)
+        if self.brackets is not None:
+            depth = self.brackets
+            before = before & (depth[:, None, :] < depth[:, -self.queries :, None])
+        return torch.where(before, steps, -1).max(dim=-1).values
+
+    def alignment(self) -> Tensor:
+        """Return where the layers with `tree_walk` look after they have written each target piece,
+        B Q K, as a geometric mean over layers, so that its logarithm is the mean of theirs."""
+        logs = [look.clamp(min=1e-8).log() for look in self.looks]
+        mean = torch.stack(logs).mean(dim=0).exp()
+        return torch.cat([mean[:, 1:], mean[:, -1:]], dim=1)
 
     def diagonal(self, ratio: float = 1.0) -> Tensor:
         """Return the source position on which the diagonal of each query lies, B Q."""

@@ -47,6 +47,7 @@ class AttentionShape:
     max_positions: int = 1024  # the longest input that the model takes
     relations: int = 0  # how many names of relations there are, if a mechanism reads labels
     tags: int = 0  # how many parts of speech there are, if a mechanism reads labels
+    brackets: bool = False  # whether it is that of a target whose brackets are known
 
     @property
     def width(self) -> int:

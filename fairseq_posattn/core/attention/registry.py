@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from fairseq_posattn.core.attention.alibi import Alibi
 from fairseq_posattn.core.attention.block import Block
+from fairseq_posattn.core.attention.brackets import Brackets
 from fairseq_posattn.core.attention.cnn import Cnn
 from fairseq_posattn.core.attention.convolved import Convolved1d, Convolved2d
 from fairseq_posattn.core.attention.deps_san import DepsSan
@@ -26,6 +27,7 @@ from fairseq_posattn.core.attention.tree_distance import TreeDistance
 from fairseq_posattn.core.attention.tree_gcn import TreeGcn
 from fairseq_posattn.core.attention.tree_labels import TreeLabels
 from fairseq_posattn.core.attention.tree_supervised import TreeSupervised
+from fairseq_posattn.core.attention.tree_walk import TreeWalk
 from fairseq_posattn.core.attention.tree_window import TreeWindow
 from fairseq_posattn.core.attention.window import Window
 from fairseq_posattn.core.help import LEARNS_FROM_TREES, NEEDS_LABELS, NEEDS_TREES, Row, help_text
@@ -57,7 +59,7 @@ for _mechanism in (
     *(Relative, TreeRelative, Window, Directional, Gaussian, LocalHard, LocalSoft, Block, Cnn),
     *(DirectAbsolute, DirectRelative, Temperature, Convolved1d, Convolved2d, ParentScaled),
     *(Alibi, T5Bias, Rope, Disentangled, TreeWindow, TreeDistance, TreeDepthRelative, DepsSan),
-    *(TreeLabels, TreeGcn, TreeSupervised, TreeDepthBias),
+    *(TreeLabels, TreeGcn, TreeSupervised, TreeDepthBias, Brackets, TreeWalk),
 ):
     register(_mechanism)
 

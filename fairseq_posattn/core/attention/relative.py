@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +40,7 @@ class ByTables(ScoreBias, ValueTerm):
     """This base class has tables of learnt vectors, a row for each relation of query and key."""
 
     accepts_heads = True
-    neutral = ""
+    neutral: ClassVar[str | None] = ""
 
     def make_tables(self, rows: int, shared_heads: bool) -> None:
         """Make the tables of this many rows: one pair for all heads, or one for each of them."""

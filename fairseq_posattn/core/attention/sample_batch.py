@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fairseq_posattn.core.attention.brackets import depths
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL, SourceTree
 
@@ -50,7 +51,15 @@ def context(
         parents[row, : len(parent)] = torch.tensor(parent, dtype=torch.long)
     real = words >= 0
     tree = SourceTree(words, parents, labels=some_labels(parents))
-    return AttentionContext(length, words.device, None if real.all() else real, tree)
+    of_rows = None if real.all() else real
+    return AttentionContext(length, words.device, of_rows, tree, brackets=some_brackets(real))
+
+
+def some_brackets(real: Tensor) -> Tensor:
+    """Return how many brackets are open after each piece, B K: of every six pieces two open one,
+    and two close one."""
+    place = (real.long().cumsum(dim=1) - 1) % 6
+    return depths(real & ((place == 1) | (place == 2)), real & ((place == 4) | (place == 5)))
 
 
 def some_labels(parents: Tensor) -> Tensor:
@@ -92,4 +101,5 @@ def moved(ctx: AttentionContext, device: str) -> AttentionContext:
     if tree is not None:
         labels = None if tree.labels is None else tree.labels.to(device)
         tree = SourceTree(tree.words.to(device), tree.parents.to(device), labels=labels)
-    return AttentionContext(ctx.length, torch.device(device), real_pieces(ctx).to(device), tree)
+    real, brackets = real_pieces(ctx).to(device), ctx.given_brackets.to(device)
+    return AttentionContext(ctx.length, torch.device(device), real, tree, brackets=brackets)

@@ -27,6 +27,11 @@ class TreeWindowOptions:
         "it sees all of them (both), ancestors only (up), or descendants only (down)",
         one_of("both", "up", "down"),
     )
+    end: bool = option(
+        True,
+        "the end of sentence sees all words and all see it; with false it sees itself alone, so "
+        "that nothing comes from far away through it",
+    )
 
 
 class TreeWindow(ScoreMask):
@@ -39,7 +44,7 @@ class TreeWindow(ScoreMask):
     accepts_heads = True
     needs_tree = True
     banded = True
-    examples = ("hops=1", "hops=2, direction=up", "hops=1, direction=down")
+    examples = ("hops=1", "hops=2, direction=up", "hops=1, direction=down", "hops=1, end=false")
     neutral = "hops=1000"
     equation = "keys t_ij ≤ k, where t_ij is the number of edges between the words of i and j"
 
@@ -55,5 +60,7 @@ class TreeWindow(ScoreMask):
             near = near & tree.keys_above()
         elif self.options.direction == "down":
             near = near & tree.keys_below()
-        # The end of sentence, which belongs to no word, sees itself, too.
-        return near | (distances == NO_PARENT) | ~tree.of_queries(tree.is_word)
+        end = ~tree.of_queries(tree.is_word)  # it belongs to no word, and has no distance
+        if not self.options.end:
+            return near & (distances != NO_PARENT) | end & (distances == 0)
+        return near | (distances == NO_PARENT) | end

@@ -26,12 +26,14 @@ from fairseq_posattn.core.attention.pipeline import (
     transformed,
     transformed_queries,
 )
+from fairseq_posattn.core.attention.tree_walk import TreeWalk
 from fairseq_posattn.core.source_tree import SourceTree
 from fairseq_posattn.core.specification import SpecificationError
 
 # the keys of encoder_out under which what the decoder reads travels to it
 TREE = "source_tree"
 EMPTY = "source_empty"  # whether some source has no piece
+EARLIER = "earlier"  # the key of the incremental state for what mechanisms keep
 
 
 class CrossAttention(MultiheadAttention):
@@ -70,6 +72,7 @@ class CrossAttention(MultiheadAttention):
         mechanisms = of_stage(self.mechanisms.values(), Mechanism)  # all of them
         transforms, ctx = of_stage(mechanisms, QKVTransform), key_padding_mask
         memory = {} if incremental_state is None else self._get_input_buffer(incremental_state)
+        ctx.memory = None if incremental_state is None else self.earlier(incremental_state)
         q = self.split(self.q_proj(query))
         if "prev_key" in memory:
             k, v = memory["prev_key"], memory["prev_value"]
@@ -84,12 +87,25 @@ class CrossAttention(MultiheadAttention):
         # single steps are faster than torch's kernel with one query on a CPU
         singly = asked_for or (query.size(0) == 1 and query.device.type == "cpu")
         out, weights = attend_transformed(q, k, v, ctx, mechanisms, self.dropout_module, singly)
+        if ctx.memory:
+            self.set_incremental_state(incremental_state, EARLIER, ctx.memory)
         out = self.out_proj(out.permute(2, 0, 1, 3).reshape(query.shape))
         if not asked_for:
             return out, None
         if weights is not None:
             weights = weights.transpose(0, 1) if need_head_weights else weights.mean(dim=1)
         return out, weights
+
+    def earlier(self, incremental_state) -> dict[str, Tensor]:
+        """Return what mechanisms have kept of the steps before."""
+        return self.get_incremental_state(incremental_state, EARLIER) or {}
+
+    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+        """Keep what mechanisms know of the hypotheses with which beam search goes on."""
+        if kept := self.earlier(incremental_state):
+            kept = {name: x.index_select(0, new_order) for name, x in kept.items()}
+            self.set_incremental_state(incremental_state, EARLIER, kept)
+        return super().reorder_incremental_state(incremental_state, new_order)
 
     def split(self, x: Tensor) -> Tensor:
         """Return x, T B C, as B H T D."""
@@ -110,6 +126,11 @@ def check_cross(cross: CrossSpecification, cfg, no_encoder_attn: bool) -> None:
         raise SpecificationError(
             f"--cross-attention '{cross}' and {other} exclude each other: leave one out"
         )
+    if cfg.checkpoint_activations and any(use.mechanism is TreeWalk for use in cross.uses):
+        raise SpecificationError(
+            "'tree_walk' keeps where it looks for the loss, and --checkpoint-activations would "
+            "compute it a second time without it: leave that option out"
+        )
     if not cfg.decoder.layers_to_keep:  # a pruned model was checked before it was pruned
         cross.check(cfg.decoder.layers, cross_shape(cfg))
 
@@ -120,14 +141,19 @@ def cross_shape(cfg) -> AttentionShape:
     return AttentionShape(heads, width // heads, cfg.max_source_positions)
 
 
-def with_context(encoder_out: dict, target_padding: Tensor, queries: int | None = None) -> dict:
+def with_context(
+    encoder_out: dict,
+    target_padding: Tensor,
+    queries: int | None = None,
+    brackets: Tensor | None = None,
+) -> dict:
     """Return the output of an encoder with a `CrossContext` in the place of its padding.
 
-    target_padding: bool, B T, of all that has been written until now; queries: as of the context.
+    target_padding: bool, B T, of all that is written until now; the others are as in the context.
     """
     source_padding = encoder_out["encoder_padding_mask"][0]
     tree, empty = (encoder_out.get(key, [None])[0] for key in (TREE, EMPTY))
-    ctx = CrossContext.between(source_padding, target_padding, queries, tree, empty)
+    ctx = CrossContext.between(source_padding, target_padding, queries, tree, empty, brackets)
     return {**encoder_out, "encoder_padding_mask": [ctx]}
 
 

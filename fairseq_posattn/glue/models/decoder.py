@@ -8,6 +8,7 @@ the steps before it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.models.transformer import TransformerDecoderBase
@@ -21,6 +22,7 @@ from fairseq_posattn.core.attention import (
     AttentionSpecification,
     MultiheadSelfAttention,
 )
+from fairseq_posattn.core.attention.brackets import CLOSING, OPENING, depths
 from fairseq_posattn.core.positions import PositionShape
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.glue.models.config import layer_numbers, wrapped
@@ -39,6 +41,29 @@ from fairseq_posattn.glue.models.positions import (
 from fairseq_posattn.glue.models.stock_checkpoints import fit_state
 
 
+@dataclass
+class Target:
+    """This is what all layers know of the targets of a batch, as far as they have been written.
+
+    pair: the numbers of both brackets in the dictionary; None if it lacks one.
+    brackets: how many are open after each piece, B K, where the attention reads them.
+    """
+
+    pair: tuple[int, int] | None = None
+    brackets: Tensor | None = None
+
+    @classmethod
+    def of(cls, dictionary) -> Target:
+        opening, closing = map(dictionary.index, (OPENING, CLOSING))
+        has_both = dictionary.unk() not in (opening, closing)
+        return cls((opening, closing) if has_both else None)
+
+    def read(self, pieces: Tensor) -> None:
+        """Take the pieces of the next batch, B K, which it has written until now."""
+        if self.pair:
+            self.brackets = depths(*(pieces.eq(number) for number in self.pair))
+
+
 @with_incremental_state
 class CausalSelfAttention(MultiheadSelfAttention):
     """This class offers the attention core through the interface that fairseq's decoder layer
@@ -47,7 +72,8 @@ class CausalSelfAttention(MultiheadSelfAttention):
     get_incremental_state: Callable  # the decorator adds both methods
     set_incremental_state: Callable
 
-    def __init__(self, cfg, mechanisms):
+    def __init__(self, cfg, mechanisms, target):
+        self.target = target  # the pieces that are being written
         heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
         dropout = FairseqDropout(cfg.attention_dropout, module_name="MultiheadAttention")
         super().__init__(width, heads, mechanisms, dropout)
@@ -80,7 +106,8 @@ class CausalSelfAttention(MultiheadSelfAttention):
         self._set_input_buffer(incremental_state, state)
         causal = attn_mask is not None or incremental_state is not None
         ctx = AttentionContext(
-            k.size(2), k.device, None if padding is None else ~padding, None, q.size(2), causal
+            *(k.size(2), k.device, None if padding is None else ~padding, None, q.size(2), causal),
+            brackets=self.target.brackets,
         )
         ctx.nothing_allowed = False  # every target begins with a piece, the end of sentence
         out, weights = self.attend(query, q, k, v, ctx, need_weights or need_head_weights)
@@ -123,20 +150,20 @@ class PosattnDecoderLayer(TransformerDecoderLayerBase):
     """This class runs fairseq's decoder layer with attention of our own inside.
 
     mechanisms: those of the self-attention; without any it is fairseq's own. crossing: those of the
-    cross-attention; None leaves it fairseq's own.
+    cross-attention; None leaves it fairseq's own. target: the pieces that are being written.
     """
 
-    def __init__(self, cfg, no_encoder_attn, mechanisms, crossing=None):
-        self.mechanisms, self.crossing = mechanisms, crossing
+    def __init__(self, cfg, no_encoder_attn, mechanisms, crossing=None, target=None):
+        self.mechanisms, self.crossing, self.target = mechanisms, crossing, target
         super().__init__(cfg, no_encoder_attn)
-        del self.mechanisms, self.crossing  # only the attention owns them
+        del self.mechanisms, self.crossing, self.target  # only the attention owns them
         for dropout in (self.dropout_module, self.activation_dropout_module):
             dropout.module_name = "TransformerDecoderLayerBase"  # for --retain-dropout-modules
 
     def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
         if not self.mechanisms:
             return super().build_self_attention(embed_dim, cfg, add_bias_kv, add_zero_attn)
-        return CausalSelfAttention(cfg, self.mechanisms)
+        return CausalSelfAttention(cfg, self.mechanisms, self.target)
 
     def build_encoder_attention(self, embed_dim, cfg):
         if self.crossing is None:
@@ -152,6 +179,7 @@ class PosattnDecoder(TransformerDecoderBase):
         self.attention = AttentionSpecification(getattr(cfg, "decoder_attention", None) or "")
         self.cross = cross_specification(cfg)
         self.positions = positions_in_use(cfg, "decoder")
+        self.target = Target.of(dictionary)
         self.check(cfg)
         check_cross(self.cross, cfg, no_encoder_attn)
         self.numbers = layer_numbers(cfg.decoder)
@@ -179,7 +207,7 @@ class PosattnDecoder(TransformerDecoderBase):
         self.positions.check(position_shape(cfg))
         self.attention.check_causal()
         if not cfg.decoder.layers_to_keep:  # a pruned model was checked before it was pruned
-            self.attention.check(cfg.decoder.layers, attention_shape(cfg))
+            self.attention.check(cfg.decoder.layers, self.attention_shape(cfg))
         if self.attention.uses and cfg.cross_self_attention:
             raise SpecificationError(
                 f"--decoder-attention '{self.attention}' cannot act under --cross-self-attention"
@@ -190,16 +218,23 @@ class PosattnDecoder(TransformerDecoderBase):
                 "each other: leave one out"
             )
 
+    def attention_shape(self, cfg) -> AttentionShape:
+        """Return what mechanisms need to know of the decoder's attention to the target."""
+        heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
+        longest, brackets = cfg.max_target_positions, self.target.pair is not None
+        return AttentionShape(heads, width // heads, longest, brackets=brackets)
+
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         """Return the next layer, which is fairseq's own if it has no mechanisms."""
-        number, shape = self.numbers.pop(0), attention_shape(cfg)
+        number, shape = self.numbers.pop(0), self.attention_shape(cfg)
         mechanisms = self.attention.build(number, shape, self.of_all_layers)
         crossing = None
         if self.cross.uses:  # every layer can then read the context, also one without mechanisms
             crossing = self.cross.build(number, cross_shape(cfg), self.across_all_layers)
         if not mechanisms and crossing is None:
             return super().build_decoder_layer(cfg, no_encoder_attn)
-        return wrapped(PosattnDecoderLayer(cfg, no_encoder_attn, mechanisms, crossing), cfg)
+        own = PosattnDecoderLayer(cfg, no_encoder_attn, mechanisms, crossing, self.target)
+        return wrapped(own, cfg)
 
     def extract_features(
         self, prev_output_tokens, encoder_out=None, incremental_state=None, *args, **options
@@ -207,13 +242,19 @@ class PosattnDecoder(TransformerDecoderBase):
         """Return what fairseq's decoder returns; mechanisms of the cross-attention get a context.
 
         As its positions do, it needs all words that have been written, also step by step."""
+        self.target.read(prev_output_tokens)
         if self.cross.uses and encoder_out is not None:
             padding = prev_output_tokens.eq(self.padding_idx)
             queries = None if incremental_state is None else 1
-            encoder_out = with_context(encoder_out, padding, queries)
-        return super().extract_features(
+            encoder_out = with_context(encoder_out, padding, queries, self.target.brackets)
+        x, extra = super().extract_features(
             prev_output_tokens, encoder_out, incremental_state, *args, **options
         )
+        if self.cross.uses and encoder_out is not None and incremental_state is None:
+            ctx = encoder_out["encoder_padding_mask"][0]
+            if ctx.looks:  # fairseq's criterion with alignments teaches them, and reads them here
+                extra["attn"] = [ctx.alignment()]
+        return x, extra
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Start mechanisms that a stock checkpoint lacks anew, as the encoder does."""
@@ -222,12 +263,6 @@ class PosattnDecoder(TransformerDecoderBase):
             take_over_table(state_dict, f"{name}.embed_positions")
         fit_state(state_dict, self, name, bool(self.cfg.decoder.layers_to_keep))
         return state_dict
-
-
-def attention_shape(cfg) -> AttentionShape:
-    """Return the heads, their width and the longest sentence of the decoder's attention."""
-    heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
-    return AttentionShape(heads, width // heads, cfg.max_target_positions)
 
 
 def position_shape(cfg) -> PositionShape:

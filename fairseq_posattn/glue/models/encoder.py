@@ -277,7 +277,7 @@ def attention_shape(cfg) -> AttentionShape:
     """Return the heads, their width and the longest sentence of the encoder's attention."""
     heads, width = cfg.encoder.attention_heads, cfg.encoder.embed_dim
     longest, labels = cfg.max_source_positions, number_of_labels(cfg)
-    return AttentionShape(heads, width // heads, longest, **labels)
+    return AttentionShape(heads, width // heads, longest, labels["relations"], labels["tags"])
 
 
 def number_of_labels(cfg) -> dict[str, int]:

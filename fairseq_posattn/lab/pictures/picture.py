@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification, Mechanism
+from fairseq_posattn.core.attention.brackets import CLOSING, OPENING
 from fairseq_posattn.core.attention.pipeline import of_stage
 from fairseq_posattn.core.help import first_paragraph
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
@@ -63,7 +64,8 @@ def make_picture(
     pieces = (*sentence.words, END)
     relations = UNKNOWN_LABEL + len(pieces)  # more than there can be
     shape = AttentionShape(
-        head_count(specification, heads), HEAD_WIDTH, len(pieces), relations=relations
+        *(head_count(specification, heads), HEAD_WIDTH, len(pieces), relations),
+        brackets=OPENING in pieces and CLOSING in pieces,
     )
     named = [max(use.layers) for use in specification.uses if use.layers]
     specification.check(max([number, *named]) + 1, shape)

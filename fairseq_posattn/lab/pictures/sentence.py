@@ -8,6 +8,7 @@ from itertools import islice
 import torch
 
 from fairseq_posattn.core.attention import AttentionContext
+from fairseq_posattn.core.attention.brackets import CLOSING, OPENING, depths
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.errors import InputError
@@ -54,13 +55,17 @@ def checked(sentence: Sentence, where: str) -> Sentence:
 
 def context(sentence: Sentence) -> AttentionContext:
     """Return the sentence as attention sees it, each word one piece and the end after them."""
-    length = len(sentence.words) + 1
+    pieces = [*sentence.words, END]
+    of_kind = [torch.tensor([[piece == kind for piece in pieces]]) for kind in (OPENING, CLOSING)]
+    ctx = AttentionContext(len(pieces), torch.device("cpu"), brackets=depths(*of_kind))
     if sentence.parents is None:
-        return AttentionContext(length, torch.device("cpu"))
+        return ctx
     parents = [(parent or word) - 1 for word, parent in enumerate(sentence.parents, start=1)]
     relations = sentence.relations or [UNKNOWN] * len(sentence.words)
     known = list(dict.fromkeys(relations))
     numbers = [UNKNOWN_LABEL + known.index(relation) for relation in relations]
     labels = torch.tensor([numbers] * 2)[:, None]  # tags are not drawn
-    tree = SourceTree(torch.arange(length)[None], torch.tensor(parents)[None], labels=labels)
-    return AttentionContext(length, torch.device("cpu"), tree=tree)
+    ctx.tree = SourceTree(
+        torch.arange(ctx.length)[None], torch.tensor(parents)[None], labels=labels
+    )
+    return ctx

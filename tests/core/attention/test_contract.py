@@ -103,15 +103,18 @@ def test_contract_together(specification):
 def test_what_the_classes_say_about_themselves():
     """The checks leave out what a class says that it does not promise, so this is counted."""
     never_plain = {name for name, mechanism in MECHANISMS.items() if mechanism.neutral is None}
-    assert never_plain == {"block", "directional", "local_soft", "parent_scaled", *REPLACED}
+    assert never_plain == {
+        *("block", "directional", "local_soft", "parent_scaled", "brackets", "tree_walk"),
+        *REPLACED,
+    }
     in_steps = {name for name, mechanism in MECHANISMS.items() if not mechanism.fused}
     assert in_steps == {
-        *("relative", "tree_relative", "tree_depth_relative", "tree_labels"),
+        *("relative", "tree_relative", "tree_depth_relative", "tree_labels", "brackets"),
         *("parent_scaled", "deps_san", "tree_supervised"),
         *("local_hard", "convolved_1d", "convolved_2d"),
     }
     whole = {name for name, mechanism in MECHANISMS.items() if not mechanism.accepts_heads}
-    assert whole == {"block", "cnn", "local_soft", "tree_gcn"}
+    assert whole == {"block", "cnn", "local_soft", "tree_gcn", "tree_walk"}
 
 
 @pytest.mark.parametrize("specification", ["relative", "tree_relative", "relative(max=2)"])

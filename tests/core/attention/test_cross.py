@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_mechanisms import D, parts, projections
+from test_mechanisms import D, check_same_gradients, parts, projections, random_brackets
 
 from fairseq_posattn.core.attention import MECHANISMS, CrossContext, CrossSpecification, describe
 from fairseq_posattn.core.attention.registry import safe_across
@@ -36,13 +36,15 @@ SPECIFICATIONS = [
     "window(size=3, across=3) + temperature + gaussian(ratio=1.4) + tree_depth_bias(max=2)",
     "local_hard(reach=2) + local_soft + tree_depth_bias + temperature(heads=1)",
     "window(size=5, ratio=0.5, heads=0|1) + local_hard(reach=2, heads=2|3)",
+    "tree_walk",
+    "temperature + tree_walk + gaussian(ratio=0.7, heads=1|2) + window(size=5, heads=2|3)",
 ]
 LENGTHS = [(1, 1), (7, 4), (4, 7), (6, 6), (1, 6), (5, 1)]  # of the source and of the target
 
 
-def pair(source, target):
+def pair(source, target, seed=5):
     """Return a pair without padding, and its tree."""
-    tree = random_tree(source - 1, 5)
+    tree = random_tree(source - 1, seed)
     words, parents = (torch.tensor([part]).long() for part in (tree[0], tree[1] or [0]))
     generator = torch.Generator().manual_seed(source + 10 * target)
     x, y = (
@@ -53,7 +55,8 @@ def pair(source, target):
 
 
 def loops(module, batch, tree):
-    given = projections(module), HEADS, parts(module, tree), batch.x[:, 0]
+    depths = None if batch.brackets is None else batch.brackets[0].tolist()
+    given = projections(module), HEADS, parts(module, tree, depths), batch.x[:, 0]
     return slow.multi_head(batch.y[:, 0], *given)
 
 
@@ -77,18 +80,74 @@ def test_padding_and_steps_change_nothing(specification):
     across.crossing_takes_either_way(specification)
 
 
-@pytest.mark.parametrize("specification", SPECIFICATIONS[-3:])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_walk_along_any_brackets_equals_the_loops(seed):
+    """Alone, in a batch with padding on either side, and step by step; gradients, too."""
+    module = attention("tree_walk", seed, cross=True)
+    batch, tree = pair(7, 12, seed)
+    batch.brackets = torch.tensor([slow.open_brackets(random_brackets(seed)[:12].ljust(12, "a"))])
+    expected, expected_weights = loops(module, batch, tree)
+    out, weights = batch.attend(module, need_weights=True)
+    torch.testing.assert_close(out[:, 0], expected)
+    torch.testing.assert_close(weights[0], expected_weights)
+    torch.testing.assert_close(batch.attend(module)[0][:, 0], expected)
+    check_same_gradients(module, (out[:, 0], expected))
+    for left in (False, True):
+        check_in_a_batch(module, batch, expected, left)
+
+
+def check_in_a_batch(module, batch, expected, left):
+    """Beside a pair of noise, and with two columns of padding on one side of source and target."""
+    ends = (2, 0) if left else (0, 2)
+    own = slice(2, None) if left else slice(0, -2)
+    width, (words, parents) = len(batch.x), (batch.tree.words, batch.tree.parents)
+    wide = torch.nn.functional.pad
+    x, y = (
+        wide(z.expand(-1, 2, -1), (0, 0, 0, 0, *ends), value=3.0).clone()
+        for z in (batch.x, batch.y)
+    )
+    x[:, 0], y[:, 0] = torch.randn_like(x[:, 0]), torch.randn_like(y[:, 0])
+    many = across.Pairs(
+        *(x, y),
+        *(torch.ones(2, len(z), dtype=torch.bool) for z in (x, y)),
+        across.SourceTree(
+            torch.stack([torch.arange(width + 2), wide(words[0], ends, value=-1)]),
+            torch.stack([torch.arange(width + 2), *wide(parents, (0, 9))[:, : width + 2]]),
+        ),
+        wide(batch.brackets.expand(2, -1), ends),
+    )
+    padding = slice(0, 2) if left else slice(-2, None)
+    many.real_source[1, padding] = many.real_target[1, padding] = False
+    torch.testing.assert_close(many.attend(module)[0][own, 1], expected)
+    memory = {}
+    steps = [many.attend(module, end, 1, memory=memory)[0] for end in range(1, len(y) + 1)]
+    torch.testing.assert_close(torch.cat(steps)[own, 1], expected)
+
+
+@pytest.mark.parametrize("brackets", [None, torch.tensor([[0, 1, 2, 1, 0]])])
+def test_where_the_layers_look_is_told_for_each_written_piece(brackets):
+    """It is the geometric mean of what head 0 sees in the next step."""
+    batch, _ = pair(6, 5)
+    padding = ~batch.real_source, ~batch.real_target
+    ctx = CrossContext.between(*padding, tree=batch.tree, brackets=brackets)
+    looks = []
+    for seed in (1, 2):
+        module = attention("tree_walk", seed, cross=True)
+        k, v = (module.split(projection(batch.x)) for projection in (module.k_proj, module.v_proj))
+        q = module.split(module.q_proj(batch.y))
+        looks.append(module.attend(batch.y, q, k, v, ctx, True)[1][0, 0])
+    found = ctx.alignment()[0]
+    for row, step in enumerate((1, 2, 3, 4, 4)):
+        torch.testing.assert_close(found[row], (looks[0][step] * looks[1][step]).sqrt())
+
+
+@pytest.mark.parametrize("specification", SPECIFICATIONS[-5:])
 def test_gradients_equal_those_of_the_loops(specification):
     batch, tree = pair(6, 5)
     module = attention(specification, cross=True)
-    gradients = []
-    for out in (batch.attend(module)[0][:, 0], loops(module, batch, tree)[0]):
-        module.zero_grad()
-        out.square().sum().backward()
-        gradients.append([p.grad.clone() for p in module.parameters()])
-    torch.testing.assert_close(*gradients)
-    named = zip(module.named_parameters(), gradients[0], strict=True)
-    assert all(grad.abs().max() > 1e-9 for (name, _), grad in named if name != "k_proj.bias")
+    check_same_gradients(module, (batch.attend(module)[0][:, 0], loops(module, batch, tree)[0]))
+    named = [(name, p.grad) for name, p in module.named_parameters() if name != "k_proj.bias"]
+    assert all(grad.abs().max() > 1e-9 for _, grad in named)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -197,8 +256,8 @@ def test_as_many_targets_as_sources_take_no_blockwise_way():
 
 
 def test_what_may_stand_there():
-    wanted = {"window", "gaussian", "local_hard", "local_soft", "temperature", "tree_depth_bias"}
-    assert safe_across().keys() == wanted
+    wanted = {"window", "gaussian", "local_hard", "local_soft", "temperature"}
+    assert safe_across().keys() == {*wanted, "tree_depth_bias", "tree_walk"}
     assert SHAPE.head_width == D
 
 

@@ -1,5 +1,8 @@
 """All mechanisms, and some together, give what the equations' loops give (reference_mechanisms)."""
 
+import random
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -171,6 +174,8 @@ PARTS = {  # mechanism, parents and pieces of the words -> the slow one
     ),
     "tree_labels": tree_labels,
     "tree_supervised": tree_supervised,
+    "brackets": lambda m, *_: slow.Brackets(*tables(m)),
+    "tree_walk": lambda m, *tree: slow.TreeWalk(*tree, m.keys),
 }
 
 
@@ -179,8 +184,12 @@ def projections(module):
     return {name: (getattr(module, name).weight, getattr(module, name).bias) for name in names}
 
 
-def parts(module, tree):
-    return [PARTS[n](m, *one_based(tree)) for n, m in module.mechanisms.items() if n in PARTS]
+def parts(module, tree, depths=None):
+    """depths: how many brackets are open after each piece, of the target across."""
+    found = [PARTS[n](m, *one_based(tree)) for n, m in module.mechanisms.items() if n in PARTS]
+    for part in found:
+        part.depths = depths
+    return found
 
 
 def compare(specification, pieces, seed=3):
@@ -189,9 +198,8 @@ def compare(specification, pieces, seed=3):
     tree = random_tree(pieces, 5)
     ctx = context([tree])
     x = inputs([tree], ctx)
-    expected, expected_weights = slow.multi_head(
-        x[:, 0], projections(module), HEADS, parts(module, tree)
-    )
+    of_loops = parts(module, tree, ctx.brackets[0].tolist())
+    expected, expected_weights = slow.multi_head(x[:, 0], projections(module), HEADS, of_loops)
     out, weights = module(x, ctx, need_weights=True)
     torch.testing.assert_close(out[:, 0], expected)
     torch.testing.assert_close(weights[0], expected_weights)
@@ -274,6 +282,8 @@ SPECIFICATIONS = [
     "tree_depth_relative(max=1, shared_heads=false)",
     "tree_depth_bias",
     "tree_depth_bias(max=1, heads=1|2)",
+    "brackets",
+    "brackets(max=1, shared_heads=false)",
 ]
 TOGETHER = [
     "relative(max=2, shared_heads=false) + tree_relative(max=2)",
@@ -290,6 +300,7 @@ TOGETHER = [
     "tree_window(hops=1) + tree_distance + tree_depth_relative(max=2) + alibi + rope",
     "tree_depth_bias(max=2) + relative(max=2) + window(size=3, across=3)",
     "temperature + rope(heads=1) + alibi(offset=0.5) + window(size=3, across=3)",
+    "window(size=3, across=3) + brackets(max=1) + relative(max=2, heads=1|2) + temperature",
 ]
 
 
@@ -305,6 +316,56 @@ def test_together_they_equal_the_loops(specification):
     compare(specification, 6)
 
 
+def random_brackets(seed):
+    """Return a text of twelve brackets and letters, which may be unbalanced or deep."""
+    rng = random.Random(seed)
+    text = "".join(rng.choice(["(()a", "()ab", "((((a", "())))a"][seed % 4]) for _ in range(12))
+    return (
+        ["a(b)((cd)(e)", "))(a()b)))((", "((((((((((((", "()()()a()()("][seed] if seed < 4 else text
+    )
+
+
+@pytest.mark.parametrize("specification", ["brackets", "brackets(max=2, shared_heads=false)"])
+@pytest.mark.parametrize("seed", range(12))
+def test_any_brackets_equal_the_loops(specification, seed):
+    """Alone, in a batch with padding on either side, and step by step; gradients, too."""
+    module, tree = attention(specification, seed), random_tree(11, seed)
+    depths = slow.open_brackets(random_brackets(seed))
+    ctx = replace(context([tree]), tree=None, brackets=torch.tensor([depths]), causal=True)
+    x = inputs([tree], ctx)
+    of_loops = parts(module, tree, depths)
+    expected, expected_weights = slow.multi_head(x[:, 0], projections(module), HEADS, of_loops)
+    out, weights = module(x, ctx, need_weights=True)
+    torch.testing.assert_close(out[:, 0], expected)
+    torch.testing.assert_close(weights[0], expected_weights)
+    torch.testing.assert_close(module(x, ctx)[0][:, 0], expected)
+    check_same_gradients(module, (out[:, 0], expected))
+    for left in (False, True):
+        own = slice(2, None) if left else slice(0, -2)
+        many = context([random_tree(13, 1), tree], left=left)
+        many.brackets[1, own] = ctx.brackets[0]
+        many = replace(many, tree=None, causal=True, cache={})
+        together = inputs([random_tree(13, 1), tree], many, left)
+        together[own, 1] = x[:, 0]
+        torch.testing.assert_close(module(together, many)[0][own, 1], expected)
+    q, k, v = module.project(x)
+    for i in range(len(depths)):
+        now = AttentionContext(i + 1, x.device, queries=1, causal=True)
+        now.brackets = ctx.brackets[:, : i + 1]
+        seen = (part[:, :, : i + 1] for part in (k, v))
+        step, _ = module.attend(x[i : i + 1], q[:, :, i : i + 1], *seen, now)
+        torch.testing.assert_close(step[0, 0], expected[i])
+
+
+def check_same_gradients(module, outs):
+    gradients = []
+    for out in outs:
+        module.zero_grad()
+        out.square().sum().backward(retain_graph=True)
+        gradients.append([p.grad.clone() for p in module.parameters()])
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize(
     "specification", ["window(size=3, across=3)", "convolved_1d", "local_soft"]
 )
@@ -313,15 +374,8 @@ def test_gradients_equal_those_of_the_loops(specification):
     tree = random_tree(5, 2)
     ctx = context([tree])
     x = inputs([tree], ctx)
-    gradients = []
-    for out in (
-        module(x, ctx)[0][:, 0],
-        slow.multi_head(x[:, 0], projections(module), HEADS, parts(module, tree))[0],
-    ):
-        module.zero_grad()
-        out.square().sum().backward()
-        gradients.append([p.grad.clone() for p in module.parameters()])
-    torch.testing.assert_close(*gradients)
+    expected = slow.multi_head(x[:, 0], projections(module), HEADS, parts(module, tree))[0]
+    check_same_gradients(module, (module(x, ctx)[0][:, 0], expected))
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 6])

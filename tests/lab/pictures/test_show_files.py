@@ -213,7 +213,7 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nope"], "no attention mechanism is called 'nope'; the nearest of 27 names are rope, "),
+        (["nope"], "no attention mechanism is called 'nope'; the nearest of 29 names are rope, "),
         (["window(size=4)"], "size=4: a window has its query in the middle"),
         ([""], "the specification is empty; name a mechanism"),
         (["tree_relative", "--sentence", "a b"], "'tree_relative' needs a dependency tree and "
