@@ -25,10 +25,10 @@ TREE_FILE = ".tree.bin"
 
 def count(part: Part) -> Answer:
     """Count the pieces of source and target, and the labels in the trees, if there are any."""
-    texts = [path for path in part.inputs if not path.endswith(TREES)]
+    texts, rest = part.inputs[:2], part.inputs[2:]
     relations: Counter[str] = Counter()
     tags: Counter[str] = Counter()
-    for path in part.inputs[len(texts) :]:
+    for path in [path for path in rest if path.endswith(TREES)]:
         for tree in read_trees(path):
             if tree.labels is not None:
                 relations.update(tree.labels.relations)
@@ -97,9 +97,9 @@ def join_data(shards: Sequence[Files], outputs: Files) -> None:
 
 def join_texts(parts: Sequence[str], path: str) -> None:
     prefix = path.removesuffix(".bin")
-    language = prefix.rpartition(".")[2]
-    dictionary = Dictionary.load(str(Path(path).parent / f"dict.{language}.txt"))
-    builder = make_builder(path, "mmap", vocab_size=len(dictionary))
+    dictionary = Path(path).parent / f"dict.{prefix.rpartition('.')[2]}.txt"
+    size = len(Dictionary.load(str(dictionary))) if dictionary.exists() else None  # alignments
+    builder = make_builder(path, "mmap", vocab_size=size)
     for part in parts:
         builder.merge_file_(part.removesuffix(".bin"))
     builder.finalize(f"{prefix}.idx")

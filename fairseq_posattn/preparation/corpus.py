@@ -8,6 +8,8 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import option
 
+ALIGN = "align"  # how files of alignments end, and the comment that has one
+
 
 @dataclass(frozen=True)
 class Corpus:

@@ -22,6 +22,7 @@ from fairseq_posattn.preparation.binarize_lines import (
     join_data,
     write_dictionaries,
 )
+from fairseq_posattn.preparation.corpus import ALIGN
 from fairseq_posattn.preparation.job import Job
 from fairseq_posattn.preparation.pairs import share_out
 from fairseq_posattn.preparation.steps_by_lines import StepsByLines
@@ -80,8 +81,8 @@ class DataFolders:
         """Return whether the texts of a prefix are binarised in shards of lines."""
         return count_lines(f"{prefix}.{self.source}") > self.job.step_lines
 
-    def files(self, prefix: str) -> list[str]:
-        return [f"{prefix}.{kind}" for kind in self.job.kinds()]
+    def files(self, prefix: str, split: str = "train") -> list[str]:
+        return [f"{prefix}.{kind}" for kind in self.job.kinds(split)]
 
     def dictionaries(self) -> list[Path]:
         """Make the dictionaries of all training pairs."""
@@ -135,7 +136,9 @@ class DataFolders:
             options += self.joined_dictionary()
         if not self.config.has_trees:
             options.append("--no-trees")
-        texts = [path for prefix in prefixes.values() for path in self.files(prefix)]
+        if self.job.alignments:
+            options += ["--align-suffix", ALIGN]
+        texts = [path for split in prefixes for path in self.files(prefixes[split], split)]
         model = self.job.segmenters()[0]
         name = self.job.step("binarize" if folder == self.job.out else f"binarize.{folder.name}")
         if dictionaries and self.config.parsed:
@@ -172,6 +175,9 @@ class DataFolders:
                 kinds += ["tree.bin", "tree.idx"]
             start = f"{split}.{self.source}-{self.target}.{language}"
             names += [f"{start}.{kind}" for kind in kinds]
+        if self.job.is_aligned(split):
+            start = f"{split}.{ALIGN}.{self.source}-{self.target}"
+            names += [f"{start}.{kind}" for kind in ("bin", "idx")]
         return names
 
     def binarize_now(

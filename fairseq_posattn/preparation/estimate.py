@@ -20,16 +20,20 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import same_number_of_lines
 from fairseq_posattn.io.progress import duration, say, size_of
-from fairseq_posattn.preparation.job import Corpus, Job
+from fairseq_posattn.preparation.corpus import ALIGN, Corpus
+from fairseq_posattn.preparation.job import Job
 from fairseq_posattn.preparation.pairs import evenly, write_sample
-from fairseq_posattn.preparation.prepare import PreparationRun, given_trees
+from fairseq_posattn.preparation.prepare import PreparationRun, given_alignments, given_trees
 from fairseq_posattn.trees.conllu import read_blocks
 from fairseq_posattn.work.cluster import Cluster
 from fairseq_posattn.work.made import Steps
 
 SAMPLES = (500, 2000)  # so many pairs are prepared
 # Workers share these steps, as they do the parse, where a text is long.
-BY_LINES = ("normalize", "lowercase", "segment", "project", "filter", "dictionaries", "binarize")
+BY_LINES = (
+    *("normalize", "lowercase", "segment", "project", "align", "filter", "dictionaries"),
+    "binarize",
+)
 LEAST = 20  # a corpus of fewer pairs is prepared faster than it is measured
 
 
@@ -118,7 +122,12 @@ def estimate(job: Job) -> Estimate:
     """Measure two samples of a job's training pairs, and return what all its pairs will take."""
     languages = (job.config.source, job.config.target)
     lines = {
-        split: same_number_of_lines([f"{prefix}.{language}" for language in languages])
+        split: same_number_of_lines(
+            [
+                *(f"{prefix}.{language}" for language in languages),
+                *([given_alignments(prefix)] if job.is_aligned(split) else []),
+            ]
+        )
         for split, prefix in job.corpus.splits().items()
     }
     if lines["train"] < LEAST:
@@ -184,8 +193,8 @@ def quiet() -> Iterator[None]:
 def write_corpus(job: Job, folder: Path, count: int, lines: int) -> None:
     """Write so many training pairs, which lie evenly in the corpus, and their given trees."""
     prefix = job.corpus.train
-    for language in (job.config.source, job.config.target):
-        write_sample(f"{prefix}.{language}", folder / f"train.{language}", count, lines)
+    for kind in (job.config.source, job.config.target, *([ALIGN] if job.alignments else [])):
+        write_sample(f"{prefix}.{kind}", folder / f"train.{kind}", count, lines)
     if job.config.parsed and job.config.parser.parser == "conllu":
         with open(folder / "train.conllu", "w", encoding="utf-8", newline="\n") as file:
             for block in evenly(read_blocks(given_trees(prefix)), count, lines):

@@ -11,7 +11,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.preparation.corpus import Corpus, Treebanks
+from fairseq_posattn.preparation.corpus import ALIGN, Corpus, Treebanks
 from fairseq_posattn.text.languages import find, lacks_spaces
 from fairseq_posattn.text.pipeline import TextConfig, TextPipeline
 from fairseq_posattn.work.cluster import Cluster
@@ -125,7 +125,20 @@ class Job:
         1,
         type=positive,
     )
+    alignments: bool = option(
+        "read from PREFIX.align, or from the comment `align` of a treebank, from which word of the "
+        "source each word of the target comes, such as 0-0 2-1; fairseq's criterion "
+        "label_smoothed_cross_entropy_with_alignment teaches them",
+        False,
+    )
     label_subtypes: str = "cut"
+
+    def __post_init__(self) -> None:
+        if self.alignments and not self.config.splits_words:
+            raise InputError(
+                "--alignments: they are between words, which the pieces of sentencepiece do not "
+                "keep apart; take --segmenter subword-nmt or words"
+            )
 
     @property
     def step_lines(self) -> int:
@@ -150,10 +163,15 @@ class Job:
         """Return the name of a step that depends on the trees."""
         return f"{name}{self.variant}"
 
-    def kinds(self) -> list[str]:
-        """Return how the names of the files end that hold source, target and trees."""
+    def kinds(self, split: str) -> list[str]:
+        """Return how the names of the files end that hold source, target, trees and alignments."""
         trees = [f"{self.config.source}.trees"] if self.config.has_trees else []
-        return [self.config.source, self.config.target, *trees]
+        aligned = [ALIGN] if self.is_aligned(split) else []
+        return [self.config.source, self.config.target, *trees, *aligned]
+
+    def is_aligned(self, split: str) -> bool:
+        """Return whether there are alignments of a split; fairseq reads none of tests."""
+        return self.alignments and split in ("train", "valid")
 
     def pieces(self, split: str, kind: str) -> str:
         """Return the path of the pieces of a language, or of their trees."""

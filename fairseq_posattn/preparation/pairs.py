@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, product
 from pathlib import Path
 from typing import TypeVar
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_together, written_whole
 from fairseq_posattn.io.files import count_lines, read_lines, same_number_of_lines
+from fairseq_posattn.io.numbers import plain_numbers
 from fairseq_posattn.io.progress import progress, say
 from fairseq_posattn.preparation.job import Limits
+from fairseq_posattn.trees.checks import TreeError
+from fairseq_posattn.trees.projection import words_of_pieces
 from fairseq_posattn.work.lines import Part
 
 T = TypeVar("T")
@@ -46,6 +50,58 @@ def filter_lines(limits: Limits | None, part: Part) -> dict:
             for file, line in zip(written, row, strict=True):
                 file.write(line + "\n")
     return {"lines": lines, "kept": kept, "dropped": dropped}
+
+
+def align_lines(separator: str, part: Part) -> dict:
+    """Write alignments of pieces for those of words, with pieces that `separator` joins.
+
+    Return how many there are.
+    """
+    given, lines = part.inputs[0], 0
+    with written_whole(part.outputs[0]) as file:
+        for number, (line, *texts) in enumerate(rows(part.inputs), start=1):
+            where = f"{given}:{number}"
+            sides = [pieces_of_words(text.split(), separator, where) for text in texts]
+            found = [
+                f"{source}-{target}"
+                for pair in line.split()
+                for source, target in product(*aligned_words(pair, sides, where))
+            ]
+            file.write(" ".join(found) + "\n")
+            lines += bool(found)
+    return {"aligned": lines}
+
+
+def refuse_no_alignment(given: str, answers: Sequence[dict]) -> None:
+    """Refuse a file of alignments that has none, which fairseq cannot read."""
+    if not any(answer["aligned"] for answer in answers):
+        raise InputError(
+            f"{given}: no sentence has an alignment; write them as 0-0 2-1, or leave out "
+            "--alignments"
+        )
+
+
+def pieces_of_words(pieces: Sequence[str], separator: str, where: str) -> list[range]:
+    """Return the numbers of the pieces of each word."""
+    try:
+        ends = list(accumulate(words_of_pieces(pieces, separator)[1]))
+    except TreeError as error:
+        raise InputError(f"{where}: {error}") from error
+    return list(map(range, [0, *ends], ends))
+
+
+def aligned_words(pair: str, sides: Sequence[list[range]], where: str) -> list[range]:
+    """Return the pieces of both words of an alignment such as 3-1, or refuse it."""
+    numbers = plain_numbers(pair.split("-"))
+    if numbers is None or len(numbers) != 2:
+        raise InputError(f"{where}: '{pair}' is no alignment; write it as 3-1, counted from 0")
+    for side, words, n in zip(("source", "target"), sides, numbers, strict=True):
+        if n >= len(words):
+            raise InputError(
+                f"{where}: '{pair}', but the {side} has {len(words)} words; count the words of the "
+                "tokenised text from 0"
+            )
+    return [words[n] for words, n in zip(sides, numbers, strict=True)]
 
 
 def say_what_was_kept(

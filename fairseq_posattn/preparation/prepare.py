@@ -17,10 +17,13 @@ from fairseq_posattn.io.lock import locked
 from fairseq_posattn.io.paths import refuse_file, refuse_separator
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.preparation import segment
+from fairseq_posattn.preparation.corpus import ALIGN
 from fairseq_posattn.preparation.data_folders import DataFolders, data_folders
 from fairseq_posattn.preparation.job import Job
 from fairseq_posattn.preparation.pairs import (
+    align_lines,
     filter_lines,
+    refuse_no_alignment,
     rewrite_lines,
     say_what_was_kept,
     write_sample,
@@ -60,6 +63,8 @@ class PreparationRun:
             self.segment(split)
             if self.config.has_trees:
                 self.project(split)
+            if self.job.is_aligned(split):
+                self.align(split)
             self.filter(split)
         self.folders.binarize()
 
@@ -67,18 +72,20 @@ class PreparationRun:
         """Make the texts and trees of a split from its treebanks."""
         by, several = self.job.treebanks, self.config.parser.several_roots
         prefix, languages = self.job.corpus.splits()[split], (self.source, self.target)
+        aligned = self.job.is_aligned(split)
         self.steps.do(
             f"treebank.{split}",
             [by.target_comment, by.align_by, several],
             files,
-            files_of(prefix, languages),
-            lambda: write_translated(files, by, prefix, languages, several),
+            [*files_of(prefix, languages), *([f"{prefix}.{ALIGN}"] if aligned else [])],
+            lambda: write_translated(files, by, prefix, languages, several, aligned),
         )
 
     def normalize(self, split: str, prefix: str) -> None:
         """Normalise both sides of a split, and tokenise those that Moses tokenises."""
         raw = {language: f"{prefix}.{language}" for language in (self.source, self.target)}
-        if same_number_of_lines(list(raw.values())) == 0:
+        aligned = [given_alignments(prefix)] if self.job.is_aligned(split) else []
+        if same_number_of_lines([*raw.values(), *aligned]) == 0:
             raise InputError(f"{raw[self.source]}: the file is empty; name one with text")
         config, pipeline = self.config, self.pipeline
         sides = {
@@ -225,10 +232,24 @@ class PreparationRun:
             [model] if model else [],
         )
 
+    def align(self, split: str) -> None:
+        """Write between which pieces the alignments of words are."""
+        given = given_alignments(self.job.corpus.splits()[split])
+        pieces = [self.job.pieces(split, language) for language in (self.source, self.target)]
+        self.by_lines.do(
+            f"align.{split}",
+            self.config.separator,
+            [given, *pieces],
+            [self.job.pieces(split, ALIGN)],
+            partial(align_lines, self.config.separator),
+            check=partial(refuse_no_alignment, given),
+        )
+
     def filter(self, split: str) -> None:
         """Keep the training pairs within the limits, and all pairs of the other splits."""
-        files = [self.job.pieces(split, kind) for kind in self.job.kinds()]
-        outputs = [f"{self.job.clean(split)}.{kind}" for kind in self.job.kinds()]
+        kinds = self.job.kinds(split)
+        files = [self.job.pieces(split, kind) for kind in kinds]
+        outputs = [f"{self.job.clean(split)}.{kind}" for kind in kinds]
         limits = self.job.limits if split == "train" else None
         self.by_lines.do(
             self.job.step(f"filter.{split}"),
@@ -259,4 +280,14 @@ def given_trees(prefix: str) -> str:
     raise InputError(
         f"{prefix}.conllu: there are no trees of this name, where --parser conllu looks for them; "
         "put them there, or parse with --parser stanza"
+    )
+
+
+def given_alignments(prefix: str) -> str:
+    """Return the file of alignments of a split."""
+    if Path(path := f"{prefix}.{ALIGN}").exists():
+        return path
+    raise InputError(
+        f"{path}: there are no alignments of this name, where --alignments looks for them; put "
+        "them there, a line such as 0-0 2-1 for each sentence, or leave out --alignments"
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_together
 from fairseq_posattn.io.progress import progress, say
-from fairseq_posattn.preparation.corpus import Treebanks
+from fairseq_posattn.preparation.corpus import ALIGN, Treebanks
 from fairseq_posattn.trees.conllu import (
     ConlluBlock,
     comment_of,
@@ -57,19 +57,22 @@ def write_translated(
     prefix: str,
     languages: Sequence[str],
     several_roots: str = "error",
+    aligned: bool = False,
 ) -> None:
     """Write the sentences of a treebank that have a translation to the `files_of` a prefix.
 
     treebanks: that of the source and, unless a comment has the translations, that of the target.
     found_by: says what tells the translation of a sentence.
-    The source has the tokens of the treebank between spaces.
+    The source has the tokens of the treebank between spaces. aligned: PREFIX.align gets the comment
+    `align`, or an empty line where there is none.
     """
     source, *others = treebanks
     align_by, comment = found_by.align_by, found_by.target_comment
     partners = named_blocks(others[0], align_by) if others else {}
     seen: dict[str, int] = {}
     left, kept = LeftOut(), 0
-    with written_together(files_of(prefix, languages)) as (trees, words, target, left_out):
+    files = [*files_of(prefix, languages), *([f"{prefix}.{ALIGN}"] if aligned else [])]
+    with written_together(files) as (trees, words, target, left_out, *alignments):
         for block in progress(read_blocks(source)):
             sentence = parse_block(block, several_roots)
             if others:
@@ -85,6 +88,8 @@ def write_translated(
             trees.write("\n".join(block.lines) + "\n\n")
             words.write(words_line(sentence.tokens) + "\n")
             target.write(text + "\n")
+            for file in alignments:
+                file.write((comment_of(block, ALIGN) or "") + "\n")
             kept += 1
         for partner in partners.values():
             left_out.write(left.add(partner, f"of {others[0]} without a partner"))

@@ -107,6 +107,8 @@ class StructuredTranslationTask(TranslationTask):
         """Load a set with trees if a model reads them or, without a model yet, if there are any."""
         super().load_dataset(split, epoch, combine, **kwargs)
         prefixes = source_prefixes(self.cfg, split, epoch, combine)
+        if self.cfg.load_alignments and split == self.cfg.train_subset:
+            refuse_no_alignments(self.datasets[split], prefixes[0])
         if self.needs_trees is None and not all(map(exists, prefixes)):
             return
         learns = self.supervises and all(map(exists, prefixes))
@@ -241,6 +243,15 @@ class StructuredTranslationTask(TranslationTask):
         """Return the mark that --piece-separator names, or the one of the prepared data."""
         pipeline = self.pipeline()
         return self.cfg.piece_separator if pipeline is None else pipeline.separator
+
+
+def refuse_no_alignments(dataset: Any, prefix: str) -> None:
+    """Refuse a training set without alignments, with which fairseq would train all the same."""
+    if dataset.align_dataset is None:
+        raise InputError(
+            f"{Path(prefix).parent}: the training data have no alignments, which --load-alignments "
+            "reads; make the data with posattn-prepare --alignments, or leave the option out"
+        )
 
 
 def store_canonical(cfg) -> None:
