@@ -95,6 +95,19 @@ def test_subsets_by_hand(scored):
     assert whole["subsets"]["category"]["mean"]["interval"] == whole["scores"]["exact"]["interval"]
 
 
+def test_each_label_draws_samples_of_its_own(scored):
+    """Two labels with the same sentences right: their mean is known better than each of them."""
+    found = scored(
+        [wrong(*(k for k in range(60) if k // 2 % 2))],
+        "--main",
+        "exact",
+        labels=["one", "two"] * 30,
+    )["subsets"]["category"]
+    one, two, both = (part["interval"] for part in [*found["labels"], found["mean"]])
+    assert one != two
+    assert 0.5 < (both[1] - both[0]) / (one[1] - one[0]) < 0.9  # the root of 1/2
+
+
 def noisy(share: float, seed: int, *, only: str = "") -> list[str]:
     """The forms, of which so many of a label are wrong, by chance."""
     dice = random.Random(seed)
@@ -183,6 +196,8 @@ def compared(scored, tmp_path):
 
 
 def test_a_table_by_label(compared, tmp_path):
+    labels = json.loads((tmp_path / "tree.json").read_text())["subsets"]["category"]["labels"]
+    assert [one["difference"]["mark"] for one in labels] == ["⇑", "", ""]
     published = {"parser": {"deep": 40.6, "mean": 70.8}, "of other sentences": {"x": 1.0}}
     [table] = part_tables(compared, published)
     plain_tables.write([table], tmp_path / "t")
