@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
 from support import warm
 
@@ -56,7 +57,8 @@ def script(path: Path) -> ModuleType:
     specification = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module  # dataclasses and pickle look there
-    specification.loader.exec_module(module)
+    with mock.patch.object(sys, "path", [str(path.parent), *sys.path]):  # it imports its neighbours
+        specification.loader.exec_module(module)
     return module
 
 

@@ -131,19 +131,25 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def module_beside(path: Path, name: str) -> ModuleType | None:
-    """Load a Python file of a recipe, or return None if the recipe has none."""
+    """Load a Python file of a recipe, or return None if the recipe has none.
+
+    It may import the files beside it.
+    """
     if not path.exists():
         return None
     specification = importlib.util.spec_from_file_location(name, path)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module  # dataclasses look there
+    sys.path.insert(0, str(path.parent))
     try:
         specification.loader.exec_module(module)
     except InputError:
         raise
     except Exception as error:
         raise InputError(f"{path}: the file cannot be imported ({error!r}); mend it") from error
+    finally:
+        sys.path.remove(str(path.parent))
     return module
 
 

@@ -74,12 +74,13 @@ def options_of(place: Workplace, row: Row, seed: int) -> dict[str, Any]:
 
 def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]:
     """Return the options of a preset at a size; those of the size go before `training`."""
+    chosen = {**TRAINING, **training, **size.training}
+    if chosen["lr-scheduler"] != TRAINING["lr-scheduler"]:
+        del chosen["warmup-init-lr"]  # no other schedule has it
     return {
         "arch": f"posattn_{model}{size.arch}",
         "batch-tokens": size.batch_tokens,
-        **TRAINING,
-        **training,
-        **size.training,
+        **chosen,
     }
 
 

@@ -1,0 +1,67 @@
+"""Count the errors in the forms that a model has written, by category and kind.
+
+    cd recipes/slog/work && python ../errors.py runs/walk.demo.seed*/gen.hyp --raw raw
+
+The first of these that holds is the kind of a wrong form:
+
+length: it is a part of the right one, or goes on behind it, or its brackets are not closed.
+word: with a blank for each name it is the right one.
+structure: all others.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignments import names
+
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.files import read_lines, same_number_of_lines
+
+KINDS = ("right", "structure", "word", "length")
+
+
+def kind_of(found: Sequence[str], right: Sequence[str]) -> str:
+    """Return the kind of error that a form has."""
+    if found == right:
+        return "right"
+    shorter = min(len(found), len(right))
+    if found[:shorter] == right[:shorter] or found.count("(") != found.count(")"):
+        return "length"
+    return "word" if blanked(found) == blanked(right) else "structure"
+
+
+def blanked(form: Sequence[str]) -> list[str]:
+    """Return a form with a blank for each name, and without the marks of definite nouns."""
+    words = list(form)
+    for at, _, _ in names(form):
+        words[at] = "_"
+    return [word for word in words if word != "*"]
+
+
+def main() -> None:
+    """Print a table of the forms that the command line names."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("forms", nargs="+", type=Path, help="read the forms of these runs")
+    parser.add_argument("--raw", required=True, type=Path, help="the texts are in this folder")
+    args = parser.parse_args()
+    counts: dict[str, Counter[str]] = {}
+    texts = [str(args.raw / f"gen.{kind}") for kind in ("lf", "category")]
+    for path in args.forms:
+        same_number_of_lines([*texts, str(path)])
+        for right, category, found in zip(*map(read_lines, [*texts, str(path)]), strict=True):
+            kind = kind_of(found.split(), right.split())
+            counts.setdefault(category, Counter())[kind] += 1
+    print(f"{'':18}" + "".join(f"{kind:>11}" for kind in KINDS))
+    for category, of_kind in sorted(counts.items()):
+        shares = (100 * of_kind[kind] / of_kind.total() for kind in KINDS)
+        print(f"{category:18}" + "".join(f"{share:11.1f}" for share in shares))
+
+
+if __name__ == "__main__":
+    command_line.run(main)

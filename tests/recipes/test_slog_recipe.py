@@ -1,0 +1,339 @@
+"""The recipe for SLOG: trees and alignments of sentences made by hand for each category, and the
+way from published files to a table."""
+
+# ruff: noqa: E501 (a form stands on one line)
+
+import base64
+import sys
+import zipfile
+
+import pytest
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.trees.conllu import read_conllu
+from support.commands import ROOT, run, script
+from support.experiments import TINY, Experiment
+from support.files import lines_of
+
+FOLDER = ROOT / "recipes/slog"
+
+# category, sentence, form, and parent and label of each word
+CASES = """\
+PP on object
+The cat ate a cake on the table .
+eat ( agent = * cat , theme = cake ( nmod . on = * table ) )
+2:det 3:nsubj 0:root 5:det 3:obj 8:case 8:det 5:nmod 3:punct
+
+PP_modif_subj
+The cat on a table ate .
+eat ( agent = * cat ( nmod . on = table ) )
+2:det 6:nsubj 5:case 5:det 2:nmod 0:root 6:punct
+
+PP_modif_iobj
+Emma gave a cat on the table a cake .
+give ( agent = Emma , recipient = cat ( nmod . on = * table ) , theme = cake )
+2:nsubj 0:root 4:det 2:iobj 7:case 7:det 4:nmod 9:det 2:obj 2:punct
+
+PP_3
+Emma saw a cake in a box on the table beside a cat .
+see ( agent = Emma , theme = cake ( nmod . in = box ( nmod . on = * table ( nmod . beside = cat ) ) ) )
+2:nsubj 0:root 4:det 2:obj 7:case 7:det 4:nmod 10:case 10:det 7:nmod 13:case 13:det 10:nmod 2:punct
+
+CP_3
+Emma said that a cat hoped that Liam knew that the dog slept .
+say ( agent = Emma , ccomp = hope ( agent = cat , ccomp = know ( agent = Liam , ccomp = sleep ( agent = * dog ) ) ) )
+2:nsubj 0:root 6:mark 5:det 6:nsubj 2:ccomp 9:mark 9:nsubj 6:ccomp 13:mark 12:det 13:nsubj 9:ccomp 2:punct
+
+center_embed_3
+Emma saw the cat that a dog that the boy that Liam liked fed chased .
+see ( agent = Emma , theme = * cat ( nmod = chase ( agent = dog ( nmod = feed ( agent = * boy ( nmod = like ( agent = Liam , theme = * boy ) ) , theme = dog ) ) , theme = * cat ) ) )
+2:nsubj 0:root 4:det 2:obj 15:obj 7:det 15:nsubj 14:obj 10:det 14:nsubj 13:obj 13:nsubj 10:acl:relcl 7:acl:relcl 4:acl:relcl 2:punct
+
+RC_modif_subj
+A cat that Emma fed slept .
+sleep ( agent = cat ( nmod = feed ( agent = Emma , theme = cat ) ) )
+2:det 6:nsubj 5:obj 5:nsubj 2:acl:relcl 0:root 6:punct
+
+RC_modif_iobj
+Emma gave the cat that slept a cake .
+give ( agent = Emma , recipient = * cat ( nmod = sleep ( agent = * cat ) ) , theme = cake )
+2:nsubj 0:root 4:det 2:iobj 6:nsubj 4:acl:relcl 8:det 2:obj 2:punct
+
+RC_iobj_extracted
+Liam saw a cat that Emma gave the cake to .
+see ( agent = Liam , theme = cat ( nmod = give ( agent = Emma , theme = * cake , recipient = cat ) ) )
+2:nsubj 0:root 4:det 2:obj 7:obl 7:nsubj 4:acl:relcl 9:det 7:obj 7:case 2:punct
+
+RC passive
+Liam saw the cat that was fed by Emma .
+see ( agent = Liam , theme = * cat ( nmod = feed ( theme = * cat , agent = Emma ) ) )
+2:nsubj 0:root 4:det 2:obj 7:nsubj:pass 7:aux:pass 4:acl:relcl 9:case 7:obl:agent 2:punct
+
+Q_subj_active
+Who gave a cake to the cat ?
+give ( agent = ? , theme = cake , recipient = * cat )
+2:nsubj 0:root 4:det 2:obj 7:case 7:det 2:obl 2:punct
+
+Q_subj_passive
+What was given to Emma ?
+give ( theme = ? , recipient = Emma )
+3:nsubj:pass 3:aux:pass 0:root 5:case 3:obl 3:punct
+
+Q_dobj_ditransV
+What did Emma give the cat ?
+give ( agent = Emma , theme = ? , recipient = * cat )
+4:obj 4:aux 4:nsubj 0:root 6:det 4:iobj 4:punct
+
+Q_iobj_ditransV
+Who did Emma give the cake to ?
+give ( agent = Emma , theme = * cake , recipient = ? )
+4:obl 4:aux 4:nsubj 0:root 6:det 4:obj 4:case 4:punct
+
+Q_long_mv
+What did Emma say that the cat ate ?
+say ( agent = Emma , ccomp = eat ( agent = * cat , theme = ? ) )
+8:obj 4:aux 4:nsubj 0:root 8:mark 7:det 8:nsubj 4:ccomp 4:punct
+
+Q_modified_NPs
+What did the cat in a box eat ?
+eat ( agent = * cat ( nmod . in = box ) , theme = ? )
+8:obj 8:aux 4:det 8:nsubj 7:case 7:det 4:nmod 0:root 8:punct
+
+xcomp
+The cat on a table wanted to sleep .
+want ( agent = * cat ( nmod . on = table ) , xcomp = sleep ( agent = * cat ( nmod . on = table ) ) )
+2:det 6:nsubj 5:case 5:det 2:nmod 0:root 8:mark 6:xcomp 6:punct
+
+passive
+The cake was given to Emma by a cat .
+give ( theme = * cake , recipient = Emma , agent = cat )
+2:det 4:nsubj:pass 4:aux:pass 0:root 6:case 4:obl 9:case 9:det 4:obl:agent 4:punct
+
+standalone
+the cat on a table
+* cat ( nmod . on = table )
+2:det 0:root 5:case 5:det 2:nmod
+
+standalone RC
+a cat that Emma fed
+cat ( nmod = feed ( agent = Emma , theme = cat ) )
+2:det 0:root 5:obj 5:nsubj 2:acl:relcl
+
+primitive
+cat
+cat
+0:root
+"""
+CASES = [case.split("\n") for case in CASES.strip().split("\n\n")]
+
+
+@pytest.fixture
+def tree_of():
+    return script(FOLDER / "forms.py").tree_of
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
+def test_a_tree_of_each_category(tree_of, case):
+    _, sentence, form, expected = case
+    assert " ".join(f"{parent}:{label}" for _, parent, label in tree_of(sentence, form)) == expected
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "eat ( agent = * dog )",  # another noun
+        "eat ( agent = cat )",  # another article
+        "sleep ( agent = * cat )",  # another verb
+        "eat ( agent = * cat , theme = cake )",  # an argument that the sentence lacks
+        "eat",  # one that the form lacks
+    ],
+)
+def test_a_form_of_another_sentence_is_refused(tree_of, form):
+    with pytest.raises(InputError, match="cannot be read beside"):
+        tree_of("The cat ate .", form)
+
+
+ALIGNED = {  # word of the sentence for each name of the form, where names stand several times
+    "center_embed_3": "see=saw Emma=Emma cat=cat chase=chased dog=dog feed=fed boy=boy like=liked Liam=Liam boy=boy dog=dog cat=cat",
+    "RC_iobj_extracted": "see=saw Liam=Liam cat=cat give=gave Emma=Emma cake=cake cat=cat",
+    "xcomp": "want=wanted cat=cat table=table sleep=sleep cat=cat table=table",
+    "Q_long_mv": "say=say Emma=Emma eat=ate cat=cat ?=What",
+    "primitive": "cat=cat",
+}
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_names_come_from_words(name):
+    aligned = script(FOLDER / "alignments.py").aligned
+    _, sentence, form, expected = next(case for case in CASES if case[0] == name)
+    words, names = sentence.split(), form.split()
+    tree = [one.split(":", 1) for one in expected.split()]
+    parents, labels = [int(parent) for parent, _ in tree], [label for _, label in tree]
+    found = aligned(words, parents, labels, names)
+    assert " ".join(f"{names[at]}={words[k]}" for at, k in found.items()) == ALIGNED[name]
+
+
+def test_the_nearest_of_two_words_of_one_name_is_meant():
+    aligned = script(FOLDER / "alignments.py").aligned
+    sentence = ["Liam", "saw", "that", "the", "cat", "liked", "the", "cat"]
+    form = [
+        "see",
+        "(",
+        "agent",
+        "=",
+        "Liam",
+        ",",
+        "ccomp",
+        "=",
+        "like",
+        "(",
+        "agent",
+        "=",
+        "*",
+        "cat",
+        ",",
+        "theme",
+        "=",
+        "*",
+        "cat",
+        ")",
+        ")",
+    ]
+    labels = ["nsubj", "root", "mark", "det", "nsubj", "ccomp", "det", "obj"]
+    found = aligned(sentence, [2, 0, 6, 5, 6, 2, 8, 6], labels, form)
+    assert [found[at] for at, name in enumerate(form) if name == "cat"] == [4, 7]
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        ("eat ( agent = * cat )", "right"),
+        ("eat ( agent = cat )", "word"),
+        ("feed ( agent = * dog )", "word"),
+        ("eat ( theme = * cat )", "structure"),
+        ("eat ( agent = * cat ( nmod = eat ) )", "structure"),
+        ("eat ( agent = * cat", "length"),
+        ("eat ( agent = * cat ) )", "length"),
+        ("eat ( agent = * dog ) )", "length"),
+        (") )", "length"),
+        ("", "length"),
+    ],
+)
+def test_kinds_of_errors(found, kind):
+    errors = script(FOLDER / "errors.py")
+    assert errors.kind_of(found.split(), ["eat", "(", "agent", "=", "*", "cat", ")"]) == kind
+
+
+# a zip of gen.tsv with one line, `cat cat primitive`, under the password of SLOG
+LOCKED = (
+    "UEsDBAoACQAAANd9eV2QuZVcHgAAABIAAAAHAAAAZ2VuLnRzdup26pjXIixuWZDF7QRF2uYsWeLNk4XQ"
+    "LzpXZz4PBVBLBwiQuZVcHgAAABIAAABQSwECHgMKAAkAAADXfXldkLmVXB4AAAASAAAABwAAAAAAAAAB"
+    "AAAApIEAAAAAZ2VuLnRzdlBLBQYAAAAAAQABADUAAABTAAAAAAA="
+)
+
+
+def lines() -> str:
+    return "".join(f"{sentence}\t{form}\t{name}\n" for name, sentence, form, _ in CASES)
+
+
+@pytest.fixture
+def published(tmp_path):
+    """A folder with the published files, of hand-made sentences."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    for name in ("train", "dev", "test"):
+        (folder / f"{name}.tsv").write_text(lines() * 2)
+    with zipfile.ZipFile(folder / "generalization_sets.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("sets/cogs_LF/gen_cogsLF.tsv", "other\tforms\tare left out\n")
+        archive.writestr("sets/varfree_LF/gen_varfreeLF.tsv", lines())
+    return folder
+
+
+def prepared(folder, tmp_path, *options):
+    experiment = Experiment("slog", tmp_path / "work")
+    experiment.start("prepare", "--from", folder, "--any-size", *options)
+    return experiment
+
+
+def test_files_become_texts_with_trees_alignments_and_categories(published, tmp_path):
+    work = prepared(published, tmp_path).work
+    for name, times in {"train": 2, "gen": 1}.items():
+        cases = CASES * times
+        raw = work / "raw"
+        assert lines_of(raw / f"{name}.en") == [case[1] for case in cases]
+        assert lines_of(raw / f"{name}.lf") == [case[2] for case in cases]
+        assert lines_of(raw / f"{name}.category") == [case[0] for case in cases]
+        trees = read_conllu(str(raw / f"{name}.conllu"))
+        assert [" ".join(tree.words) for tree in trees] == [case[1] for case in cases]
+        assert lines_of(raw / f"{name}.align")[-1] == "0-0"
+    assert (work / "data.chain/train.align.en-lf.idx").exists()
+    assert not list((tmp_path / "published").glob("*.conllu"))
+
+
+def damage(folder, what):
+    zipped = folder / "generalization_sets.zip"
+    if what == "line":
+        (folder / "dev.tsv").write_text(lines() + "The cat ate .\teat (\tx\n")
+        return f"error: {folder}/dev.tsv:{len(CASES) + 1}: this is no sentence, form and category"
+    if what == "torn":
+        zipped.write_bytes(zipped.read_bytes()[:-40])
+        return "the archive is incomplete or damaged"
+    if what == "missing":
+        zipped.unlink()
+        return f"{folder}: there is no generalization_sets.zip nor generalization_half.zip; put one"
+    zipped.write_bytes(base64.b64decode(LOCKED))
+    return f"{zipped}: SLOG_PASSWORD has not the password that opens it; export the one that the"
+
+
+@pytest.mark.parametrize("what", ["line", "torn", "missing", "password"])
+def test_damaged_files_are_named(published, tmp_path, what):
+    message = damage(published, what)
+    result = run(
+        *(sys.executable, "-m", "fairseq_posattn.cli.recipe", "prepare", "slog"),
+        *("--from", published, "--any-size", "--work", tmp_path / "work"),
+        check=False,
+    )
+    assert result.returncode == 1 and message in result.stdout
+    assert not (tmp_path / "work/data").exists()
+
+
+def test_the_password_opens_the_sets(published, tmp_path, monkeypatch):
+    (published / "generalization_sets.zip").unlink()
+    (published / "generalization_half.zip").write_bytes(base64.b64decode(LOCKED))
+    monkeypatch.setenv("SLOG_PASSWORD", "slog")
+    assert lines_of(prepared(published, tmp_path).work / "raw/gen.lf") == ["cat"]
+
+
+@pytest.mark.long
+def test_from_files_to_a_table(published, tmp_path):
+    experiment = prepared(published, tmp_path)
+    models = ["walk", "walk_chain"]
+    how = [
+        "--cpu",
+        "--size",
+        "demo",
+        "--updates",
+        4,
+        "--last",
+        1,
+        "--seeds",
+        "1-2",
+        "--examples",
+        1,
+    ]
+    experiment.start("table", "--models", *models, *how, "--baseline", "walk_chain", "--", *TINY)
+    rows = [line.split("|") for line in lines_of(experiment.work / "subsets.md") if "|" in line]
+    first = [row[1].strip(" *") for row in rows]
+    table = rows[first.index("category") :]
+    assert [cell.strip() for cell in table[0][3:7]] == [
+        *("walk.demo", "walk_chain.demo", "Transformers of Li et al.", "AM-Parser")
+    ]
+    assert {"xcomp", "center_embed_3", "PP_modif_subj", "mean"} <= {row[1].strip() for row in table}
+    assert [
+        cell.strip() for cell in table[first[first.index("category") :].index("mean")][5:7]
+    ] == [*("40.6", "70.8")]
+    hypotheses = list(experiment.work.glob("runs/walk.*/gen.hyp"))
+    counted = run(
+        sys.executable, FOLDER / "errors.py", *hypotheses, "--raw", experiment.work / "raw"
+    )
+    assert len(counted.stdout.splitlines()) == 1 + len(CASES)
