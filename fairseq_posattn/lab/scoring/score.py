@@ -68,7 +68,8 @@ def score(request: ScoreRequest) -> ScoredSystem:
         extras["examples"] = [with_text(one, texts.written) for one in extras["examples"]]
     exact = request.exact or request.main == EXACT
     settings = Settings(
-        request.target_lang, request.tokenize, request.lowercase, request.nist, exact
+        *(request.target_lang, request.tokenize, request.lowercase, request.nist, exact),
+        ter_too=not request.no_ter,
     )
     scoring = Scoring([text.lines for text in given], settings)
     warn_of_script(given, scoring)

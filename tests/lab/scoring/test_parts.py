@@ -57,7 +57,9 @@ def test_exact_match_by_hand(scored):
     lower = scored([spaced], "--exact", "--lowercase", references=references)["scores"]["exact"]
     assert lower["score"] == 100 and lower["interval"] == [100, 100]
     assert "case:lc" in lower["signature"]
-    assert "exact" not in scored([spaced], references=references)["scores"]
+    plain = scored([spaced], references=references)["scores"]
+    assert "exact" not in plain and "TER" in plain
+    assert "TER" not in scored([spaced], "--no-ter", references=references)["scores"]
 
 
 def test_runs_are_compared_by_exact_match_as_by_other_scores(scored):

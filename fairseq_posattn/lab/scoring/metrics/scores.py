@@ -46,6 +46,7 @@ class Settings:
     lowercase: bool = False
     nist: bool = False
     exact: bool = False
+    ter_too: bool = True
 
     def __post_init__(self) -> None:
         if self.target and not self.tokenize:
@@ -124,8 +125,9 @@ class Scoring:
             "BLEU": self.settings.bleu(references=references),
             "chrF2": CHRF(lowercase=lowercase, references=references),
             "chrF2++": CHRF(word_order=2, lowercase=lowercase, references=references),
-            "TER": self.settings.ter(references),
         }
+        if self.settings.ter_too:
+            found["TER"] = self.settings.ter(references)
         if self.settings.exact:
             found[EXACT] = ExactMatch(references, lowercase)
         if self.settings.nist or len(references) > 1:
