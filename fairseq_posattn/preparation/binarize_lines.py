@@ -25,10 +25,10 @@ TREE_FILE = ".tree.bin"
 
 def count(part: Part) -> Answer:
     """Count the pieces of source and target, and the labels in the trees, if there are any."""
-    texts, rest = part.inputs[:2], part.inputs[2:]
+    texts, trees = part.inputs[:2], [path for path in part.inputs if path.endswith(TREES)]
     relations: Counter[str] = Counter()
     tags: Counter[str] = Counter()
-    for path in [path for path in rest if path.endswith(TREES)]:
+    for path in trees:
         for tree in read_trees(path):
             if tree.labels is not None:
                 relations.update(tree.labels.relations)

@@ -77,7 +77,7 @@ class PreparationRun:
             f"treebank.{split}",
             [by.target_comment, by.align_by, several],
             files,
-            [*files_of(prefix, languages), *([f"{prefix}.{ALIGN}"] if aligned else [])],
+            files_of(prefix, languages, aligned),
             lambda: write_translated(files, by, prefix, languages, several, aligned),
         )
 

@@ -26,9 +26,11 @@ NONE = ("", "...", "…")  # such a comment says that there is no translation
 SHOWN = 5  # so many sentences of each kind are named on the screen
 
 
-def files_of(prefix: str, languages: Sequence[str]) -> list[str]:
-    """Return the files that `write_translated` writes: trees, both texts, and what it left out."""
-    return [f"{prefix}.{kind}" for kind in ("conllu", *languages, "left_out")]
+def files_of(prefix: str, languages: Sequence[str], aligned: bool = False) -> list[str]:
+    """Return the files that `write_translated` writes: trees, both texts, what it left out, and
+    alignments."""
+    kinds = ["conllu", *languages, "left_out", *([ALIGN] if aligned else [])]
+    return [f"{prefix}.{kind}" for kind in kinds]
 
 
 @dataclass
@@ -71,7 +73,7 @@ def write_translated(
     partners = named_blocks(others[0], align_by) if others else {}
     seen: dict[str, int] = {}
     left, kept = LeftOut(), 0
-    files = [*files_of(prefix, languages), *([f"{prefix}.{ALIGN}"] if aligned else [])]
+    files = files_of(prefix, languages, aligned)
     with written_together(files) as (trees, words, target, left_out, *alignments):
         for block in progress(read_blocks(source)):
             sentence = parse_block(block, several_roots)

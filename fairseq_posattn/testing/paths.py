@@ -147,9 +147,7 @@ def steps_are_the_whole(specification: str) -> None:
     module = attention(specification)
     look = "causal_safe = True promises that nothing depends on later pieces, nor on their number"
     for left in (False, True):
-        whole = context(TREES, left=left)
-        brackets = whole.given_brackets
-        whole = replace(whole, tree=None, causal=True, cache={})
+        whole = replace(context(TREES, left=left), tree=None, causal=True)
         x = inputs(TREES, whole, left)
         expected, weights = module.with_weights(x, whole)
         if (weights.triu(1) != 0).any():
@@ -157,8 +155,9 @@ def steps_are_the_whole(specification: str) -> None:
         for count in (1, 3):  # queries
             for end in range(count, whole.length + 1):
                 real = real_pieces(whole)[:, :end]
+                brackets = None if whole.brackets is None else whole.brackets[:, :end]
                 ctx = AttentionContext(
-                    *(end, x.device, real, None, count, True), brackets=brackets[:, :end]
+                    end, x.device, real, queries=count, causal=True, brackets=brackets
                 )
                 q, k, v = module.project(x[:end])
                 out, _ = module.attend(x[end - count : end], q[:, :, -count:], k, v, ctx)

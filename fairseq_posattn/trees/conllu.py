@@ -206,9 +206,8 @@ def comment_of(block: ConlluBlock, name: str) -> str | None:
 
 def raw_text(block: ConlluBlock) -> str:
     """Return the text of a block, which its tokens spell where no comment names it."""
-    text = comment_of(block, "text")
-    if text is not None:
-        return text
+    if (text := text_of(block)) is not None:
+        return text.strip()
     parse_block(block, "first")  # it refuses what is no CoNLL-U
     spelled, inside = "", 0  # words up to this one are part of a token
     for columns in (line.split("\t") for line in block.lines if line[0] != "#"):

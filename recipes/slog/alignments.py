@@ -9,53 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from forms import PLACE, QUESTIONS
+from forms import PLACE, QUESTIONS, Node
 
 VERBS = {"ccomp": "ccomp", "xcomp": "xcomp", "nmod": "acl:relcl"}  # role -> label of the word
 
 
-def names(form: Sequence[str]) -> Iterator[tuple[int, str, int | None]]:
-    """Yield the place of each name in a form, its role, and the place of the name above it."""
-    above: list[int] = []
-    role: list[str] = []
-    last, expected = 0, True
-    for at, word in enumerate(form):
-        if word == "(":
-            above.append(last)
-            role = []
-        elif word == ")":
-            last = above.pop() if above else last
-        elif word == ",":
-            role = []
-        elif word == "=":
-            expected = True
-        elif not expected:
-            role.append(word)
-        elif word != "*":
-            yield at, " ".join(role), above[-1] if above else None
-            last, expected = at, False
-
-
 def aligned(
-    words: Sequence[str], parents: Sequence[int], labels: Sequence[str], form: Sequence[str]
+    words: Sequence[str], parents: Sequence[int], labels: Sequence[str], form: Node
 ) -> dict[int, int]:
     """Return the word, counted from 0, that each name of a form comes from, by its place there.
 
     parents: counted from 1, and 0 for the root.
     """
-    found: dict[int, int] = {}
-    for at, role, above in names(form):
-        if above is None:
-            found[at] = parents.index(0)
-            continue
-        head, name = found[above], form[at]
-        if role in VERBS:
-            named = [k for k in children(parents, head) if labels[k] == VERBS[role]]
-        else:
-            named = [k for k in places(parents, head) if is_named(words[k], name)]
-            unread = [k for k in named if k not in found.values() or role.startswith(PLACE)]
-            named = [k for k in unread if parents[k] == head + 1] or named
-        found[at] = named[0]
+    found = {form.place: parents.index(0)}
+
+    def follow(node: Node) -> None:
+        head = found[node.place]
+        for role, child in node.edges:
+            if role in VERBS:
+                named = [k for k in children(parents, head) if labels[k] == VERBS[role]]
+            else:
+                named = [k for k in places(parents, head) if is_named(words[k], child.name)]
+                unread = [k for k in named if k not in found.values() or role.startswith(PLACE)]
+                named = [k for k in unread if parents[k] == head + 1] or named
+            found[child.place] = named[0]
+            follow(child)
+
+    follow(form)
     return found
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from alignments import aligned
-from forms import tree_of
+from forms import read_form, tree_of
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_together
@@ -93,7 +93,7 @@ def parts_of(line: str) -> list[str]:
     tree = tree_of(sentence, form)
     rows = [f"{k}\t{w}\t_\t_\t_\t_\t{p}\t{label}\t_\t_" for k, (w, p, label) in enumerate(tree, 1)]
     words, parents, labels = zip(*tree, strict=True)
-    pairs = aligned(words, parents, labels, form.split())
+    pairs = aligned(words, parents, labels, read_form(form))
     alignment = " ".join(f"{word}-{at}" for at, word in pairs.items())
     conllu = "\n".join([f"# text = {sentence}", *rows])
     return [f"{conllu}\n\n", f"{sentence}\n", f"{form}\n", f"{alignment}\n", f"{category}\n"]

@@ -14,9 +14,8 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-
-from alignments import names
 
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.files import read_lines, same_number_of_lines
@@ -36,10 +35,8 @@ def kind_of(found: Sequence[str], right: Sequence[str]) -> str:
 
 def blanked(form: Sequence[str]) -> list[str]:
     """Return a form with a blank for each name, and without the marks of definite nouns."""
-    words = list(form)
-    for at, _, _ in names(form):
-        words[at] = "_"
-    return [word for word in words if word != "*"]
+    words = ["=", *(word for word in form if word != "*")]
+    return ["_" if before == "=" else word for before, word in pairwise(words)]
 
 
 def main() -> None:

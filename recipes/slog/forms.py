@@ -13,7 +13,7 @@ clause, a question or an infinitive shares it, has no words of its own (a gap).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fairseq_posattn.errors import InputError
@@ -27,11 +27,13 @@ LABELS = {"agent": "nsubj", "theme": "obj", "recipient": "iobj"}
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a form: its word in the form, whether it has the article `the`, and its edges."""
+    """A node of a form: its word in the form, whether it has the article `the`, its edges, and the
+    place of its word, which makes no other node of it."""
 
     name: str
     definite: bool = False
     edges: tuple[tuple[str, Node], ...] = ()
+    place: int = field(default=-1, compare=False)
 
     @property
     def bare(self) -> Node:
@@ -73,8 +75,8 @@ def read_form(text: str) -> Node:
 def read_node(words: list[str], at: int) -> tuple[Node, int]:
     """Return the node that begins at a word, and the place after it."""
     definite = words[at] == "*"
-    name = words[at + definite]
-    at += 1 + definite
+    place = at + definite
+    name, at = words[place], place + 1
     edges: list[tuple[str, Node]] = []
     if words[at : at + 1] == ["("]:
         while words[at] != ")":
@@ -83,7 +85,7 @@ def read_node(words: list[str], at: int) -> tuple[Node, int]:
             child, at = read_node(words, equals + 1)
             edges.append((role, child))
         at += 1
-    return Node(name, definite, tuple(edges)), at
+    return Node(name, definite, tuple(edges), place), at
 
 
 class Sentence:

@@ -51,6 +51,7 @@ class Brackets(ScoreMask, ByTables):
     Options = BracketsOptions
     options: BracketsOptions
     causal_safe = True
+    reads_brackets = True
     neutral = None
     examples = ("max=2", "max=3, shared_heads=false")
     equation = "keys of the own bracket and the one around it; as relative, c(i,j) counts in each"
@@ -77,7 +78,8 @@ class Brackets(ScoreMask, ByTables):
         return ctx.cached((Brackets, self.options.max), lambda: self.find(ctx))
 
     def find(self, ctx: AttentionContext) -> tuple[Tensor, Tensor]:
-        depth = ctx.given_brackets
+        depth = ctx.brackets
+        assert depth is not None  # `check` refuses a model that has none
         own, width = depth[:, ctx.first : ctx.first + ctx.queries, None], self.options.max + 1
         past = ctx.distances <= 0  # Q K
         inner = seen_at(own, depth, past)

@@ -54,6 +54,10 @@ class AttentionSpecification:
         return any(use.mechanism.learns_from_trees for use in self.uses)
 
     @property
+    def reads_brackets(self) -> bool:
+        return any(use.mechanism.reads_brackets for use in self.uses)
+
+    @property
     def needs_labels(self) -> set[str]:
         return {kind for use in self.uses for kind in use.mechanism.needs_labels}
 

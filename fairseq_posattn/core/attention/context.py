@@ -77,16 +77,6 @@ class AttentionContext:
             )
         return self.tree
 
-    @property
-    def given_brackets(self) -> Tensor:
-        """Return how many brackets are open after each piece, B K; refuse a context without."""
-        if self.brackets is None:
-            raise InputError(
-                "this attention reads the brackets of a target, and its AttentionContext has none; "
-                "give it brackets=depths(...), which stands in attention/brackets.py"
-            )
-        return self.brackets
-
     @once
     def allowed(self) -> Tensor | None:
         """Return which keys are no padding, B 1 1 K; None if none is padded."""

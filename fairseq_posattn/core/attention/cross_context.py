@@ -100,13 +100,6 @@ class CrossContext(AttentionContext):
             before = before & (depth[:, None, :] < depth[:, -self.queries :, None])
         return torch.where(before, steps, -1).max(dim=-1).values
 
-    def alignment(self) -> Tensor:
-        """Return where the layers with `tree_walk` look after they have written each target piece,
-        B Q K, as a geometric mean over layers, so that its logarithm is the mean of theirs."""
-        logs = [look.clamp(min=1e-8).log() for look in self.looks]
-        mean = torch.stack(logs).mean(dim=0).exp()
-        return torch.cat([mean[:, 1:], mean[:, -1:]], dim=1)
-
     def diagonal(self, ratio: float = 1.0) -> Tensor:
         """Return the source position on which the diagonal of each query lies, B Q."""
         along = self.query_positions

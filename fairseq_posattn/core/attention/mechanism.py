@@ -83,6 +83,7 @@ class Mechanism(nn.Module):
     accepts_heads: ClassVar[bool] = False  # whether heads=0|3 may limit it to some heads
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
     learns_from_trees: ClassVar[bool] = False  # reads ctx.tree if it is there, as in training
+    reads_brackets: ClassVar[bool] = False  # whether it reads ctx.brackets
     needs_labels: ClassVar[tuple[str, ...]] = ()  # of "relations", "tags": what of ctx.tree.labels
     causal_safe: ClassVar[bool] = False  # may stand in a decoder: the future changes nothing
     cross_safe: ClassVar[bool] = False  # may stand in cross-attention: see CrossContext

@@ -101,5 +101,6 @@ def moved(ctx: AttentionContext, device: str) -> AttentionContext:
     if tree is not None:
         labels = None if tree.labels is None else tree.labels.to(device)
         tree = SourceTree(tree.words.to(device), tree.parents.to(device), labels=labels)
-    real, brackets = real_pieces(ctx).to(device), ctx.given_brackets.to(device)
+    real = real_pieces(ctx).to(device)
+    brackets = None if ctx.brackets is None else ctx.brackets.to(device)
     return AttentionContext(ctx.length, torch.device(device), real, tree, brackets=brackets)

@@ -47,6 +47,7 @@ class TreeWalk(KeyBias):
     paper = "ours"
     needs_tree = True
     cross_safe = True
+    reads_brackets = True
     equation = "b_ij = log(near + 0.001) + Σ_r (m_ij^r q_i·K[r] + n_ij^r q_i·N[r])/√d"
 
     @classmethod
@@ -100,3 +101,12 @@ def one_step_away(tree: SourceTree) -> Tensor:
     same, before = (query == key) & (key != PADDING), key < query
     child = tree.keys_that_are_children
     return torch.stack([same, tree.keys_that_are_parents, child & before, child & ~before], dim=1)
+
+
+def alignment_of(looks: Sequence[Tensor]) -> Tensor:
+    """Return where the looks of several layers, B T K, are after each target piece is written.
+
+    It is their geometric mean, so that its logarithm is the mean of theirs.
+    """
+    mean = torch.stack([look.clamp(min=1e-8).log() for look in looks]).mean(dim=0).exp()
+    return torch.cat([mean[:, 1:], mean[:, -1:]], dim=1)

@@ -23,6 +23,7 @@ from fairseq_posattn.core.attention import (
     MultiheadSelfAttention,
 )
 from fairseq_posattn.core.attention.brackets import CLOSING, OPENING, depths
+from fairseq_posattn.core.attention.tree_walk import alignment_of
 from fairseq_posattn.core.positions import PositionShape
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.glue.models.config import layer_numbers, wrapped
@@ -46,7 +47,7 @@ class Target:
     """This is what all layers know of the targets of a batch, as far as they have been written.
 
     pair: the numbers of both brackets in the dictionary; None if it lacks one.
-    brackets: how many are open after each piece, B K, where the attention reads them.
+    brackets: how many are open after each piece, B K; None if no mechanism reads them.
     """
 
     pair: tuple[int, int] | None = None
@@ -242,18 +243,19 @@ class PosattnDecoder(TransformerDecoderBase):
         """Return what fairseq's decoder returns; mechanisms of the cross-attention get a context.
 
         As its positions do, it needs all words that have been written, also step by step."""
-        self.target.read(prev_output_tokens)
+        looks: list[Tensor] = []
+        if self.attention.reads_brackets or self.cross.reads_brackets:
+            self.target.read(prev_output_tokens)
         if self.cross.uses and encoder_out is not None:
             padding = prev_output_tokens.eq(self.padding_idx)
             queries = None if incremental_state is None else 1
             encoder_out = with_context(encoder_out, padding, queries, self.target.brackets)
+            looks = encoder_out["encoder_padding_mask"][0].looks
         x, extra = super().extract_features(
             prev_output_tokens, encoder_out, incremental_state, *args, **options
         )
-        if self.cross.uses and encoder_out is not None and incremental_state is None:
-            ctx = encoder_out["encoder_padding_mask"][0]
-            if ctx.looks:  # fairseq's criterion with alignments teaches them, and reads them here
-                extra["attn"] = [ctx.alignment()]
+        if looks and incremental_state is None:  # fairseq's criterion teaches them by alignments
+            extra["attn"] = [alignment_of(looks)]
         return x, extra
 
     def upgrade_state_dict_named(self, state_dict, name):

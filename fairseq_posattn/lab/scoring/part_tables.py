@@ -48,8 +48,10 @@ def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: 
     rows: list[list[str | Figures | Marked]] = []
     for row, size in sizes.items():
         cells = [cell(column.get(row)) for column in columns]
-        figures = [found.get(shown[row]) for found in beside.values()]
-        rows.append([shown[row], f"{size:,}", *cells, *map(published_cell, figures)])
+        figures = [
+            f"{found[shown[row]]:.1f}" if shown[row] in found else NONE for found in beside.values()
+        ]
+        rows.append([shown[row], f"{size:,}", *cells, *figures])
     heads = [system.system for system in systems]
     return Table(
         title,
@@ -81,10 +83,6 @@ def cell(part: Part | None) -> Marked:
     values += ["" if one is None else p_value(one, plain=True) for one in p]
     mark = compared.mark if compared else ""
     return Marked(text, [*values, mark], is_bold=bool(mark))
-
-
-def published_cell(figure: float | None) -> str:
-    return NONE if figure is None else f"{figure:.1f}"
 
 
 def notes(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> Iterator[str]:

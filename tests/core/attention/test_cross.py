@@ -7,6 +7,7 @@ from test_mechanisms import D, check_same_gradients, parts, projections, random_
 from fairseq_posattn.core.attention import MECHANISMS, CrossContext, CrossSpecification, describe
 from fairseq_posattn.core.attention.registry import safe_across
 from fairseq_posattn.core.attention.sample_batch import WIDTH, random_tree
+from fairseq_posattn.core.attention.tree_walk import alignment_of
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.testing import across
 from fairseq_posattn.testing.layer import HEADS, SHAPE, attention
@@ -136,7 +137,7 @@ def test_where_the_layers_look_is_told_for_each_written_piece(brackets):
         k, v = (module.split(projection(batch.x)) for projection in (module.k_proj, module.v_proj))
         q = module.split(module.q_proj(batch.y))
         looks.append(module.attend(batch.y, q, k, v, ctx, True)[1][0, 0])
-    found = ctx.alignment()[0]
+    found = alignment_of(ctx.looks)[0]
     for row, step in enumerate((1, 2, 3, 4, 4)):
         torch.testing.assert_close(found[row], (looks[0][step] * looks[1][step]).sqrt())
 
