@@ -40,6 +40,7 @@ def experiment_of(options: argparse.Namespace) -> Any:
     from fairseq_posattn.lab.experiments.workplace import Place, Plan
 
     names = ("updates", "precision", "last", "examples", "with_parsing", "on_valid")
+    names += ("keep", "from_study")
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
     plan, shell = Plan(**asked, training=options.rest), Shell(options.dry_run)
     file = recipe_file(options.recipe)
@@ -90,10 +91,13 @@ def evaluate(experiment: Any, options: argparse.Namespace) -> None:
 
 
 def table(experiment: Any, options: argparse.Namespace) -> None:
+    if options.keep and options.from_study:
+        raise InputError("--keep and --from-study: what is made from the study is kept already")
     rows = experiment.rows(options.size, [*(options.models or []), *options.baseline])
     if options.models:
         rows = [row for row in rows if row.title in [*options.models, *options.baseline]]
-    experiment.table(rows, seeds(options), options.baseline)
+    of_study = options.from_study and not options.seeds
+    experiment.table(rows, [] if of_study else seeds(options), options.baseline)
 
 
 def new(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import pytest
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.recipe import read_recipe
-from support.commands import ROOT
+from support.commands import ROOT, script
 from support.experiments import TINY, Experiment
 from support.files import lines_of, write
 from support.raw_corpus import MAX_WORDS, SIZES
@@ -45,6 +45,7 @@ def test_from_treebanks_to_a_table(corpus, recipe, tmp_path):
     work = experiment.work
     source, target = recipe[-5:].split("_")
     assert len(lines_of(work / f"raw/test.{target}")) == SIZES["test"] - 1
+    assert len(lines_of(work / "raw/test.order")) == SIZES["test"] - 1
     assert lines_of(work / "data.work/test.words") == lines_of(work / f"raw/test.{source}")
     assert lines_of(work / "data.parsed.work/test.words") == lines_of(work / "data.work/test.words")
     for split in ("train", "test"):  # other trees over the same words
@@ -60,6 +61,22 @@ def test_from_treebanks_to_a_table(corpus, recipe, tmp_path):
     rows = list(csv.DictReader((work / "table.csv").read_text().splitlines()))
     assert [row["model"] for row in rows] == models
     assert (work / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("from nashville to seattle", "Nashville'den Seattle'ye", "same"),
+        ("from nashville to seattle", "Seattle’ye Nashville’den giden", "crossed"),
+        ("to dc on delta", "DC aktarmalı bir uçuş", "few"),
+        ("a boston or boston flight to dallas", "Boston ve Dallas, a", "few"),
+        ("ap80 and ap 57", "ap57 AP80 kısıtlaması", "few"),
+        ("", "", "few"),
+    ],
+)
+def test_whether_the_order_crosses(source, target, expected):
+    corpus = script(ROOT / "recipes/atis_en_tr/corpus.py")
+    assert corpus.order(source, target) == corpus.order(target, source) == expected
 
 
 def test_data_with_parsed_trees_need_a_parser(corpus, tmp_path):

@@ -1,23 +1,29 @@
-"""The study of Multi30k: what is kept of its runs, and the tables of its probes."""
+"""The studies of the recipes: what is kept of their runs, and the tables of Multi30k's probes."""
 
 import csv
-import json
 import re
 
+import pytest
+
+from fairseq_posattn.lab.experiments.recipe import read_recipe
+from fairseq_posattn.lab.experiments.study import kept
 from fairseq_posattn.lab.probing.results import read_probes
 from fairseq_posattn.lab.probing.tables import Results, all_tables
 from fairseq_posattn.lab.scoring.plain_tables import markdown, rows_for_programs
 from support.commands import ROOT
 
-FOLDER = ROOT / "recipes/multi30k_en_de"
+RECIPES = ROOT / "recipes"
+FOLDER = RECIPES / "multi30k_en_de"
 
 
-def test_each_run_has_its_translations_and_its_options():
-    translations = {path.name.removesuffix(".de.xz") for path in FOLDER.glob("study/*.de.xz")}
-    records = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("study/*.json")}
-    assert translations == set(records)
-    for name, record in records.items():
-        assert name == f"{record['name']}.{record['size']}.seed{record['seed']}"
+@pytest.mark.parametrize("recipe", sorted(path.parent.name for path in RECIPES.glob("*/study")))
+def test_each_run_has_its_translations_and_its_options(recipe):
+    tests = read_recipe(recipe).content.corpus.tests
+    runs = kept(RECIPES / recipe / "study", RECIPES)
+    files = {path.name for path in (RECIPES / recipe / "study").glob("*.xz")}
+    assert files == {run.translations(test).name for run in runs for test in tests}
+    for run in runs:
+        assert (RECIPES / recipe / f"study/{run.name}.json").exists()
 
 
 def test_the_tables_of_the_probes_are_those_of_the_kept_results():

@@ -200,6 +200,17 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
             ),
             *(CORPORA, *SEEDS, *TRAINING, *EVALUATION, *MACHINE),
             option(
+                "--keep",
+                action="store_true",
+                help="keep the translations of all runs in RECIPE/study",
+            ),
+            option(
+                "--from-study",
+                action="store_true",
+                help="train nothing: make the tables from the translations that are kept in "
+                "RECIPE/study, of all seeds without --seeds; needs the texts that prepare made",
+            ),
+            option(
                 "--models", nargs="+", metavar="MODEL", help="take only these models of the recipe"
             ),
             option(

@@ -105,6 +105,10 @@ class Run:
         """Return the name of the run without its key."""
         return f"{self.record.system}.seed{self.record.seed}"
 
+    def translations(self, test: str) -> Path:
+        """Return the file of what the run wrote for a test set."""
+        return self.folder / f"{test}.hyp"
+
     @property
     def is_finished(self) -> bool:
         """Return whether the training has come to its end."""

@@ -14,6 +14,7 @@ from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.corpora import references
 from fairseq_posattn.lab.experiments.recipe import FILE, REMEDY, arguments
 from fairseq_posattn.lab.experiments.runs import KEY_DIGITS, Run, files_in
+from fairseq_posattn.lab.experiments.study import Kept
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.pipeline import TextPipeline
@@ -32,7 +33,7 @@ def score(
     Its name ends in a checksum of the runs and of all choices, so other choices make another file.
     """
     options = options_of(place, runs, baseline, test, plan)
-    hypotheses = [run.folder / f"{test}.hyp" for run in runs]
+    hypotheses = [run.translations(test) for run in runs]
     made_of = [plan.last, *(run.folder.name for run in [*runs, *baseline])]
     made_of += arguments({k: v for k, v in options.items() if not is_file(v)})
     made_of += arguments(place.content.evaluation.score)
@@ -57,19 +58,16 @@ def score(
 def options_of(
     place: Workplace, runs: Sequence[Run], baseline: Sequence[Run], test: str, plan: Plan
 ) -> dict[str, Any]:
-    """Return the options of posattn-score; logs and examples are those of the first run."""
-    first, content, subset = runs[0].folder, place.content, place.subsets(plan)[test]
+    """Return the options of posattn-score."""
+    content, subset = place.content, place.subsets(plan)[test]
     options: dict[str, Any] = {
         "name": runs[0].record.system,
         "test": test,
         "source-lang": content.source,
         "target-lang": content.target,
         **references(place.recipe, place.raw, test),
-        "pieces": first / f"{test}.src",
-        "separator": separator(place, runs[0]),
-        "train-log": logs(first, "train*.log", "train.log"),
-        "generate-log": logs(first, f"{test}.shard*", f"{test}.shard0"),
         "train-target": place.raw / f"{content.corpus.train}.{content.target}",
+        **({} if isinstance(runs[0], Kept) else files_of(place, runs[0], test, plan)),
         **content.evaluation.score,
     }
     if content.evaluation.main:
@@ -81,14 +79,26 @@ def options_of(
         options["source"] = place.raw / f"{test}.{content.source}"
     if is_lower_case(place, runs[0]):
         options["lowercase"] = True
-    if plan.with_parsing:
-        options["parsing-log"] = logs(first, f"{test}.parsed.shard*", f"{test}.parsed.shard0")
-    if plan.examples:
-        options["examples"] = first / f"{test}.examples.json"
-        options["heads"] = first / f"{test}.heads.json"
     if baseline:
-        options["baseline"] = [run.folder / f"{test}.hyp" for run in baseline]
+        options["baseline"] = [run.translations(test) for run in baseline]
         options["baseline-name"] = baseline[0].record.system
+    return options
+
+
+def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any]:
+    """Return the options of posattn-score that name what the first run has besides translations."""
+    options: dict[str, Any] = {
+        "pieces": run.folder / f"{test}.src",
+        "separator": separator(place, run),
+        "train-log": logs(run.folder, "train*.log", "train.log"),
+        "generate-log": logs(run.folder, f"{test}.shard*", f"{test}.shard0"),
+    }
+    if plan.with_parsing:
+        name = f"{test}.parsed.shard"
+        options["parsing-log"] = logs(run.folder, f"{name}*", f"{name}0")
+    if plan.examples:
+        options["examples"] = run.folder / f"{test}.examples.json"
+        options["heads"] = run.folder / f"{test}.heads.json"
     return options
 
 

@@ -11,7 +11,14 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.records import known
 from fairseq_posattn.lab.experiments.recipe_content import Row
-from fairseq_posattn.lab.report.systems import differences_of, read_system, read_systems
+from fairseq_posattn.lab.report.drawing import alone, looks
+from fairseq_posattn.lab.report.figures import Plotter
+from fairseq_posattn.lab.report.systems import (
+    by_test,
+    differences_of,
+    read_system,
+    read_systems,
+)
 from fairseq_posattn.lab.scoring import plain_tables
 from fairseq_posattn.lab.scoring.cells import NONE, p_value
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Marked, Table
@@ -216,8 +223,10 @@ def write_tables(lines: Sequence[Line], start: Path) -> list[str]:
 def write_parts(
     paths: Iterable[Path], published: Mapping[str, Mapping[str, float]], start: Path
 ) -> None:
-    """Write START.md, START.csv and START.tex with the main score by kinds of sentences, and print
-    the tables of those that have labels."""
+    """Write START.md, START.csv and START.tex with the main score by kinds of sentences.
+
+    Of those that have labels, print the tables, and draw START.TEST.NAME.svg.
+    """
     from fairseq_posattn.lab.scoring.part_tables import part_tables  # a dry run has no numpy
 
     systems = read_systems(list(paths))
@@ -226,6 +235,12 @@ def write_parts(
     labelled = [replace(system, buckets={}) for system in systems]
     if shown := part_tables(labelled, published):
         print("\n".join(["", *plain_tables.markdown(shown)]))
+    plotter = Plotter(looks(systems))
+    for test, group in by_test([system for system in systems if system.subsets]).items():
+        for name in dict.fromkeys(name for system in group for name in system.subsets):
+            figure = plotter.subsets(group, name, "subsets", with_legend=True)
+            with written_whole(f"{start}.{test}.{name}.svg") as file:
+                file.write(alone(figure))
 
 
 def main_of(path: Path, main: str = "BLEU") -> float:

@@ -21,6 +21,7 @@ from fairseq_posattn.lab.experiments.recipe_content import Row
 from fairseq_posattn.lab.experiments.runs import RECORD, Run, one_run, runs_in
 from fairseq_posattn.lab.experiments.scoring import check_scoring, score
 from fairseq_posattn.lab.experiments.sizes import DEMO
+from fairseq_posattn.lab.experiments.study import STUDY, Kept, keep, kept, rows_of
 from fairseq_posattn.lab.experiments.tables import (
     Results,
     lines_of,
@@ -50,7 +51,12 @@ class Translation(Experiment):
         """Return the size, which is `demo`, on the CPU, where nothing is asked for and no GPU is
         visible."""
         machine = self.machine
-        chosen = machine.cpu or machine.gpus is not None or asked not in (None, DEMO)
+        chosen = (
+            self.plan.from_study
+            or machine.cpu
+            or machine.gpus is not None
+            or asked not in (None, DEMO)
+        )
         if chosen or DEMO not in self.place.content.sizes or visible_devices():
             return asked
         self.machine = replace(machine, cpu=True)
@@ -67,6 +73,8 @@ class Translation(Experiment):
     def rows(self, size: str | None, names: Sequence[str] = ()) -> list[Row]:
         """Return the rows of a size, or all; names that are not among them are refused."""
         rows = self.place.recipe.rows(size)
+        if self.plan.from_study:
+            rows = list(rows_of(self.kept(size), rows))
         refuse_unknown(names, [row.title for row in rows])
         return rows
 
@@ -115,7 +123,20 @@ class Translation(Experiment):
     def finished(self, rows: Sequence[Row], seeds: Seeds) -> list[Run]:
         """Train and evaluate all rows with all seeds, if they can be scored."""
         self.place.shell.act(check_scoring, self.place)
+        if self.plan.from_study:
+            found = self.kept(None, seeds)
+            if absent := set(seeds) - {run.record.seed for run in found}:
+                raise InputError(f"no run is kept with --seeds {min(absent)}; choose another one")
+            return [run for run in found if run.record.system in {row.system for row in rows}]
         return super().finished(rows, seeds)
+
+    def kept(self, size: str | None, seeds: Seeds = ()) -> list[Kept]:
+        """Return the runs that are kept: of a size, with some seeds, or all."""
+        return [
+            run
+            for run in kept(self.place.recipe.folder / STUDY, self.place.work / STUDY)
+            if size in (None, run.record.size) and (not seeds or run.record.seed in seeds)
+        ]
 
     def show(self, row: Row | None, runs: Sequence[Run], others: Sequence[Run]) -> None:
         """Score the runs together, and print the main figures."""
@@ -143,6 +164,8 @@ class Translation(Experiment):
             write_parts(first.values(), published, self.place.work / "subsets")
 
         self.place.shell.act(write)
+        if self.plan.keep:
+            self.place.shell.act(keep, self.place.recipe.folder / STUDY, runs, tests)
 
     def scored(
         self,

@@ -35,7 +35,8 @@ from fairseq_posattn.lab.scoring.plain_tables import Table
 AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
 UPDATES, TOTAL = "max-update", "total-num-update"
-NO_TRANSLATION = "{name} does not translate: it has no --last, --with-parsing and --on-valid"
+NO_TRANSLATION = "{name} does not translate: it has no --last, --with-parsing, --on-valid, --keep "
+"and --from-study"
 WITHOUT = {  # options of the doors that a trial has no use for
     "tokens": "--tokens {}: the recipe.toml of {name} says how large a batch is; leave it out",
     "last": NO_TRANSLATION,
@@ -43,6 +44,8 @@ WITHOUT = {  # options of the doors that a trial has no use for
     "on_valid": NO_TRANSLATION,
     "size": "--size {}: the models of {name} have one size only",
     "run": "--run {}: choose a run of {name} by MODEL, --corpora and --seed",
+    "keep": NO_TRANSLATION,
+    "from_study": NO_TRANSLATION,
     "evaluate.baseline": "{name} compares models in recipes/table.sh",
 }
 Results = dict[tuple[str, str], list[dict[str, Any]]]  # model and corpus -> a result for each seed

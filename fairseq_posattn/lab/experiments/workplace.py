@@ -23,6 +23,8 @@ class Plan:
     updates, last: replace those of the recipe, if they are given.
     training: options of fairseq-train from the end of the command line.
     examples: the trees and the attention of so many sentences are kept for the report.
+    keep, from_study: the translations are kept in the recipe, or those that are kept there are
+        scored, and nothing is trained.
     """
 
     updates: int | None = None
@@ -32,6 +34,8 @@ class Plan:
     examples: int = 5
     with_parsing: bool = False
     on_valid: bool = False
+    keep: bool = False
+    from_study: bool = False
 
 
 @dataclass

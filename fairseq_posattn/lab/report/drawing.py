@@ -138,6 +138,12 @@ def inline(text: str, name: str, title: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
+def alone(text: str) -> str:
+    """Return such an SVG as a file of its own, on white."""
+    sized = re.sub(r' data-(width|height)="', r' \1="', text)
+    return sized.replace("<svg ", '<svg style="background: white" ', 1)
+
+
 def prefixed(key: str, value: str, name: str) -> str:
     """Return the value of an attribute with the name of the figure before each id."""
     if key == "id":

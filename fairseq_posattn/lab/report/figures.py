@@ -74,7 +74,9 @@ class Plotter:
             axes.set_ylabel(main)
         return done()
 
-    def subsets(self, systems: Sequence[ScoredSystem], kind: str, name: str) -> str:
+    def subsets(
+        self, systems: Sequence[ScoredSystem], kind: str, name: str, with_legend: bool = False
+    ) -> str:
         """Plot the main score of the sentences of each label."""
         found = [{part.name: part for part in labels_of(s, kind)} for s in systems]
         order = list(dict.fromkeys(label for groups in found for label in groups))
@@ -83,6 +85,8 @@ class Plotter:
             self.groups(axes, systems, found, order, "value", joined=False)
             axes.set_xticks(range(len(order)), list(map(printable, order)), rotation=60)
             axes.set_ylabel(main)
+            if with_legend:
+                axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
         return done()
 
     def words(self, systems: Sequence[ScoredSystem], kind: str, name: str) -> str:
@@ -184,7 +188,10 @@ class Plotter:
     ) -> None:
         look = self.looks[system.system]
         style = look.line if joined else "none"
-        axes.plot(*columns(points), color=look.colour, marker=look.marker, linestyle=style)
+        name = printable(system.system)
+        axes.plot(
+            *columns(points), color=look.colour, marker=look.marker, linestyle=style, label=name
+        )
 
 
 def main_of(systems: Sequence[ScoredSystem]) -> str:
