@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from alignments import aligned
@@ -24,7 +24,8 @@ from fairseq_posattn.lab.experiments.corpora import Collector, torn_archive_name
 GENERALIZATION = "gen"
 ZIPS = ("generalization_sets.zip", "generalization_half.zip")
 PASSWORD = "SLOG_PASSWORD"  # the variable of the environment
-KINDS = ("conllu", "en", "lf", "align", "category")
+SHAPE, BLANK = "shape", "w"  # the target of tree_only
+STRUCTURE = {*"(),=.?", "nmod"}  # with the roles, which stand before =
 
 
 def collect(collector: Collector) -> None:
@@ -32,7 +33,7 @@ def collect(collector: Collector) -> None:
     for name in collector.content.corpus.names:
         start = collector.raw / name
         if collector.shell.does(f"write {start} from the published files"):
-            write(start, published(collector, name))
+            write(start, published(collector, name), collector.languages)
         for language in collector.languages:
             collector.expect(f"{name}.{language}")
 
@@ -47,12 +48,13 @@ def published(collector: Collector, name: str) -> Path:
     return found[0]
 
 
-def write(start: Path, path: Path) -> None:
+def write(start: Path, path: Path, languages: Sequence[str]) -> None:
     """Write the sentences of a file: their trees, both sides, alignments and categories."""
-    with written_together([f"{start}.{kind}" for kind in KINDS]) as files:
+    kinds = ("conllu", *languages, "align", "category")
+    with written_together([f"{start}.{kind}" for kind in kinds]) as files:
         for where, line in lines_of(path):
             try:
-                parts = parts_of(line)
+                parts = parts_of(line, words=SHAPE not in languages)
             except (InputError, ValueError, IndexError) as error:
                 raise InputError(
                     f"{where}: this is no sentence, form and category of SLOG ({error}); get the "
@@ -87,13 +89,29 @@ def chosen(names: list[str]) -> list[str]:
     return [name for name in tables if "varfree" in name.lower()] or tables
 
 
-def parts_of(line: str) -> list[str]:
-    """Return what a line becomes in each of the files."""
+def parts_of(line: str, words: bool = True) -> list[str]:
+    """Return what a line becomes in each of the files, which may go without its words."""
     sentence, form, category = line.split("\t")
     tree = tree_of(sentence, form)
+    pairs = aligned(*zip(*tree, strict=True), read_form(form))
+    if not words:
+        tree = [(BLANK, parent, label) for _, parent, label in tree]
+        sentence = " ".join(BLANK for _ in tree)
+        form, pairs = shape(form.split(), pairs)
     rows = [f"{k}\t{w}\t_\t_\t_\t_\t{p}\t{label}\t_\t_" for k, (w, p, label) in enumerate(tree, 1)]
-    words, parents, labels = zip(*tree, strict=True)
-    pairs = aligned(words, parents, labels, read_form(form))
     alignment = " ".join(f"{word}-{at}" for at, word in pairs.items())
     conllu = "\n".join([f"# text = {sentence}", *rows])
     return [f"{conllu}\n\n", f"{sentence}\n", f"{form}\n", f"{alignment}\n", f"{category}\n"]
+
+
+def shape(form: Sequence[str], pairs: Mapping[int, int]) -> tuple[str, dict[int, int]]:
+    """Return a form with blanks for its words and without `*`, which only an article tells, and
+    where its alignments are now."""
+    parts, now = [], {}
+    for place, (part, behind) in enumerate(zip(form, [*form[1:], ""], strict=True)):
+        if part == "*":
+            continue
+        if place in pairs:
+            now[len(parts)] = pairs[place]
+        parts.append(part if part in STRUCTURE or behind == "=" else BLANK)
+    return " ".join(parts), now

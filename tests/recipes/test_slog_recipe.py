@@ -6,6 +6,7 @@ way from published files to a table."""
 import base64
 import sys
 import zipfile
+from itertools import pairwise
 
 import pytest
 
@@ -229,14 +230,14 @@ def published(tmp_path):
     return folder
 
 
-def prepared(folder, tmp_path, *options):
-    experiment = Experiment("slog", tmp_path / "work")
-    experiment.start("prepare", "--from", folder, "--any-size", *options)
+def prepared(folder, work, recipe="slog"):
+    experiment = Experiment(recipe, work)
+    experiment.start("prepare", "--from", folder, "--any-size")
     return experiment
 
 
 def test_files_become_texts_with_trees_alignments_and_categories(published, tmp_path):
-    work = prepared(published, tmp_path).work
+    work = prepared(published, tmp_path / "work").work
     for name, times in {"train": 2, "gen": 1}.items():
         cases = CASES * times
         raw = work / "raw"
@@ -247,6 +248,32 @@ def test_files_become_texts_with_trees_alignments_and_categories(published, tmp_
         assert [" ".join(tree.words) for tree in trees] == [case[1] for case in cases]
         assert lines_of(raw / f"{name}.align")[-1] == "0-0"
     assert (work / "data.chain/train.align.en-lf.idx").exists()
+
+
+def test_trees_without_words(published, tmp_path):
+    """Only trees and labels, brackets and roles are left, and each name comes from its word."""
+    work = prepared(published, tmp_path / "work").work
+    other = prepared(published, tmp_path / "other", "slog/tree_only").work
+    trees, blank = (read_conllu(str(one / "raw/gen.conllu")) for one in (work, other))
+    for (name, _, form, _), tree, bare in zip(CASES, trees, blank, strict=True):
+        assert (tree.parents, tree.relations) == (bare.parents, bare.relations), name
+        assert set(bare.words) == {"w"} and len(bare.words) == len(tree.words)
+        lost = {word for word in form.split() if word.isalpha()} - {"nmod"}
+        kept = {word for word, behind in pairwise([*form.split(), ""]) if behind == "="}
+        shown = lines_of(other / "raw/gen.shape")[[case[0] for case in CASES].index(name)]
+        assert not {*shown.split()} & (lost - kept), name
+        assert shown.split().count("(") == form.split().count("(") and "*" not in shown
+    for kind in ("train", "gen"):
+        texts = zip(
+            *(lines_of(one / f"raw/{kind}.{end}") for one, end in ((work, "lf"), (other, "shape"))),
+            *(lines_of(one / f"raw/{kind}.align") for one in (work, other)),
+            strict=True,
+        )
+        for form, shape, pairs, bare in texts:
+            places = [k for k, part in enumerate(form.split()) if part != "*"]
+            named = [pair.split("-") for pair in bare.split()]
+            assert [f"{word}-{places[int(at)]}" for word, at in named] == pairs.split()
+            assert {shape.split()[int(at)] for _, at in named} <= {"w", "?"}
 
 
 def damage(folder, what):
@@ -280,12 +307,12 @@ def test_the_password_opens_the_sets(published, tmp_path, monkeypatch):
     (published / "generalization_sets.zip").unlink()
     (published / "generalization_half.zip").write_bytes(base64.b64decode(LOCKED))
     monkeypatch.setenv("SLOG_PASSWORD", "slog")
-    assert lines_of(prepared(published, tmp_path).work / "raw/gen.lf") == ["cat"]
+    assert lines_of(prepared(published, tmp_path / "work").work / "raw/gen.lf") == ["cat"]
 
 
 @pytest.mark.long
 def test_from_files_to_a_table(published, tmp_path):
-    experiment = prepared(published, tmp_path)
+    experiment = prepared(published, tmp_path / "work")
     models = ["walk", "walk_chain"]
     how = [
         "--cpu",

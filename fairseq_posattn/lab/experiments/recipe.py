@@ -110,17 +110,38 @@ def recipe_file(name: str) -> Path:
 def read_content(kind: type[Record], path: Path) -> Record:
     """Return what stands in a recipe.toml."""
     document = read_toml(path)
+    known = document.get("models", [])
     if (base := document.pop("base", None)) is not None:
         if not (shared := path.parent / str(base) / FILE).is_file():
             raise InputError(f"{path}: base is '{base}', where there is no {FILE}; {REMEDY}")
-        document = {**read_toml(shared), **document}
+        of_base = read_toml(shared)
+        known = [*known, *of_base.get("models", [])]
+        document = {**of_base, **document}
     sizes = document.get("sizes")
     if isinstance(sizes, dict):
         document["sizes"] = {
             name: with_shared(name, size) if isinstance(size, dict) else size
             for name, size in sizes.items()
         }
+    if isinstance(rows := document.get("models"), list):
+        document["models"] = [alike(row, known, path) for row in rows]
     return as_record(kind, document, str(path), REMEDY)
+
+
+def alike(row: Any, known: Sequence[Any], path: Path) -> Any:
+    """Return a row with what it does not say itself from the row that it is `like`."""
+    if not isinstance(row, dict) or "like" not in row:
+        return row
+    own = {key: value for key, value in row.items() if key != "like"}
+    for other in known:
+        is_whole = isinstance(other, dict) and "like" not in other
+        if is_whole and other.get("name", other.get("model")) == row["like"]:
+            shared = ("model", "size", "trees", "training")
+            return {**{key: other[key] for key in shared if key in other}, **own}
+    raise InputError(
+        f"{path}: a model is like '{row['like']}', which no row is called that is like none; "
+        f"{REMEDY}"
+    )
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -133,8 +154,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 def module_beside(path: Path, name: str) -> ModuleType | None:
     """Load a Python file of a recipe, or return None if the recipe has none.
 
-    It may import the files beside it.
+    It may import the files beside it, or beside the file that it is a link to.
     """
+    path = path.resolve()
     if not path.exists():
         return None
     specification = importlib.util.spec_from_file_location(name, path)

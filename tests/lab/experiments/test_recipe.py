@@ -115,6 +115,11 @@ def test_data_are_made_for_each_control(tmp_path):
             "two mod",
         ),
         ('model = "sequence"', 'model = "straight"', "there is no preset 'straight'; mend"),
+        (
+            'model = "sequence"\nsize = "base"',
+            'name = "a"\nlike = "a"',
+            "a model is like 'a', which no row is called that is like none; mend",
+        ),
         ('source = "en"', "source = en", r"this is no TOML \(.*line 3"),
         ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; mend'),
         ("updates = 10", "updates = 07:32:00", 'updates is "07:32:00", expected a whole number'),
@@ -166,6 +171,18 @@ def test_a_size_without_rows_has_the_models_of_the_first(tmp_path):
     [row] = found.rows("big")
     assert (row.system, row.published) == ("sequence.big", {})
     assert found.rows("base")[0].published == {"test": 27.0}
+
+
+def test_a_row_that_is_like_another(tmp_path):
+    alike = '[[models]]\nname = "sequence_chain"\nlike = "sequence"\ntrees = "chain"\n'
+    slow = '[[models]]\nname = "slow"\nlike = "sequence"\ntraining = { lr = 1e-5 }\n'
+    options = "published = { test = 27.0 }\ntraining = { dropout = 0.2 }\n"
+    first, second, third = recipe(tmp_path, GOOD + options + alike + slow).content.models
+    assert second == replace(first, name="sequence_chain", trees="chain", published={})
+    assert third == replace(first, name="slow", training={"lr": 1e-5}, published={})
+    (tmp_path / "other").mkdir()
+    of_base = 'base = ".."\n' + alike
+    assert recipe(tmp_path / "other", of_base).content.models == [second]
 
 
 def test_a_sweep_names_each_point(tmp_path):
