@@ -39,8 +39,8 @@ def experiment_of(options: argparse.Namespace) -> Any:
     from fairseq_posattn.lab.experiments.trials import trial_class
     from fairseq_posattn.lab.experiments.workplace import Place, Plan
 
-    names = ("updates", "precision", "last", "examples", "with_parsing", "on_valid")
-    names += ("keep", "from_study")
+    names = ["updates", "precision", "last", "examples", "with_parsing", "on_valid"]
+    names += ["keep", "from_study"]
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
     plan, shell = Plan(**asked, training=options.rest), Shell(options.dry_run)
     file = recipe_file(options.recipe)

@@ -30,6 +30,8 @@ OTHERS = [
     "report",
     "show",
     "tag",
+    "export",
+    "translate",
 ]
 FAIRSEQS = ["train", "generate", "interactive", "validate"]
 

@@ -343,3 +343,13 @@ def test_from_files_to_a_table(published, tmp_path):
         sys.executable, FOLDER / "errors.py", *hypotheses, "--raw", experiment.work / "raw"
     )
     assert len(counted.stdout.splitlines()) == 1 + len(CASES)
+    [averaged] = experiment.work.glob("runs/walk.demo.seed1.*/averaged.pt")
+    labels = ("--labels", experiment.work / "raw/gen.category")
+    how = ("--path", averaged, "--gen-subset", "test1", "--cpu", *labels)
+    found = run(sys.executable, FOLDER / "oracle.py", experiment.work / "data", *how).stdout
+    rows = [line.split() for line in found.splitlines()[-len(CASES) :]]
+    right = {name: float(share) for name, _, share, *_ in rows}
+    texts = [lines_of(averaged.parent / "gen.hyp")]
+    texts += [lines_of(experiment.work / f"raw/gen.{kind}") for kind in ("lf", "category")]
+    for found, form, name in zip(*texts, strict=True):  # greedy search writes what has no error
+        assert right[name] == 100 * (found == form)

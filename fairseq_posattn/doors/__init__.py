@@ -1,0 +1,1 @@
+"""Doors to programs of others: models go out to CTranslate2."""

@@ -1,0 +1,177 @@
+"""Translate with an exported model: raw text goes in and out, without torch and fairseq.
+
+The folder has the model as CTranslate2 reads it, prepare.json with what it names, by which text
+becomes pieces, and exported.json, which says how the model was proved.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.argument_types import new_folder, option, positive
+from fairseq_posattn.io.records import Open, read_record
+from fairseq_posattn.text import pipeline
+from fairseq_posattn.text.live.segmented import PipelineCodec
+from fairseq_posattn.text.pipeline import TextPipeline
+
+ABOUT = "exported.json"
+REMEDY = "export the model again"
+QUANTIZATIONS = ("int8", "int8_float32", "int16", "float16", "bfloat16", "float32")
+LONGEST = 200  # pieces of a translation, as in fairseq-generate
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest:
+    """This says what is exported, where, and by what it is proved."""
+
+    to: str = option("the program that will translate", choices=("ctranslate2",), metavar="TO")
+    path: Path = option("the checkpoint of the model", metavar="MODEL")
+    out: Path = option("write this new folder", required=True, type=new_folder)
+    data: str | None = option(
+        "the binarised data of the model (default: where the training had them)", None
+    )
+    quantization: str | None = option(
+        "store the weights so (default: float32)", None, choices=QUANTIZATIONS
+    )
+    gen_subset: str = option(
+        "prove it by sentences of this subset of the data (default: %(default)s)", "test"
+    )
+    sentences: int = option(
+        "prove it by so many sentences (default: %(default)s)", 200, type=positive
+    )
+    user_dir: str | None = option("import classes of your own that the model has", None)
+
+
+@dataclass(frozen=True)
+class About(Open):
+    """This stands in exported.json.
+
+    longest: the most pieces of a source, with the end of the sentence.
+    sentences, difference: by so many sentences the model was proved, and the largest difference of
+        the log-probability of a piece.
+    same: how many translations were the same.
+    """
+
+    code: str
+    quantization: str
+    longest: int
+    sentences: int
+    difference: float
+    same: int
+
+
+class Candidate(NamedTuple):
+    """A candidate is a translation and the mean log-probability of its pieces."""
+
+    text: str
+    score: float
+
+
+class Translator:
+    """A translator turns lines of text into lines of text.
+
+    folder: what posattn-export has written.
+    threads: for each batch; 0 means as many as CTranslate2 thinks best.
+    """
+
+    def __init__(self, folder: str | Path, threads: int = 0):
+        self.folder = Path(folder)
+        ctranslate2 = import_ctranslate2()
+        if not (self.folder / ABOUT).exists():
+            raise InputError(f"{folder}: there is no {ABOUT}; name a folder of posattn-export")
+        self.about = read_record(About, self.folder / ABOUT, REMEDY)
+        self.codec = PipelineCodec(pipeline_of(self.folder))
+        try:
+            self.model = ctranslate2.Translator(
+                str(self.folder), device="cpu", intra_threads=threads
+            )
+        except (RuntimeError, ValueError) as error:
+            raise InputError(f"{self.folder}: {told(error)}; {REMEDY}") from error
+
+    def translate(self, lines: Sequence[str], **options: Any) -> list[str]:
+        """Return the best translation of each line; the options are those of `candidates`."""
+        return [of_line[0].text for of_line in self.candidates(lines, **options)]
+
+    def candidates(
+        self,
+        lines: Sequence[str],
+        beam: int = 5,
+        lenpen: float = 1.0,
+        alternatives: int = 1,
+        first: int = 1,
+    ) -> list[list[Candidate]]:
+        """Return several translations of each line, the best first.
+
+        first: the number of the first line in messages.
+        """
+        if alternatives > beam:
+            raise InputError(
+                f"a beam of {beam} has no {alternatives} alternatives; take a wider --beam"
+            )
+        pieces = [self.codec.encode(line).split() for line in lines]
+        for number, of_line in enumerate(pieces, start=first):
+            if len(of_line) >= self.about.longest:
+                raise InputError(
+                    f"line {number}: it has {len(of_line):,} pieces, but the model takes "
+                    f"{self.about.longest - 1:,}; split it"
+                )
+        found = self.model.translate_batch(
+            pieces,
+            beam_size=beam,
+            num_hypotheses=alternatives,
+            length_penalty=lenpen,
+            max_decoding_length=LONGEST,
+            return_scores=True,
+        )
+        return [
+            [
+                Candidate(self.codec.decode(" ".join(tokens)), score)
+                for tokens, score in zip(one.hypotheses, one.scores, strict=True)
+            ]
+            for one in found
+        ]
+
+
+def pipeline_of(folder: Path) -> TextPipeline:
+    """Return how the text of a folder becomes pieces."""
+    if not pipeline.exists(folder):
+        raise InputError(
+            f"{folder}: there is no {pipeline.FILE}, so nobody knows how text becomes pieces; "
+            f"{REMEDY}, from data that posattn-prepare has made"
+        )
+    found = TextPipeline.load(folder)
+    if found.config.splits_parsers_words:
+        raise InputError(
+            f"{folder}: the words are those of stanza, which needs torch; train on data of "
+            "posattn-prepare --tokenize moses or spaces, or by sentencepiece"
+        )
+    found.segmenter  # noqa: B018  # it is checked here, before the first line
+    return found
+
+
+def copy_pipeline(data: Path, folder: Path) -> None:
+    """Copy prepare.json and what it names."""
+    text = TextPipeline.load(data)
+    shutil.copy(data / text.config.segmenter_file, folder)
+    shutil.copy(data / pipeline.FILE, folder)
+
+
+def import_ctranslate2() -> ModuleType:
+    try:
+        import ctranslate2
+    except ImportError:
+        raise InputError(
+            "CTranslate2 is not installed: pip install 'fairseq_posattn[ctranslate2]'"
+        ) from None
+    return ctranslate2
+
+
+def told(error: Exception) -> str:
+    """Return what an error says in one line."""
+    return " ".join(str(error).split())

@@ -1,0 +1,69 @@
+"""Count, by category, the errors that a model makes where all before them is right.
+
+    cd recipes/slog/work
+    python ../oracle.py data --path runs/walk.demo.seed1.*/averaged.pt --gen-subset test1
+
+The right beginning of each form is given, and the piece that the model likes best is compared with
+the right one. A form without an error is one that greedy search writes. Of the others, those with
+one error are lost at one place; the rest is right again and again, and wrong again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.argument_types import asked, option
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
+
+TOKENS = 4000  # of a batch
+COLUMNS = ("forms", "right", "one error", "errors", "pieces right")
+
+
+@torch.no_grad()
+def errors_of(loaded: Loaded, subset: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the number of each sentence, of its errors and of its pieces."""
+    loaded.task.load_dataset(subset)
+    batches = loaded.task.get_batch_iterator(
+        loaded.task.dataset(subset), max_tokens=TOKENS
+    ).next_epoch_itr(shuffle=False)
+    pad = loaded.task.target_dictionary.pad()
+    for sample in map(loaded.to_device, batches):
+        scores, _ = loaded.model(**sample["net_input"])
+        target = sample["target"]
+        there = target != pad
+        wrong = (scores.argmax(dim=-1) != target) & there
+        yield from zip(
+            sample["id"].tolist(), wrong.sum(dim=1).tolist(), there.sum(dim=1).tolist(), strict=True
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(OnData):
+    """This names a model, the sentences that it reads, and their labels."""
+
+    labels: str = option("read the category of each sentence from this file", "raw/gen.category")
+
+
+def main() -> None:
+    request = asked(Request, "oracle.py", __doc__)
+    labels = list(read_lines(request.labels))
+    sums: dict[str, Counter[str]] = {}
+    for number, errors, pieces in errors_of(request.load(), request.gen_subset):
+        of_label = sums.setdefault(labels[number], Counter())
+        of_label.update(forms=1, right=errors == 0, one=errors == 1, errors=errors, pieces=pieces)
+    print(f"{'':18}" + "".join(f"{name:>14}" for name in COLUMNS))
+    for label, found in sorted(sums.items()):
+        forms, wrong = found["forms"], found["forms"] - found["right"]
+        row = f"{label:18}{forms:14,}{100 * found['right'] / forms:14.1f}"
+        row += f"{100 * found['one'] / max(1, wrong):14.1f}{found['errors'] / max(1, wrong):14.2f}"
+        print(row + f"{100 - 100 * found['errors'] / found['pieces']:14.2f}")
+
+
+if __name__ == "__main__":
+    command_line.run(main)
