@@ -18,7 +18,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from fairseq_posattn.cli import translate
 from fairseq_posattn.core.attention import MECHANISMS
-from fairseq_posattn.doors.export import Converter, Refused
+from fairseq_posattn.doors.converter import Converter, Refused
 from fairseq_posattn.doors.exported import Translator
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.scoring.loaded_model import Loaded

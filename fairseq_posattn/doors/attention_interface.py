@@ -1,0 +1,140 @@
+"""The function that models of transformers call for their attention, and what it knows of a batch.
+
+It is registered in the library's AttentionInterface.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention import AttentionContext, AttentionShape
+from fairseq_posattn.core.attention.mechanism import Mechanism, ScoreBias
+from fairseq_posattn.core.attention.pipeline import attend
+from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.errors import InputError
+
+NAME = "posattn"  # of the implementation, of the new modules, and of their key in the configuration
+TREE = "source_tree"
+
+
+@dataclass
+class State:
+    """This is what all layers of a model know of the batch.
+
+    tree: B 2 T, as above; contexts: by the mask and the numbers of queries and keys.
+    """
+
+    tree: Tensor | None = None
+    contexts: dict[Any, tuple[Any, AttentionContext]] = field(default_factory=dict)
+    generating: bool = False
+
+    def begin(self, tree: Tensor | None) -> None:
+        self.tree = tree
+        self.contexts.clear()
+
+
+def register() -> None:
+    """Let transformers know the attention of this package by its name."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+
+
+class Given(ScoreBias):
+    """The bias that a model has already, such as T5's."""
+
+    name = "given"
+
+    def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
+        given: Tensor = self.options
+        return given
+
+
+def attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    position_bias: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Return output, B Q H D, and weights, as functions of the AttentionInterface do.
+
+    Where a module has no mechanisms, this is torch's attention.
+    """
+    mechanisms = getattr(module, NAME, None)
+    if mechanisms is None:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        how = {"dropout": dropout, "scaling": scaling, "position_bias": position_bias, **kwargs}
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
+    chosen: list[Mechanism] = list(mechanisms.values())
+    width = query.size(-1)
+    if scaling is not None and scaling != width**-0.5:  # attend divides by sqrt(d)
+        query = query * (scaling * width**0.5)
+    if position_bias is not None:
+        chosen.append(Given(position_bias, AttentionShape(query.size(1), width)))
+    ctx = context(module, query, key, attention_mask)
+    rate = nn.Dropout(dropout) if dropout else None
+    wanted = kwargs.get("output_attentions", False) or module.config.output_attentions
+    out, weights = attend(query, key, value, ctx, chosen, rate, bool(wanted))
+    return out.transpose(1, 2).contiguous(), weights
+
+
+def context(module: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> AttentionContext:
+    """Return the context of a batch, which all layers of a side share."""
+    state: State = module.__dict__[f"{NAME}_state"]
+    causal = bool(getattr(module, "is_causal", False))
+    asked = (id(mask), query.size(2), key.size(2), causal)
+    if asked not in state.contexts:
+        real = None if mask is None else real_keys(mask, causal)
+        state.contexts[asked] = mask, new_context(query, key, real, causal, state.tree)
+    return state.contexts[asked][1]
+
+
+def new_context(
+    query: Tensor, key: Tensor, real: Tensor | None, causal: bool, tree: Tensor | None
+) -> AttentionContext:
+    queries, keys = query.size(2), key.size(2)
+    trees = None
+    if tree is not None and not causal:
+        if tree.size(-1) < keys:
+            raise InputError(
+                f"{TREE} has {tree.size(-1)} columns for {keys} pieces; make it by a TreeCollator"
+            )
+        trees = SourceTree(tree[:, 0, :keys], tree[:, 1])
+    if queries == keys:
+        padding = ~real if real is not None else key.new_zeros(len(key), keys).bool()
+        return AttentionContext.from_padding(padding, trees, causal)
+    found = AttentionContext(keys, key.device, real, trees, queries, causal)
+    found.nothing_allowed = False  # each query of a step sees itself
+    return found
+
+
+def real_keys(mask: Tensor, causal: bool) -> Tensor:
+    """Return which keys are no padding, B K; refuse a mask that says more than that."""
+    allowed = mask if mask.dtype == torch.bool else mask == 0
+    real = allowed[:, 0, -1]
+    expected = real[:, None, None, :]
+    if causal:
+        rows = torch.arange(mask.size(-2), device=mask.device)[:, None]
+        columns = torch.arange(mask.size(-1), device=mask.device)
+        expected = expected & (columns <= rows + mask.size(-1) - mask.size(-2))
+    seen = expected & real[:, -mask.size(-2) :][:, None, :, None]  # rows of padding do not matter
+    given = allowed & real[:, -mask.size(-2) :][:, None, :, None]
+    last_is_now = not causal or mask.size(-2) == mask.size(-1) or bool(real[:, -1].all())
+    if not (last_is_now and torch.equal(seen.expand_as(given), given)):
+        raise InputError(
+            "this attention_mask says more than what is padding, or the cache has room to spare, "
+            "which mechanisms do not know; give a mask of padding, and take the usual cache"
+        )
+    return real

@@ -1,0 +1,217 @@
+"""Put attention mechanisms into models of the library transformers, and trees into their batches.
+
+add_attention gives the self-attention of a model mechanisms of its own, through the library's
+AttentionInterface: the model stays what it is, the new parameters are trained with it, and
+save_pretrained keeps them. Trees travel as one tensor in the batch, `source_tree`, B 2 T: the
+number of the word of each piece, with one more word for all special pieces and -1 for padding, and
+the parent of each word, where the root is its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
+from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention, Use
+from fairseq_posattn.core.specification import SpecificationError
+from fairseq_posattn.doors.attention_interface import NAME, TREE, State, register
+from fairseq_posattn.doors.tree_batches import TreeCollator, encode
+from fairseq_posattn.errors import InputError
+
+__all__ = ["TreeCollator", "add_attention", "encode", "from_pretrained"]
+SELF_ATTENTION = re.compile(r"(^|\.)(self_attn|SelfAttention|attention\.self)$")
+HEADS = ("num_heads", "n_heads", "num_attention_heads")
+WIDTHS = ("head_dim", "key_value_proj_dim", "attention_head_size")
+SIDES = ("encoder", "decoder")
+
+
+def add_attention(
+    model: Any,
+    specification: str,
+    layers: Sequence[int] | None = None,
+    side: str = "encoder",
+    neutral: bool = False,
+) -> Any:
+    """Give the self-attention of a side the mechanisms of a specification; return the model.
+
+    layers: the mechanisms act in these layers only, and there as their `@` says. neutral: the model
+    computes what it did until its new parameters are trained. It takes a `source_tree` in forward
+    and generate from now on.
+    """
+    attentions = attentions_of(model, side)
+    read = AttentionSpecification(specification)
+    shape = shape_of(model, attentions[0])
+    read.check(len(attentions), shape)
+    refuse(read.uses, side)
+    if neutral:
+        refuse_not_neutral(read.uses)
+    shared: dict[str, nn.Module] = {}
+    state = model.__dict__.setdefault(f"{NAME}_state", State())
+    for number, attention in enumerate(attentions):
+        built = read.build(number, shape, shared) if layers is None or number in layers else []
+        if built:
+            own = nn.ModuleDict({mechanism.name: mechanism for mechanism in built})
+            own.to(next(attention.parameters())).train(attention.training)
+            attention.add_module(NAME, own)
+            attention.__dict__[f"{NAME}_state"] = state
+    if shared:
+        like = next(attentions[0].parameters())
+        half_of(model, side).add_module(f"{NAME}_shared", nn.ModuleDict(shared).to(like))
+    if neutral:
+        for mechanism in half_of(model, side).modules():
+            if isinstance(mechanism, Mechanism):
+                mechanism.set_neutral()
+        for module in shared.values():
+            for parameter in module.parameters():
+                nn.init.zeros_(parameter)
+    about = {"specification": str(read), "layers": None if layers is None else list(layers)}
+    model.config.update({NAME: {**(getattr(model.config, NAME, None) or {}), side: about}})
+    if read.uses:
+        register()
+        model.set_attn_implementation(NAME)
+    model.__class__ = taking_trees(type(model))
+    return model
+
+
+def from_pretrained(kind: Any, folder: str | Path, **options: Any) -> Any:
+    """Return a model that save_pretrained has written with its mechanisms; `kind` is its class."""
+    from safetensors.torch import load_file
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # the parameters of the mechanisms are unknown to it
+    try:
+        model = kind.from_pretrained(folder, **options)
+    finally:
+        logging.set_verbosity(verbosity)
+    about = getattr(model.config, NAME, None)
+    if not about:
+        raise InputError(f"{folder}: this model has no mechanisms; load it by {kind.__name__}")
+    model.config.update({NAME: None})
+    for side, added in about.items():
+        add_attention(model, added["specification"], added["layers"], side)
+    ours = {name for name in model.state_dict() if f"{NAME}" in name}
+    found: dict[str, Tensor] = {}
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        found |= {name: tensor for name, tensor in load_file(path).items() if name in ours}
+    if lacking := sorted(ours - set(found)):
+        raise InputError(f"{folder}: the parameter {lacking[0]} is missing; save the model again")
+    model.load_state_dict(found, strict=False)
+    return model
+
+
+# What is changed in a model
+
+
+def half_of(model: Any, side: str) -> Any:
+    """Return the encoder or the decoder of a model."""
+    if side not in SIDES:
+        raise InputError(f"side='{side}': choose one of {' and '.join(SIDES)}")
+    if model.config.is_encoder_decoder:
+        return model.get_encoder() if side == "encoder" else model.get_decoder()
+    if side == "decoder" or getattr(model.config, "is_decoder", False):
+        raise InputError("models that are a decoder alone are not taken; give one with an encoder")
+    return model.base_model
+
+
+def attentions_of(model: Any, side: str) -> list[Any]:
+    """Return the self-attention of each layer, or refuse a model that has other ones."""
+    named = half_of(model, side).named_modules()
+    found = [module for name, module in named if SELF_ATTENTION.search(name)]
+    kind = type(model).__name__
+    if not found:
+        raise InputError(
+            f"{kind}: its {side} has no self-attention that is known; Marian, BART, mBART, M2M100, "
+            "T5 and models like BERT are taken"
+        )
+    for attention in found:
+        passes_on = "ALL_ATTENTION_FUNCTIONS" in vars(inspect.getmodule(type(attention)))
+        if not passes_on or not hasattr(attention, "scaling"):
+            raise InputError(
+                f"{kind}: in this release of transformers it does not ask the AttentionInterface; "
+                "take another release"
+            )
+        if hasattr(attention, NAME):
+            raise InputError(f"{kind}: its {side} has mechanisms already; name all of them at once")
+    return found
+
+
+def shape_of(model: Any, attention: Any) -> AttentionShape:
+    """Return heads, width of a head, and the longest sentence."""
+    heads, width = (
+        next(getattr(attention, name) for name in names if hasattr(attention, name))
+        for names in (HEADS, WIDTHS)
+    )
+    return AttentionShape(heads, width, getattr(model.config, "max_position_embeddings", 1024))
+
+
+def refuse(uses: Sequence[Use], side: str) -> None:
+    """Refuse what needs more than queries, keys, values and trees."""
+    for use in uses:
+        mechanism, reason = use.mechanism, ""
+        if issubclass(mechanism, (PreAttention, PostAttention)):
+            reason = "it needs the input of the layer"
+        elif mechanism.needs_labels:
+            reason = "it reads labels of words"
+        elif mechanism.learns_from_trees:
+            reason = "it adds a loss to the training"
+        elif mechanism.reads_brackets:
+            reason = "it reads the brackets of the target"
+        elif side == "decoder" and not mechanism.causal_safe:
+            reason = "it looks at what is not written yet, or reads trees of the source"
+        if reason:
+            raise SpecificationError(
+                f"'{mechanism.name}' cannot stand in the {side} of a model of transformers: "
+                f"{reason}"
+            )
+
+
+def refuse_not_neutral(uses: Sequence[Use]) -> None:
+    """Refuse mechanisms that change a model from the start, or cannot be trained from there."""
+    for use in uses:
+        neutral = use.mechanism.neutral
+        if neutral is None or neutral not in str(use) or use.mechanism.name == "alibi":
+            raise SpecificationError(
+                f"'{use}' changes what a model computes before it is trained; leave out neutral"
+            )
+
+
+def taking_trees(kind: Any) -> Any:
+    """Return the class of a model whose forward and generate take trees."""
+    if hasattr(kind, f"{NAME}_takes_trees"):
+        return kind
+
+    class TakingTrees(kind):
+        def forward(self, *args: Any, source_tree: Tensor | None = None, **kwargs: Any) -> Any:
+            state = self.__dict__[f"{NAME}_state"]
+            if state.generating:
+                state.contexts.clear()
+            else:
+                state.begin(source_tree)
+            return super().forward(*args, **kwargs)
+
+        def generate(self, *args: Any, source_tree: Tensor | None = None, **kwargs: Any) -> Any:
+            state = self.__dict__[f"{NAME}_state"]
+            state.begin(source_tree)
+            state.generating = True
+            try:
+                return super().generate(*args, **kwargs)
+            finally:
+                state.generating = False
+
+    own = inspect.signature(kind.forward)
+    tree = inspect.Parameter(TREE, inspect.Parameter.KEYWORD_ONLY, default=None)
+    listed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    rest = [one for one in own.parameters.values() if one.kind is one.VAR_KEYWORD]
+    shown = own.replace(parameters=[*listed, tree, *rest])  # a trainer looks for it there
+    setattr(TakingTrees.forward, "__signature__", shown)  # noqa: B010
+    TakingTrees.__name__, TakingTrees.__qualname__ = kind.__name__, kind.__qualname__
+    TakingTrees.__module__ = kind.__module__
+    setattr(TakingTrees, f"{NAME}_takes_trees", True)
+    return TakingTrees

@@ -1,0 +1,503 @@
+"""Mechanisms in models of transformers: random models, and nothing is downloaded."""
+
+import json
+import re
+import sys
+from argparse import Namespace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+import transformers as hf
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY
+
+from fairseq_posattn.core.attention import MECHANISMS
+from fairseq_posattn.doors.attention_interface import NAME
+from fairseq_posattn.doors.hugging_face import (
+    TreeCollator,
+    add_attention,
+    encode,
+    from_pretrained,
+)
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.plugin import PosattnTransformerModel
+from fairseq_posattn.trees.sentence import Sentence
+from support.commands import ROOT, run
+from support.files import lines_of, write
+
+KEYS = {"vocab_size": 60, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+HALVES = {f"{side}_{name}": size for side in ("encoder", "decoder")
+          for name, size in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))}  # fmt: skip
+SEQ2SEQ = {**KEYS, **HALVES, "d_model": 32, "max_position_embeddings": 64, "dropout": 0.0}
+SEQ2SEQ |= {"decoder_start_token_id": 2, "forced_eos_token_id": None}
+T5 = {**KEYS, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
+T5 |= {"decoder_start_token_id": 2, "dropout_rate": 0.0}
+BERT = {**KEYS, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+BERT |= {"intermediate_size": 48, "max_position_embeddings": 64}
+FAMILIES = {
+    "Marian": ("MarianMTModel", "MarianConfig", SEQ2SEQ),
+    "Bart": ("BartForConditionalGeneration", "BartConfig", SEQ2SEQ),
+    "MBart": ("MBartForConditionalGeneration", "MBartConfig", SEQ2SEQ),
+    "M2M100": ("M2M100ForConditionalGeneration", "M2M100Config", SEQ2SEQ),  # and NLLB
+    "T5": ("T5ForConditionalGeneration", "T5Config", T5),
+    "Bert": ("BertModel", "BertConfig", BERT),
+    "Roberta": ("RobertaModel", "RobertaConfig", BERT),
+}
+WITH_DECODER = [name for name in FAMILIES if "ert" not in name]
+LENGTHS = (9, 6, 4)
+
+
+def random_model(name: str, **others):
+    kind, config, options = FAMILIES[name]
+    torch.manual_seed(0)
+    model = getattr(hf, kind)(getattr(hf, config)(**{**options, **others})).eval()
+    for key, parameter in model.named_parameters():
+        if "embed_positions" not in key:  # Marian's are computed, and not saved
+            torch.nn.init.normal_(parameter, float(parameter.dim() == 1), 0.3)
+    return model
+
+
+def batch(left: bool = False, rows=range(3)) -> dict:
+    """Three sentences of different lengths, with chains of two-piece words as trees."""
+    dice = torch.Generator().manual_seed(1)
+    width = max(LENGTHS[row] for row in rows)
+    ids, mask = torch.ones(3, width).long(), torch.zeros(3, width).long()
+    tree = torch.arange(width).repeat(3, 2, 1)
+    tree[:, 0] = -1
+    for row in range(3):
+        length = LENGTHS[row]
+        pieces = torch.randint(4, 60, (length,), generator=dice)
+        if row not in rows:
+            continue
+        place = slice(width - length, width) if left else slice(length)
+        ids[row, place], mask[row, place] = pieces, 1
+        words = torch.arange(length) // 2
+        tree[row, 0, place] = torch.cat([words[:-1], words.max()[None] + 1])
+        tree[row, 1, 1 : int(words.max()) + 1] = torch.arange(int(words.max()))
+    chosen = list(rows)
+    return {"input_ids": ids[chosen], "attention_mask": mask[chosen], "source_tree": tree[chosen]}
+
+
+def outputs(model, given: dict, trees: bool = True) -> torch.Tensor:
+    given = {k: v for k, v in given.items() if trees or k != "source_tree"}
+    if model.config.is_encoder_decoder:
+        dice = torch.Generator().manual_seed(2)
+        rows = len(given["input_ids"])
+        written = torch.randint(4, 60, (3, 7), generator=dice)[-rows:]
+        return model(**given, decoder_input_ids=written).logits
+    return model(**given).last_hidden_state
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_nothing_changes_without_mechanisms(name):
+    model = random_model(name)
+    stock = outputs(model, batch(), trees=False)
+    assert add_attention(model, "") is model
+    assert torch.equal(outputs(model, batch(), trees=False), stock)
+    assert torch.equal(outputs(model, batch()), stock)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_layers_without_mechanisms_stay_as_they_were(name):
+    model = random_model(name)
+    stock = outputs(model, batch(), trees=False)
+    add_attention(model, "tree_relative", layers=[1])
+    parameters = dict(model.named_parameters())
+    ours = {key for key in parameters if NAME in key}
+    assert ours and all(".1." in key for key in ours)
+    for key in ours:
+        torch.nn.init.zeros_(parameters[key])  # so they add nothing
+    torch.testing.assert_close(outputs(model, batch()), stock, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_batch_without_trees_is_refused(name):
+    model = add_attention(random_model(name), "tree_relative")
+    outputs(model, batch())
+    with pytest.raises(InputError, match="reads dependency trees, and the batch has none"):
+        outputs(model, batch(), trees=False)
+
+
+# The same numbers as our own encoder
+
+NEEDS_MORE = {"tree_gcn", "cnn", "block", "tree_supervised", "brackets", "tree_walk", "tree_labels"}
+
+
+def own_encoder(specification: str):
+    """Our encoder, which reads embeddings as they are."""
+    dictionary = Dictionary()
+    for number in range(56):
+        dictionary.add_symbol(f"w{number}")
+    task = SimpleNamespace(
+        source_dictionary=dictionary, target_dictionary=dictionary, provides_trees=True
+    )
+    sizes = {
+        f"{side}_{name}": size
+        for side in ("encoder", "decoder")
+        for name, size in (("layers", 2), ("embed_dim", 32), ("attention_heads", 4))
+    }
+    args = Namespace(arch="posattn_transformer", encoder_ffn_embed_dim=48, dropout=0.0, **sizes)
+    args.encoder_positions, args.encoder_attention = "none", specification
+    args.layernorm_embedding, args.activation_fn = True, "relu"
+    args.max_source_positions = 64
+    ARCH_CONFIG_REGISTRY["posattn_no_positions_tiny"](args)
+    return PosattnTransformerModel.build_model(args, task).eval().encoder
+
+
+def with_weights_of(encoder, model) -> None:
+    """Give a BART the weights of our encoder; its positions become zero."""
+    own, theirs = encoder.state_dict(), model.get_encoder()
+    names = {"layernorm_embedding": "layernorm_embedding", "layers": "layers"}
+    found = {}
+    for key in theirs.state_dict():
+        of_ours = key.replace(f"self_attn.{NAME}.", "self_attn.mechanisms.")
+        of_ours = of_ours.replace(f"{NAME}_shared.", "shared_mechanisms.")
+        if of_ours in own and of_ours.split(".")[0] in {*names, "shared_mechanisms"}:
+            found[key] = own[of_ours]
+    lacking, _ = theirs.load_state_dict(found, strict=False)
+    assert {key.split(".")[0] for key in lacking} <= {"embed_tokens", "embed_positions"}
+    torch.nn.init.zeros_(theirs.embed_positions.weight)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        f"{name}({options})" if options else name
+        for name, mechanism in sorted(MECHANISMS.items())
+        if name not in NEEDS_MORE
+        for options in mechanism.examples
+    ],
+)
+def test_each_mechanism_computes_what_our_encoder_does(use):
+    torch.manual_seed(3)
+    encoder = own_encoder(use)
+    for parameter in encoder.parameters():
+        torch.nn.init.normal_(parameter, float(parameter.dim() == 1), 0.3)
+    model = add_attention(random_model("Bart", activation_function="relu"), use)
+    with_weights_of(encoder, model)
+    encoder, model = encoder.double(), model.double()
+    given = batch()
+    x = torch.randn(3, 9, 32, dtype=torch.float64)
+    real = given["attention_mask"].bool()
+    counts, parents = torch.zeros(2, 3, 9).long()
+    for row, (words, above) in enumerate(given["source_tree"]):
+        number = int(words.max())
+        counts[row, :number] = torch.bincount(words[words >= 0])[:number]
+        parents[row, :number] = above[:number] + 1
+        parents[row, 0] = 0
+    with torch.no_grad():
+        expected = encoder(
+            torch.where(real, 5, encoder.padding_idx),
+            token_embeddings=x / encoder.embed_scale,
+            source_tree=torch.stack([parents, counts]),
+        )["encoder_out"][0].transpose(0, 1)
+        state = model.__dict__[f"{NAME}_state"]
+        state.begin(given["source_tree"])
+        found = model.get_encoder()(inputs_embeds=x, attention_mask=given["attention_mask"])
+    torch.testing.assert_close(found[0][real], expected[real], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS_MORE))
+def test_what_needs_more_is_refused_by_name(name):
+    for side in ("encoder", "decoder"):
+        with pytest.raises(InputError, match=name):
+            add_attention(random_model("Bart"), name, side=side)
+
+
+def test_what_cannot_be_given_mechanisms(monkeypatch):
+    with pytest.raises(InputError, match="side='both': choose one of encoder and decoder"):
+        add_attention(random_model("Bart"), "relative", side="both")
+    with pytest.raises(InputError, match="models that are a decoder alone are not taken"):
+        add_attention(random_model("Bert"), "relative", side="decoder")
+    model = add_attention(random_model("Bart"), "relative")
+    with pytest.raises(InputError, match="its encoder has mechanisms already"):
+        add_attention(model, "rope")
+    with pytest.raises(InputError, match=r"relative@7: the model has 2 layers"):
+        add_attention(random_model("Bart"), "relative@7")
+    gpt = hf.GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=9)
+    with pytest.raises(InputError, match="has no self-attention that is known"):
+        add_attention(hf.GPT2Model(gpt), "relative")
+    monkeypatch.delattr(sys.modules[hf.BartModel.__module__], "ALL_ATTENTION_FUNCTIONS")
+    with pytest.raises(InputError, match="in this release of transformers it does not ask the"):
+        add_attention(random_model("Bart"), "relative")
+
+
+# Padding, search, training
+
+
+@pytest.mark.parametrize("name", ["T5", "M2M100"])  # their positions do not count padding
+def test_padding_on_either_side(name):
+    model = add_attention(random_model(name), "relative(max=3) + tree_relative(max=2)")
+    add_attention(model, "relative(max=3)", side="decoder")
+    right, left = outputs(model, batch()), outputs(model, batch(left=True))
+    torch.testing.assert_close(left, right, rtol=0, atol=2e-4)
+    alone = outputs(model, batch(rows=[2]))
+    torch.testing.assert_close(alone[0], right[2], rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", WITH_DECODER)
+def test_beams_step_by_step(name):
+    model = add_attention(random_model(name), "relative(max=3) + tree_relative(max=2)")
+    add_attention(model, "relative(max=2) + rope", side="decoder")
+    how = {"num_beams": 3, "max_new_tokens": 8, "min_new_tokens": 8, "output_scores": True}
+    how |= {"return_dict_in_generate": True, "do_sample": False}
+    found = model.generate(**batch(), **how)
+    whole = model.generate(**batch(), use_cache=False, **how)
+    assert torch.equal(found.sequences, whole.sequences)
+    torch.testing.assert_close(found.sequences_scores, whole.sequences_scores, rtol=0, atol=1e-4)
+    alone = model.generate(**batch(rows=[2]), **how)
+    assert torch.equal(alone.sequences[0], found.sequences[2])
+    with pytest.raises(InputError, match="the batch has none"):
+        model.generate(**{k: v for k, v in batch().items() if k != "source_tree"}, **how)
+
+
+def test_a_mask_of_something_else_is_refused():
+    model = add_attention(random_model("Bert"), "relative")
+    given = batch()
+    mask = given["attention_mask"][:, None, None, :].expand(3, 1, 9, 9).bool().clone()
+    mask[0, 0, 3, 5] = False
+    with pytest.raises(InputError, match="says more than what is padding"):
+        model(input_ids=given["input_ids"], attention_mask=mask)
+
+
+def test_a_cache_with_room_to_spare_is_refused():
+    model = add_attention(random_model("Bart"), "relative", side="decoder")
+    with pytest.raises(InputError, match="or the cache has room to spare"):
+        model.generate(**batch(), max_new_tokens=5, cache_implementation="static")
+
+
+def sentences() -> list[dict]:
+    given = batch()
+    return [
+        {
+            "input_ids": ids[: sum(mask)],
+            "attention_mask": mask[: sum(mask)],
+            "labels": ids[: sum(mask)][::-1],
+            "source_tree": [words[: sum(mask)], parents[: sum(mask)]],
+        }
+        for ids, mask, (words, parents) in zip(
+            *(given[key].tolist() for key in ("input_ids", "attention_mask", "source_tree")),
+            strict=True,
+        )
+    ]
+
+
+class Padder:
+    """What a collator of transformers does, without a tokenizer."""
+
+    def __call__(self, features):
+        width = max(len(one["input_ids"]) for one in features)
+        fill = {"input_ids": 1, "attention_mask": 0, "labels": -100}
+        return {
+            key: torch.tensor([one[key] + [value] * (width - len(one[key])) for one in features])
+            for key, value in fill.items()
+        }
+
+
+def test_a_trainer_trains_saves_and_loads(tmp_path):
+    pytest.importorskip("accelerate")
+    model = add_attention(random_model("Marian"), "relative(max=3) + tree_relative + t5_bias")
+    args = hf.Seq2SeqTrainingArguments(
+        *(str(tmp_path / "run"),),
+        **{"max_steps": 10, "learning_rate": 3e-2, "logging_steps": 1, "save_strategy": "no"},
+        **{"use_cpu": True, "per_device_train_batch_size": 3, "report_to": [], "seed": 1},
+        **{"predict_with_generate": True, "generation_max_length": 6, "disable_tqdm": True},
+    )
+    trainer = hf.Seq2SeqTrainer(
+        model=model, args=args, train_dataset=sentences(), data_collator=TreeCollator(Padder())
+    )
+    before = {k: v.clone() for k, v in model.state_dict().items() if NAME in k}
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert len(losses) == 10 and losses[-1] < 0.8 * losses[0]
+    assert before and all(not torch.equal(model.state_dict()[k], v) for k, v in before.items())
+    assert trainer.predict(sentences()).predictions.shape[0] == 3
+    model.eval()
+    expected = outputs(model, batch())
+    trainer.save_model(str(tmp_path / "saved"))
+    again = from_pretrained(hf.MarianMTModel, tmp_path / "saved").eval()
+    assert torch.equal(outputs(again, batch()), expected)
+    assert again.config.posattn["encoder"]["specification"].startswith("relative(max=3")
+    again.save_pretrained(tmp_path / "twice")
+    twice = from_pretrained(hf.MarianMTModel, tmp_path / "twice").eval()
+    assert torch.equal(outputs(twice, batch()), expected)
+
+
+def test_what_cannot_be_loaded(tmp_path):
+    random_model("Bart").save_pretrained(tmp_path / "plain")
+    with pytest.raises(InputError, match="this model has no mechanisms; load it by BartForCond"):
+        from_pretrained(hf.BartForConditionalGeneration, tmp_path / "plain")
+    model = add_attention(random_model("Bart"), "relative")
+    model.save_pretrained(tmp_path / "ours")
+    plain = (tmp_path / "plain/model.safetensors").read_bytes()
+    (tmp_path / "ours/model.safetensors").write_bytes(plain)
+    with pytest.raises(InputError, match=r"the parameter .*posattn.* is missing; save the model"):
+        from_pretrained(hf.BartForConditionalGeneration, tmp_path / "ours")
+
+
+TWO_PROCESSES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import conftest, hashlib, os
+import test_hugging_face as own
+model = own.add_attention(own.random_model("Marian"), "relative(max=3) + tree_relative")
+args = own.hf.Seq2SeqTrainingArguments(
+    sys.argv[2], max_steps=4, learning_rate=1e-2, save_strategy="no", use_cpu=True, report_to=[],
+    per_device_train_batch_size=1, ddp_backend="gloo", disable_tqdm=True, seed=1,
+)
+trainer = own.hf.Seq2SeqTrainer(
+    model=model, args=args, train_dataset=own.sentences() * 4,
+    data_collator=own.TreeCollator(own.Padder()),
+)
+trainer.train()
+numbers = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+print("numbers of", os.environ["RANK"], hashlib.sha256(numbers).hexdigest(), flush=True)
+"""
+
+
+@pytest.mark.long
+def test_two_processes_train_as_one(tmp_path):
+    """Each takes its share of the batches, trees with them, and both have the same model."""
+    pytest.importorskip("accelerate")
+    write(tmp_path / "train.py", TWO_PROCESSES)
+    starter = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2)
+    folders = (ROOT / "tests/doors", tmp_path / "run")
+    env = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    printed = run(*starter, tmp_path / "train.py", *folders, env=env, fresh=True).stdout
+    found = dict(re.findall(r"numbers of (\d) (\w+)", printed))
+    assert set(found) == {"0", "1"} and len(set(found.values())) == 1
+
+
+# Trees
+
+
+def tokenizer():
+    """A fast tokenizer that splits words after three letters, with special pieces around them."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    letters = [chr(k) for k in range(97, 123)]
+    vocabulary = {piece: k for k, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *letters])}
+    fast = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>", max_input_chars_per_word=50))
+    for letter in letters:
+        fast.add_tokens([f"##{letter}"])
+    fast = Tokenizer(
+        models.WordPiece(
+            {**vocabulary, **{f"##{letter}": 40 + k for k, letter in enumerate(letters)}},
+            unk_token="<unk>",
+        )
+    )
+    fast.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    special = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    return hf.PreTrainedTokenizerFast(tokenizer_object=fast, **special)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_trees_of_a_batch_by_hand(side):
+    pieces = tokenizer()
+    pieces.padding_side = side
+    first = encode(pieces, Sentence(["she", "is", "in"], [2, 0, 2]))
+    second = encode(pieces, Sentence(["go"], [0]))
+    assert first["source_tree"] == [[3, 0, 0, 0, 1, 1, 2, 2, 3], [1, 1, 1]]
+    assert second["source_tree"] == [[1, 0, 0, 1], [0]]
+    made = TreeCollator(hf.DataCollatorWithPadding(pieces))([first, second])
+    short = [1, 0, 0, 1]
+    assert made["source_tree"][0, 0].tolist() == [3, 0, 0, 0, 1, 1, 2, 2, 3]
+    padded = [*short, *[-1] * 5] if side == "right" else [*[-1] * 5, *short]
+    assert made["source_tree"][1].tolist() == [padded, list(range(9))]
+    assert made["input_ids"].shape == (2, 9)
+
+
+def test_a_tree_of_another_text_is_refused():
+    with pytest.raises(InputError, match="text and tree do not match"):
+        encode(tokenizer(), Sentence(["she", "is"], [2, 0], text="he was"))
+    with pytest.raises(InputError, match="the sentence has no tree; parse it"):
+        encode(tokenizer(), Sentence(["she", "is"]))
+
+
+def test_multiword_tokens_and_cut_sentences():
+    tree = Sentence(["in", "dem", "haus"], [3, 3, 0], multiword=[(0, 2, "im")])
+    assert encode(tokenizer(), tree)["source_tree"][0] == [3, 0, 0, 2, 2, 2, 2, 3]
+    cut = encode(tokenizer(), tree, truncation=True, max_length=5)
+    assert cut["source_tree"] == [[3, 0, 0, 2, 3], [2, 2, 2]]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        f"{name}({mechanism.neutral})" if mechanism.neutral else name
+        for name, mechanism in sorted(MECHANISMS.items())
+        if name not in NEEDS_MORE | {"alibi"} and mechanism.neutral is not None
+    ],
+)
+def test_a_model_that_begins_as_it_was(use):
+    model = random_model("T5")
+    stock = outputs(model, batch(), trees=False)
+    add_attention(model, use, neutral=True)
+    torch.testing.assert_close(outputs(model, batch()), stock, rtol=0, atol=5e-5)
+
+
+def test_what_changes_a_model_at_once():
+    for use in ("window", "rope", "alibi", "window(size=3)"):
+        with pytest.raises(InputError, match="before it is trained; leave out neutral"):
+            add_attention(random_model("Bart"), use, neutral=True)
+
+
+# The page
+
+
+def marian(folder):
+    """A random Marian with a tokenizer of its own, and texts with trees."""
+    import sentencepiece
+
+    lines = ["the old man sees a dog", "a dog sees the man", "the dog runs"] * 12
+    write(folder / "text", lines)
+    for side in ("source", "target"):
+        sentencepiece.SentencePieceTrainer.train(
+            *(f"--input={folder}/text --model_prefix={folder}/{side} --vocab_size=20",),
+        )
+    pieces = sentencepiece.SentencePieceProcessor(model_file=f"{folder}/source.model")
+    names = ["</s>", "<unk>", *(pieces.id_to_piece(k) for k in range(3, 20)), "<pad>"]
+    vocabulary = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    kept = hf.MarianTokenizer(
+        *(f"{folder}/source.model", f"{folder}/target.model", f"{folder}/vocab.json"),
+        **{"source_lang": "en", "target_lang": "de"},
+    )
+    kept.save_pretrained(folder / "marian")
+    ids = {"pad_token_id": len(vocabulary) - 1, "eos_token_id": 0, "vocab_size": len(vocabulary)}
+    config = {**SEQ2SEQ, **ids, "decoder_start_token_id": ids["pad_token_id"], "encoder_layers": 3}
+    hf.MarianMTModel(hf.MarianConfig(**config)).save_pretrained(folder / "marian")
+    for name in ("train", "valid", "test"):
+        blocks = []
+        for line in lines:
+            rows = [
+                f"{k}\t{w}\t_\t_\t_\t_\t{k - 1}\tdep\t_\t_" for k, w in enumerate(line.split(), 1)
+            ]
+            blocks.append("\n".join([f"# text = {line}", *rows]) + "\n\n")
+        (folder / f"{name}.conllu").write_text("".join(blocks))
+        write(folder / f"{name}.de", lines)
+
+
+@pytest.mark.parametrize("control", ["own", "chain"])
+def test_the_script_of_the_page(tmp_path, monkeypatch, control):
+    pytest.importorskip("accelerate")
+    marian(tmp_path)
+    page = (ROOT / "docs/transformers.md").read_text()
+    [code] = re.findall(r"```python\n(from transformers import.*?)```", page, re.DOTALL)
+    for old, new in (
+        ('"Helsinki-NLP/opus-mt-en-de", "own"', f'"{tmp_path}/marian", "{control}"'),
+        ("        seed=seed,", "        seed=seed, use_cpu=True, report_to=[],"),
+    ):
+        assert old in code
+        code = code.replace(old, new)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "page", "exec"), {})
+    assert len(lines_of(tmp_path / f"test.{control}.seed1.hyp")) == 36
+    again = from_pretrained(hf.MarianMTModel, tmp_path / f"run.{control}.seed1")
+    assert again.config.posattn["encoder"]["layers"] == [0, 1, 2]
