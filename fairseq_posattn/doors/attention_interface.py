@@ -5,6 +5,7 @@ It is registered in the library's AttentionInterface.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,16 +26,32 @@ TREE = "source_tree"
 class State:
     """This is what all layers of a model know of the batch.
 
-    tree: B 2 T, as above; contexts: by the mask and the numbers of queries and keys.
+    trees: by the device of the batch, since torch's DataParallel runs a copy of the model on each;
+    contexts: by the mask, and the numbers of queries and keys.
     """
 
-    tree: Tensor | None = None
+    trees: dict[torch.device, Tensor | None] = field(default_factory=dict)
     contexts: dict[Any, tuple[Any, AttentionContext]] = field(default_factory=dict)
     generating: bool = False
 
-    def begin(self, tree: Tensor | None) -> None:
-        self.tree = tree
-        self.contexts.clear()
+    def begin(self, tree: Tensor | None, batch: Iterable[Any]) -> None:
+        """Take the trees of a new batch, B 2 T."""
+        given = [one for one in (tree, *batch) if isinstance(one, Tensor)]
+        device = given[0].device if given else torch.device("cpu")
+        self.trees[device] = tree
+        self.forget(device)
+
+    def forget(self, device: torch.device) -> None:
+        """Forget what is known of the former batch on a device."""
+        for key in [key for key in self.contexts if key[-1] == device]:
+            del self.contexts[key]
+
+    def tree_on(self, device: torch.device) -> Tensor | None:
+        """Return the trees for a layer, which may lie on another device than the batch."""
+        if device in self.trees or len(self.trees) != 1:
+            return self.trees.get(device)
+        [tree] = self.trees.values()
+        return None if tree is None else tree.to(device)
 
 
 def register() -> None:
@@ -94,10 +111,13 @@ def context(module: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> Att
     """Return the context of a batch, which all layers of a side share."""
     state: State = module.__dict__[f"{NAME}_state"]
     causal = bool(getattr(module, "is_causal", False))
-    asked = (id(mask), query.size(2), key.size(2), causal)
+    asked = (id(mask), query.size(2), key.size(2), causal, query.device)
     if asked not in state.contexts:
         real = None if mask is None else real_keys(mask, causal)
-        state.contexts[asked] = mask, new_context(query, key, real, causal, state.tree)
+        state.contexts[asked] = (
+            mask,
+            new_context(query, key, real, causal, state.tree_on(query.device)),
+        )
     return state.contexts[asked][1]
 
 
@@ -107,9 +127,10 @@ def new_context(
     queries, keys = query.size(2), key.size(2)
     trees = None
     if tree is not None and not causal:
-        if tree.size(-1) < keys:
+        if tree.size(-1) < keys or len(tree) != len(key):
             raise InputError(
-                f"{TREE} has {tree.size(-1)} columns for {keys} pieces; make it by a TreeCollator"
+                f"{TREE} has {len(tree)} sentences of {tree.size(-1)} columns, and the batch "
+                f"{len(key)} of {keys}; make it by a TreeCollator"
             )
         trees = SourceTree(tree[:, 0, :keys], tree[:, 1])
     if queries == keys:

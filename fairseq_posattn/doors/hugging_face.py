@@ -193,12 +193,12 @@ def taking_trees(kind: Any) -> Any:
             if state.generating:
                 state.contexts.clear()
             else:
-                state.begin(source_tree)
+                state.begin(source_tree, [*args, *kwargs.values()])
             return super().forward(*args, **kwargs)
 
         def generate(self, *args: Any, source_tree: Tensor | None = None, **kwargs: Any) -> Any:
             state = self.__dict__[f"{NAME}_state"]
-            state.begin(source_tree)
+            state.begin(source_tree, [*args, *kwargs.values()])
             state.generating = True
             try:
                 return super().generate(*args, **kwargs)

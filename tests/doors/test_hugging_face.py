@@ -195,7 +195,7 @@ def test_each_mechanism_computes_what_our_encoder_does(use):
             source_tree=torch.stack([parents, counts]),
         )["encoder_out"][0].transpose(0, 1)
         state = model.__dict__[f"{NAME}_state"]
-        state.begin(given["source_tree"])
+        state.begin(given["source_tree"], [])
         found = model.get_encoder()(inputs_embeds=x, attention_mask=given["attention_mask"])
     torch.testing.assert_close(found[0][real], expected[real], rtol=1e-9, atol=1e-9)
 
@@ -252,6 +252,29 @@ def test_beams_step_by_step(name):
     assert torch.equal(alone.sequences[0], found.sequences[2])
     with pytest.raises(InputError, match="the batch has none"):
         model.generate(**{k: v for k, v in batch().items() if k != "source_tree"}, **how)
+
+
+def test_each_device_has_its_trees():
+    """DataParallel shares what is no parameter between the copies of a model."""
+    state = add_attention(random_model("Bart"), "tree_relative").__dict__[f"{NAME}_state"]
+    tree, other = batch()["source_tree"], torch.zeros(3, 2, 9, device="meta")
+    state.begin(tree, [])
+    assert state.tree_on(torch.device("meta")).shape == tree.shape  # a layer of the same model
+    state.begin(other, [])
+    assert state.tree_on(torch.device("cpu")) is tree
+    assert state.tree_on(torch.device("meta")) is other
+    state.begin(None, [torch.zeros(1)])
+    assert state.tree_on(torch.device("cpu")) is None
+
+
+@pytest.mark.parametrize("part", [(slice(1), ...), (..., slice(5))])
+def test_trees_of_another_batch_are_refused(part):
+    model, given = add_attention(random_model("Bart"), "tree_relative"), batch()
+    given["source_tree"] = given["source_tree"][part]
+    with pytest.raises(
+        InputError, match=r"source_tree has \d sentences of \d columns, and the bat"
+    ):
+        outputs(model, given)
 
 
 def test_a_mask_of_something_else_is_refused():
