@@ -25,6 +25,7 @@ from fairseq_posattn.glue.data.tree_dataset import (
     print_read_trees,
 )
 from fairseq_posattn.glue.data.tree_files import load_tree_file, source_prefixes
+from fairseq_posattn.glue.models.int8 import quantize
 from fairseq_posattn.glue.patches import trained_on
 from fairseq_posattn.glue.patches.loading import prepare_ahead
 from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
@@ -73,6 +74,8 @@ class StructuredTranslationTask(TranslationTask):
 
     def build_criterion(self, cfg, from_checkpoint=False):
         """Build the criterion, and refuse one that does not train what heads learn of trees."""
+        if getattr(self.cfg, "int8", False):
+            raise InputError("--int8 is for translating a trained model; leave it out")
         supervises = getattr(cfg, "_name", None) == tree_supervised.NAME
         if supervises != self.learns_from_trees:
             raise InputError(
@@ -215,6 +218,10 @@ class StructuredTranslationTask(TranslationTask):
             for model in models:
                 if not hasattr(model.encoder, "needs_tree"):
                     ignore_trees(model)
+        if getattr(self.cfg, "int8", False):  # older checkpoints have no such option
+            refuse_scoring(args)
+            for model in models:
+                quantize(model)
         pipeline, cuts = self.pipeline(), getattr(args, "constraints", None)  # off the lines
         waits = pipeline and pipeline.config.splits_parsers_words and not cuts
         prepare_ahead(self.prepare_lines if waits else None)
@@ -252,6 +259,12 @@ def refuse_no_alignments(dataset: Any, prefix: str) -> None:
             f"{Path(prefix).parent}: the training data have no alignments, which --load-alignments "
             "reads; make the data with posattn-prepare --alignments, or leave the option out"
         )
+
+
+def refuse_scoring(args: Any) -> None:
+    """Refuse to score references in eight bits: fairseq reads the weights of a whole sentence."""
+    if getattr(args, "score_reference", False):
+        raise InputError("--int8 translates, and cannot --score-reference; leave one out")
 
 
 def store_canonical(cfg) -> None:

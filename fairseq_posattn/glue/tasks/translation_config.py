@@ -57,6 +57,11 @@ class StructuredTranslationConfig(TranslationConfig):
     parser_tokenized: bool = option(
         False, "take the words of new text between spaces; do not let stanza tokenise it"
     )
+    int8: bool = option(
+        False,
+        "translate on a CPU with the weights of linear layers in eight bits, which is faster and "
+        "changes scores a little",
+    )
     print_tree: bool = option(
         False,
         "print the tree of each translated sentence, a line for each word: "

@@ -1,0 +1,42 @@
+"""Linear layers in eight bits translate nearly as before, and nothing but translation has them."""
+
+import pytest
+from torch import nn
+
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.int8 import quantize
+from support.in_process import build, generate, hypotheses_and_scores, train
+
+
+def scores(output: str) -> dict[int, tuple[str, float]]:
+    found = hypotheses_and_scores(output)
+    return {number: (text, float(score)) for number, (score, text) in found.items()}
+
+
+@pytest.mark.parametrize("kind", ["tree_model", "stock_model"])
+def test_translations_stay_nearly_the_same(request, toy_data, kind):
+    checkpoint = request.getfixturevalue(kind)
+    before, now = (
+        scores(generate(toy_data, checkpoint, *more).output) for more in ([], ["--int8"])
+    )
+    same = [number for number in before if before[number][0] == now[number][0]]
+    assert len(before) == len(now) and len(same) >= 0.8 * len(before)
+    differences = [abs(before[number][1] - now[number][1]) for number in same]
+    assert 0 < max(differences) < 0.1
+
+
+def test_all_linear_layers_are_quantised(toy_data):
+    model = build(toy_data, "--arch", "posattn_structural_tiny").model.eval()
+    linear = sum(isinstance(module, nn.Linear) for module in model.modules())
+    quantize(model)
+    assert linear > 10 and not any(type(module) is nn.Linear for module in model.modules())
+
+
+def test_what_int8_is_not_for(tree_model, toy_data, tmp_path):
+    refused = generate(toy_data, tree_model, "--int8", "--score-reference", check=False)
+    assert "--int8 translates, and cannot --score-reference; leave one out" in refused.message
+    refused = train(toy_data, tmp_path / "run", "--max-update", 1, "--int8", check=False)
+    assert "--int8 is for translating a trained model; leave it out" in refused.message
+    assert not list(tmp_path.glob("run/*.pt"))
+    with pytest.raises(InputError, match="--int8 works on a CPU only; give --cpu"):
+        quantize(nn.Linear(2, 2, device="meta"))
