@@ -14,7 +14,7 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from typing import Any
 
 from fairseq_posattn.errors import InputError
@@ -42,7 +42,9 @@ def experiment_of(options: argparse.Namespace) -> Any:
     names = ["updates", "precision", "last", "examples", "with_parsing", "on_valid"]
     names += ["keep", "from_study"]
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
-    plan, shell = Plan(**asked, training=options.rest), Shell(options.dry_run)
+    called = join(["posattn-recipe", *sys.argv[1:]])
+    plan = Plan(**asked, training=options.rest, called=called)
+    shell = Shell(options.dry_run)
     file = recipe_file(options.recipe)
     work = (options.work or file.parent / "work").absolute()
     if not work.exists():

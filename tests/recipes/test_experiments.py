@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fairseq_posattn.io.version import __version__
 from fairseq_posattn.lab.report import report
 from fairseq_posattn.lab.report.systems import read_systems
 from support import warm
@@ -109,6 +110,12 @@ def test_a_table_over_seeds(small, tmp_path):
     assert r"\toprule" in latex and r"structural\_chain" in latex
     assert "structural_chain.demo" in (experiment.work / "report.html").read_text()
     assert len(experiment.runs("structural_chain.demo")) == 2
+    page = (experiment.work / "reproducibility.md").read_text()
+    assert "posattn-recipe prepare multi30k_en_de --from" in page
+    assert "| 1, threads of each: 1 | fp32 | all |" in page and page.count("(seeds 1, 2)") == 3
+    assert f"| fairseq_posattn, training | {__version__}" in page
+    kept = len(lines_of(experiment.work / "data.work/train.clean.en"))
+    assert f"The models were trained on {kept:,} of the training sentences." in page
     before = experiment.contents()
     again = experiment.start("table", *table).stdout
     assert again.count("the training has ended before") == 6

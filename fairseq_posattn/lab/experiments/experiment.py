@@ -155,7 +155,7 @@ class Experiment:
     def train_one(self, row: Any, run: Run, machine: Machine, share: Share) -> None:
         """Train a run to its end."""
         command = partial(self.command_of, row, run, machine)
-        train_once(self.place, run, command, machine.log_name(), share)
+        train_once(self.place, run, command, machine, share)
 
     def train_and_test(
         self, shown: int, row: Any, run: Run, machine: Machine, share: Share

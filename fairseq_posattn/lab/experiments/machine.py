@@ -184,10 +184,9 @@ def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, l
     if machine.nodes > 1 or runs == 1:
         return machine, [Share()]
     if machine.cpu:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        side = at_once or max(1, (cores or 1) // machine.each())
+        side = at_once or max(1, cores() // machine.each())
         side = min(side, runs)
-        return machine, [Share(threads=max(1, (cores or 1) // (side * machine.each())))] * side
+        return machine, [Share(threads=max(1, cores() // (side * machine.each())))] * side
     devices = machine.devices()
     if at_once and min(at_once, runs) > len(devices):  # several share a GPU
         parts = [Share((devices[k % len(devices)],)) for k in range(min(at_once, runs))]
@@ -196,6 +195,12 @@ def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, l
     each = len(devices) // side
     parts = [Share(tuple(devices[k * each : (k + 1) * each])) for k in range(side)]
     return replace(machine, gpus=each), parts
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return allowed or 1
 
 
 def visible_devices() -> list[str]:

@@ -38,6 +38,7 @@ class Corpus:
     downloads: the files that are fetched where the user names no folder.
     folder: the corpus is read there, where the user names no other folder; it may be anywhere.
     treebanks: the file of a text that is made from two treebanks; `{}` stands for the language.
+    licence: that of the texts, or the terms of their use.
     """
 
     valid: str = field(metadata=plain())
@@ -50,6 +51,7 @@ class Corpus:
     downloads: list[Source] = field(default_factory=list)
     folder: str = ""
     treebanks: dict[str, str] = field(default_factory=dict)
+    licence: str = ""
 
     def __post_init__(self) -> None:
         names = [source.name for source in self.downloads]
@@ -186,7 +188,10 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Content:
-    """This is what stands in recipe.toml."""
+    """This is what stands in recipe.toml.
+
+    chosen: how the hyper-parameters were chosen.
+    """
 
     title: str
     source: str = field(metadata=plain())
@@ -197,6 +202,7 @@ class Content:
     training: Options = field(default_factory=dict)
     evaluation: Evaluation = field(default_factory=Evaluation)
     sweep: Sweep | None = None
+    chosen: str = ""
 
     def __post_init__(self) -> None:
         if not self.sizes or not self.models:

@@ -17,6 +17,7 @@ from fairseq_posattn.lab.experiments.recipe import arguments, presets, refuse_un
 from fairseq_posattn.lab.experiments.recipe_content import Row, Size
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord, fingerprints, named_files
 from fairseq_posattn.lab.experiments.sizes import size_for
+from fairseq_posattn.lab.experiments.starts import note_start
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
@@ -143,7 +144,7 @@ def command_of(
 
 
 def train_once(
-    place: Place, run: Run, command_of: Callable[[], Command], log_name: str, share: Share
+    place: Place, run: Run, command_of: Callable[[], Command], machine: Machine, share: Share
 ) -> None:
     """Train a run by a command to its end, unless that was done."""
     if not place.shell.act(begin, place, run, instead=True):
@@ -151,7 +152,7 @@ def train_once(
     command = command_of()
     if f"--{RESET}" in command:
         place.board.finish(run.name, "processes or batches have changed: the epoch begins again")
-    log = run.folder / log_name
+    log = run.folder / machine.log_name()
     progress, reader = TrainingProgress(run.record.updates), LogReader(log)
 
     def look() -> None:
@@ -167,6 +168,7 @@ def train_once(
         look()
         place.board.finish(run.name, f"trained, {progress}")
 
+    place.shell.act(note_start, run.folder, command, machine, share)
     place.shell.act(place.board.show, run.name, f"begins to train in {run.folder}", True)
     place.shell.run(command, log, share.environment(), look)
     place.shell.act(finish)

@@ -18,6 +18,7 @@ from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devi
 from fairseq_posattn.lab.experiments.preparing import prepare
 from fairseq_posattn.lab.experiments.recipe import read_recipe, refuse_unknown
 from fairseq_posattn.lab.experiments.recipe_content import Row
+from fairseq_posattn.lab.experiments.reproducibility import note_preparing, write_page
 from fairseq_posattn.lab.experiments.runs import RECORD, Run, one_run, runs_in
 from fairseq_posattn.lab.experiments.scoring import check_scoring, score
 from fairseq_posattn.lab.experiments.sizes import DEMO
@@ -92,6 +93,7 @@ class Translation(Experiment):
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         prepare(self.place, source, any_size, rest)
+        self.place.shell.act(note_preparing, self.place, self.plan)
 
     def trained(self, row: Row, seeds: Seeds) -> list[Run]:
         """Return the runs of a model: those of the plan, or the only ones that there are."""
@@ -162,6 +164,7 @@ class Translation(Experiment):
             print("\n".join(write_tables(lines, self.place.work / "table")))
             published = self.place.content.evaluation.published
             write_parts(first.values(), published, self.place.work / "subsets")
+            write_page(self.place, self.plan, lines, runs)
 
         self.place.shell.act(write)
         if self.plan.keep:

@@ -25,6 +25,7 @@ class Plan:
     examples: the trees and the attention of so many sentences are kept for the report.
     keep, from_study: the translations are kept in the recipe, or those that are kept there are
         scored, and nothing is trained.
+    called: the command line that asks for all this.
     """
 
     updates: int | None = None
@@ -36,6 +37,7 @@ class Plan:
     on_valid: bool = False
     keep: bool = False
     from_study: bool = False
+    called: str = ""
 
 
 @dataclass

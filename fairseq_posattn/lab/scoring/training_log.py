@@ -7,7 +7,9 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import itemgetter
 from statistics import median
 from typing import Any, NamedTuple
@@ -24,6 +26,10 @@ ARCHITECTURES = (
 )
 RESUMED = re.compile(rf"Loaded checkpoint .* @ ({UPDATE}) updates\)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+# Logged before and when a training starts; what lies between an interruption and it is no training.
+BEGINS = re.compile(
+    r"\| (?:fairseq_cli\.train \| \{|fairseq\.(?:distributed\.utils|tasks\.text_to_speech) \|)"
+)
 STARTED = "No existing checkpoint found"
 INNER = re.compile(rf"epoch ({UPDATE}): +\d+ / \d+ (.+)$")
 PRINTED = re.compile(rf"epoch ({UPDATE}) \| (?:valid on '([^']+)' subset \| )?(.+)$")
@@ -44,13 +50,18 @@ class Measured(NamedTuple):
 
 @dataclass
 class Course:
-    """Holds what the logs tell about a training."""
+    """Holds what the logs tell about a training.
+
+    seconds: how long it took, all of its starts together; None if the lines have no times.
+    """
 
     parameters: int | None = None
     architecture: str = ""
     speeds: dict[str, dict[int, float]] = field(default_factory=dict)
     losses: dict[str, dict[int, float | None]] = field(default_factory=dict)
     update: int = 0
+    seconds: float | None = None
+    now: datetime | None = None
 
     def add(self, figures: Measured) -> None:
         """Add a line of figures; if its update comes again, what came after it is dropped."""
@@ -61,6 +72,15 @@ class Course:
         if figures.words_per_second is not None:
             speeds = self.speeds.setdefault(figures.subset, {})
             speeds[figures.update] = figures.words_per_second
+
+    def pass_time(self, line: str) -> None:
+        """Add the time since the line before, unless a training begins with this one."""
+        if not (told := TIME.match(line)):
+            return
+        with suppress(ValueError):  # a damaged line names no day that there is
+            before, self.now = self.now, datetime.fromisoformat(told[0])
+            passed = max(0.0, (self.now - (before or self.now)).total_seconds())
+            self.seconds = (self.seconds or 0.0) + (0.0 if BEGINS.search(line) else passed)
 
     def go_back(self, update: int) -> None:
         """Drop what came after this update, because it was lost when the run was interrupted."""
@@ -117,6 +137,8 @@ def read_training(paths: Sequence[str]) -> Course:
     # be ahead of the first updates.
     telling = {p for p in paths if len(paths) == 1 or any(map(measured_in, read_lines(p)))}
     for path, line in lines_in_order(paths):
+        if path in telling:
+            found.pass_time(line)
         if figures := measured_in(line):
             found.add(figures)
         elif path in telling and (match := RESUMED.search(line)):

@@ -80,6 +80,11 @@ def test_tables_without_a_training(recipe):
     figure = (recipe / "work/subsets.gen.kind.svg").read_text()
     assert all(text in figure for text in ("deep", "flat", "sequence.base", "relative.base"))
     assert not (recipe / "work/runs").exists()
+    page = (recipe / "work/reproducibility.md").read_text()
+    assert page.count("parameters, times and machines are not known") == 1
+    assert "## Machines" not in page and "| model | size | runs | gen | test |" in page
+    assert "| `sequence` | base | 2 (seeds 1, 2) | exact 37.50 (" in page
+    assert f"posattn-recipe table {recipe} --from-study --cpu --baseline sequence\n" in page
 
 
 def test_some_models_and_seeds(recipe):

@@ -1,0 +1,113 @@
+"""Gather what the records of runs, their logs and the texts tell of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from fairseq_posattn.io.records import known, read_record
+from fairseq_posattn.lab.experiments.runs import AGAIN, RECORD, Run, RunRecord, fingerprint_of
+from fairseq_posattn.lab.experiments.scoring import logs
+from fairseq_posattn.lab.experiments.starts import Start, starts_in
+from fairseq_posattn.lab.experiments.tables import Line
+from fairseq_posattn.lab.experiments.training import training_pairs
+from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
+from fairseq_posattn.lab.scoring.generate_log import speed
+from fairseq_posattn.lab.scoring.training_log import read_training
+from fairseq_posattn.work.made import Made
+
+
+@dataclass(frozen=True)
+class Facts:
+    """These are the runs of a table, by the names of their models, and its lines."""
+
+    place: Workplace
+    plan: Plan
+    lines: Sequence[Line]
+    of_system: Mapping[str, Sequence[Run]]
+
+    @property
+    def runs(self) -> list[Run]:
+        return list(chain.from_iterable(self.of_system.values()))
+
+    @property
+    def tests(self) -> list[str]:
+        return list(self.lines[0].cells)
+
+    def starts(self) -> list[tuple[Run, Start]]:
+        """Return the starts of all trainings that noted them; runs that are kept have none."""
+        return [(run, start) for run in self.runs for start in starts_in(run.folder)]
+
+    def versions(self) -> list[str]:
+        """Return the versions of this package that trained, which run.json alone has."""
+        found: dict[str, None] = {}
+        for run in self.runs:
+            path = run.folder / RECORD
+            record = read_record(RunRecord, path, AGAIN) if path.exists() else run.record
+            found |= dict.fromkeys(record.versions)
+        return list(found)
+
+    def translating(self, run: Run) -> float | None:
+        """Return in how many seconds a run translated all test sets, or None.
+
+        The slowest of the processes counts.
+        """
+        found = [translating_seconds(run, test) for test in self.tests]
+        return None if None in found else sum(seconds for seconds in found if seconds)
+
+    def choices(self, line: Line) -> dict[str, str]:
+        """Return what was chosen for a model, by names without dashes, as recipe.toml has them."""
+        found: dict[str, dict[str, None]] = {}
+        for run in self.of_system[line.row.system]:
+            of_run = {"updates": str(run.record.updates), "trees": run.record.trees}
+            for name, value in {**of_run, **last_values(run.record.options)}.items():
+                found.setdefault(name, {})[value] = None
+        found.pop("seed", None)
+        content = self.place.content
+        if not self.plan.from_study:  # nothing says how translations were made that are kept
+            averaged = self.plan.last or content.sizes[line.row.size].averaged
+            beam, lenpen = content.evaluation.beam, content.evaluation.lenpen
+            translating = {"averaged": averaged, "beam": beam, "lenpen": lenpen}
+            found |= {name: {str(value): None} for name, value in translating.items()}
+        return {name: " or ".join(values) for name, values in found.items()}
+
+    def pairs(self) -> int | None:
+        """Return how many sentences the models were trained on, or None."""
+        shards = self.place.shards(self.runs[0].record.trees) if self.runs else []
+        if self.plan.from_study or not all(shard.is_dir() for shard in shards):
+            return None
+        return sum(map(training_pairs, shards))
+
+    def words(self) -> int | None:
+        """Return how many words the training target has, or None where scores did not count."""
+        content = self.place.content
+        target = self.place.raw / f"{content.corpus.train}.{content.target}"
+        counts = Made.read(self.place.work / "train_counts.json")
+        if counts and target.is_file() and counts.key.get("text") == fingerprint_of(target):
+            return sum(counts.answer.values())
+        return None
+
+
+def training_seconds(run: Run) -> float | None:
+    """Return how long a run was trained, all of its starts together, or None."""
+    paths = logs(run.folder, "train*.log", "train.log")
+    return read_training(list(map(str, paths))).seconds if paths[0].exists() else None
+
+
+def translating_seconds(run: Run, test: str) -> float | None:
+    paths = logs(run.folder, f"{test}.shard*", f"{test}.shard0")
+    return known(speed(list(map(str, paths))).seconds) if paths[0].exists() else None
+
+
+def last_values(words: Sequence[str]) -> dict[str, str]:
+    """Return the value of each option, the last one of an option that is there twice."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, _, value = word.removeprefix("--").partition("=")
+            found[name] = [value] if value else []
+        else:
+            found.setdefault(name, []).append(word)
+    return {name: " ".join(values) for name, values in found.items()}

@@ -1,0 +1,111 @@
+"""Note the machine on which a training starts, so that a page can name it beside the times.
+
+runs/RUN/machine.json has an entry for each start that differs from those before it. Beside the log
+train.HOST.log of another machine it is machine.HOST.json.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from fairseq_posattn.io.files import write_json
+from fairseq_posattn.io.records import Open, as_document, read_record
+from fairseq_posattn.lab.experiments.commands import Command
+from fairseq_posattn.lab.experiments.machine import Machine, Share, cores, visible_devices
+from fairseq_posattn.lab.experiments.runs import AGAIN
+
+PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fairseq"]}
+
+
+@dataclass(frozen=True)
+class Start(Open):
+    """A training starts here.
+
+    cores: those that it may use.
+    memory: that of the machine, in bytes.
+    gpus: the names of those that it uses on this machine.
+    processes: on all machines; threads: of each, None where the program decides.
+    versions: of Python, torch and fairseq.
+    """
+
+    processor: str
+    cores: int
+    memory: int
+    gpus: list[str]
+    processes: int
+    threads: int | None
+    precision: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Starts(Open):
+    """This is what stands in machine.json."""
+
+    starts: list[Start]
+
+
+def note_start(folder: Path, command: Command, machine: Machine, share: Share) -> None:
+    """Note in the folder of a run that its training starts here by a command."""
+    host = machine.log_name().removeprefix("train").removesuffix(".log")
+    path = folder / f"machine{host}.json"
+    former = read_record(Starts, path, AGAIN).starts if path.exists() else []
+    start = here(command, machine, share)
+    if start not in former:
+        write_json(path, as_document(Starts([*former, start])), indent=1)
+
+
+def starts_in(folder: Path) -> list[Start]:
+    """Return all starts of a run; there are none in a run of an older version."""
+    paths = sorted(folder.glob("machine*.json"))
+    return [start for path in paths for start in read_record(Starts, path, AGAIN).starts]
+
+
+def here(command: Command, machine: Machine, share: Share) -> Start:
+    """Return what is known of this machine and of what a training uses of it."""
+    threads = str(os.environ.get("OMP_NUM_THREADS", share.threads))
+    precision = next((name for name in ("bf16", "fp16") if f"--{name}" in command), "fp32")
+    return Start(
+        processor=processor(),
+        cores=cores(),
+        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        gpus=[] if machine.cpu else gpu_names(share.gpus or machine.devices()),
+        processes=machine.world(),
+        threads=int(threads) if threads.isdecimal() else None,
+        precision=precision,
+        versions={"Python": platform.python_version(), **versions()},
+    )
+
+
+def processor() -> str:
+    """Return the name of the processor, or its kind where the system does not tell the name."""
+    if (told := Path("/proc/cpuinfo")).exists():
+        for line in told.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def gpu_names(devices: tuple[str, ...] | list[str]) -> list[str]:
+    """Return what the GPUs of this process are called by their makers."""
+    import torch
+
+    visible = visible_devices()
+    return [torch.cuda.get_device_name(visible.index(device)) for device in devices]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that train, of which fairseq has several names."""
+    found: dict[str, str] = {}
+    for package, names in PACKAGES.items():
+        for name in names:
+            try:
+                told = version(name)
+            except PackageNotFoundError:
+                continue
+            found.setdefault(package, told if name == package else f"{told} ({name})")
+    return found
