@@ -10,7 +10,7 @@ from support.in_process import build, generate, hypotheses_and_scores, train
 
 def scores(output: str) -> dict[int, tuple[str, float]]:
     found = hypotheses_and_scores(output)
-    return {number: (text, float(score)) for number, (score, text) in found.items()}
+    return {number: (text, float(score)) for number, (text, score) in found.items()}
 
 
 @pytest.mark.parametrize("kind", ["tree_model", "stock_model"])
