@@ -19,10 +19,12 @@ def test_translations_stay_nearly_the_same(request, toy_data, kind):
     before, now = (
         scores(generate(toy_data, checkpoint, *more).output) for more in ([], ["--int8"])
     )
+    assert before.keys() == now.keys() and before != now
     same = [number for number in before if before[number][0] == now[number][0]]
-    assert len(before) == len(now) and len(same) >= 0.8 * len(before)
-    differences = [abs(before[number][1] - now[number][1]) for number in same]
-    assert 0 < max(differences) < 0.1
+    assert len(same) > len(before) / 3  # models that are hardly trained are undecided
+    assert all(abs(before[number][1] - now[number][1]) < 0.1 for number in same)
+    means = [sum(score for _, score in one.values()) / len(one) for one in (before, now)]
+    assert abs(means[0] - means[1]) < 0.1
 
 
 def test_all_linear_layers_are_quantised(toy_data):
