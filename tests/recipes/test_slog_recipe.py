@@ -348,7 +348,7 @@ def test_from_files_to_a_table(published, tmp_path):
     how = ("--path", averaged, "--gen-subset", "test1", "--cpu", *labels)
     found = run(sys.executable, FOLDER / "oracle.py", experiment.work / "data", *how).stdout
     rows = [line.split() for line in found.splitlines()[-len(CASES) :]]
-    right = {name: float(share) for name, _, share, *_ in rows}
+    right = {" ".join(name): float(share) for *name, _, share, _, _, _ in rows}
     texts = [lines_of(averaged.parent / "gen.hyp")]
     texts += [lines_of(experiment.work / f"raw/gen.{kind}") for kind in ("lf", "category")]
     for found, form, name in zip(*texts, strict=True):  # greedy search writes what has no error
