@@ -68,15 +68,16 @@ class Converter:
     def refuse(self) -> None:
         """Refuse a model of which a part cannot be expressed."""
         encoder, decoder = self.model.encoder, self.model.decoder
-        if encoder.needs_tree:
+        if getattr(encoder, "needs_tree", False):
             named = [str(one) for one in (encoder.positions, encoder.attention, encoder.cross)]
             raise Refused(
                 f"what reads trees ({', '.join(filter(None, named))})",
                 "tree_supervised learns from trees and translates without them",
             )
         for side, half in (("encoder", encoder), ("decoder", decoder)):
-            if str(half.positions) not in ("sequence", "none"):
-                raise Refused(f"--{side}-positions '{half.positions}'", "train with 'sequence'")
+            positions = str(getattr(half, "positions", "sequence"))  # fairseq's own has no other
+            if positions not in ("sequence", "none"):
+                raise Refused(f"--{side}-positions '{positions}'", "train with 'sequence'")
         for name in NOT_THERE:
             if getattr(self.cfg, name, False):
                 raise Refused(f"--{name.replace('_', '-')}", "train without it")

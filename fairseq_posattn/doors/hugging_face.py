@@ -96,7 +96,7 @@ def from_pretrained(kind: Any, folder: str | Path, **options: Any) -> Any:
     model.config.update({NAME: None})
     for side, added in about.items():
         add_attention(model, added["specification"], added["layers"], side)
-    ours = {name for name in model.state_dict() if f"{NAME}" in name}
+    ours = {name for name in model.state_dict() if NAME in name}
     found: dict[str, Tensor] = {}
     for path in sorted(Path(folder).glob("*.safetensors")):
         found |= {name: tensor for name, tensor in load_file(path).items() if name in ours}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -22,12 +23,10 @@ def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]
     found = dict(tokenizer(text, return_special_tokens_mask=True, **fast, **options))
     special = found.pop("special_tokens_mask")
     if tokenizer.is_fast:
-        lines = [0]
-        for character in text:
-            lines.append(lines[-1] + len(dense(character)))
+        before = [0, *accumulate(len(dense(character)) for character in text)]
         places = found.pop("offset_mapping")
         spans: Sequence[Span] = [
-            (lines[begin], lines[end])
+            (before[begin], before[end])
             for (begin, end), one in zip(places, special, strict=True)
             if not one
         ]

@@ -15,6 +15,7 @@ pytest.importorskip("ctranslate2")
 import ctranslate2
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models.transformer import TransformerModel
 
 from fairseq_posattn.cli import translate
 from fairseq_posattn.core.attention import MECHANISMS
@@ -46,7 +47,7 @@ def task():
     )
 
 
-def build(**options) -> Loaded:
+def build(kind=PosattnTransformerModel, arch="posattn_no_positions_tiny", **options) -> Loaded:
     """A model of random weights, none of which is 0 or 1 in the beginning."""
     torch.manual_seed(0)
     sizes = {
@@ -58,9 +59,9 @@ def build(**options) -> Loaded:
     sizes |= {"encoder_positions": "none", "decoder_positions": "none"}
     sizes |= {"max_source_positions": 200, "max_target_positions": 200}
     args = Namespace(arch="posattn_transformer", dropout=0.0, **{**sizes, **options})
-    ARCH_CONFIG_REGISTRY["posattn_no_positions_tiny"](args)
+    ARCH_CONFIG_REGISTRY[arch](args)
     of_task = task()
-    model = PosattnTransformerModel.build_model(args, of_task).eval()
+    model = kind.build_model(args, of_task).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, float(parameter.dim() == 1), 0.25)
     return Loaded(model, of_task, None)
@@ -140,6 +141,11 @@ def test_each_mechanism_is_the_same_there_or_refused_by_name(side, use, tmp_path
 )
 def test_models_that_compute_the_same_there(options, tmp_path):
     assert difference(build(**options), tmp_path / "model") < 1e-5
+
+
+@pytest.mark.parametrize("options", [{}, {"no_token_positional_embeddings": True}])
+def test_a_model_of_fairseq_itself(options, tmp_path):
+    assert difference(build(TransformerModel, "transformer", **options), tmp_path / "model") < 1e-5
 
 
 @pytest.mark.parametrize(
