@@ -1,6 +1,7 @@
 """Measure the decoding speed of specifications as a ratio to fairseq's stock Transformer.
 
     python recipes/benchmark/generate_speed.py --json generate.json
+    python recipes/benchmark/generate_speed.py --int8 --vocabulary 32000
 
 All models translate the same sentences through the task's own generator. The models are untrained,
 so the length of the translations is fixed at the mean length of the sentences.
@@ -36,9 +37,10 @@ DEFAULT = ["sequence + tree_depth / relative + tree_relative"]
 class Translation:
     """Holds a model with the batches that it translates."""
 
-    def __init__(self, data: Path, specification: str, args):
+    def __init__(self, data: Path, specification: str, args, int8: bool = False):
         cfg = configure(data, Model.parse(specification), args.size, "--max-tokens", "1000")
         self.task, model, _ = set_up(cfg)
+        self.task.cfg.int8 = int8
         self.model = model.cuda() if torch.cuda.is_available() else model
         self.model.eval()
         self.model.prepare_for_inference_(cfg)
@@ -71,15 +73,21 @@ def main() -> None:
         "--batch-size", type=int, default=16, help="put so many sentences into a batch"
     )
     parser.add_argument("--beam", type=int, default=4, help="set the size of the beam")
+    parser.add_argument(
+        "--int8", action="store_true", help="measure all models with weights in eight bits, too"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), args.sentences, args.vocabulary, args.length)
         runs = {s: Translation(Path(folder), s, args) for s in [STOCK, *args.specifications]}
+        if args.int8:
+            more = {f"{s}, int8": Translation(Path(folder), s, args, int8=True) for s in runs}
+            runs |= more
     for run in runs.values():
         run.seconds(0)
     taken = in_turns({s: run.seconds for s, run in runs.items()}, args.pairs)
     rows = []
-    for s in args.specifications:
+    for s in list(runs)[1:]:
         median, low, high = times_faster(taken[STOCK], taken[s])
         rows.append(
             {"specification": s, "sentences_per_second_ratio": median, "low": low, "high": high}

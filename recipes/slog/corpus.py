@@ -98,7 +98,7 @@ def parts_of(line: str, words: bool = True) -> list[str]:
         tree = [(BLANK, parent, label) for _, parent, label in tree]
         sentence = " ".join(BLANK for _ in tree)
         form, pairs = shape(form.split(), pairs)
-    rows = [f"{k}\t{w}\t_\t_\t_\t_\t{p}\t{label}\t_\t_" for k, (w, p, label) in enumerate(tree, 1)]
+    rows = [f"{k}\t{w}\t_\tX\t_\t_\t{p}\t{label}\t_\t_" for k, (w, p, label) in enumerate(tree, 1)]
     alignment = " ".join(f"{word}-{at}" for at, word in pairs.items())
     conllu = "\n".join([f"# text = {sentence}", *rows])
     return [f"{conllu}\n\n", f"{sentence}\n", f"{form}\n", f"{alignment}\n", f"{category}\n"]

@@ -34,6 +34,7 @@ from fairseq_posattn.glue.models.cross_attention import (
     cross_specification,
     with_context,
 )
+from fairseq_posattn.glue.models.packed import pack
 from fairseq_posattn.glue.models.positions import (
     TargetPositions,
     positions_in_use,
@@ -257,6 +258,10 @@ class PosattnDecoder(TransformerDecoderBase):
         if looks and incremental_state is None:  # fairseq's criterion teaches them by alignments
             extra["attn"] = [alignment_of(looks)]
         return x, extra
+
+    def make_generation_fast_(self, **_) -> None:
+        """Prepare for translation, when fairseq says that there will be no more training."""
+        pack(self)
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Start mechanisms that a stock checkpoint lacks anew, as the encoder does."""

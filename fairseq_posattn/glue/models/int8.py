@@ -10,6 +10,7 @@ from fairseq.modules import MultiheadAttention
 from torch import nn
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.packed import unpack
 
 
 def quantize(model: nn.Module) -> None:
@@ -24,6 +25,7 @@ def quantize(model: nn.Module) -> None:
         raise InputError("--int8: this release of torch has no such layers; leave it out")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that a later release may have none
+        unpack(model)
         names = set(linear_layers(model))
         torch.ao.quantization.quantize_dynamic(model, names, torch.qint8, inplace=True)
 

@@ -1,0 +1,48 @@
+"""Translate on a CPU with weights in the order in which oneDNN multiplies them.
+
+A step of a decoder multiplies each weight with few rows. torch sorts the weight anew each time,
+which takes a good part of the product; here it is sorted once.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class PackedLinear(nn.Linear):
+    """A linear layer that keeps a sorted copy of its weight, of which nobody else knows."""
+
+    packed: Tensor | None = None
+    packed_from: tuple[int, int] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what nn.Linear returns, up to rounding where no gradients are wanted."""
+        fits = all(y.device.type == "cpu" and y.dtype == torch.float32 for y in (x, self.weight))
+        if torch.is_grad_enabled() or not fits or self.weight.is_inference():
+            return super().forward(x)
+        now = self.weight.data_ptr(), self.weight._version  # another one when numbers change
+        if self.packed_from != now:
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+            self.packed_from = now
+        return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+
+    def __getstate__(self) -> dict:
+        """Leave the sorted weight out of copies, as torch cannot copy it."""
+        return {**vars(self), "packed": None, "packed_from": None}
+
+
+def pack(model: nn.Module) -> None:
+    """Let all linear layers sort their weights, if this torch can."""
+    if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        for layer in model.modules():
+            if type(layer) is nn.Linear:
+                layer.__class__ = PackedLinear
+
+
+def unpack(model: nn.Module) -> None:
+    """Undo `pack`."""
+    for layer in model.modules():
+        if isinstance(layer, PackedLinear):
+            layer.packed = layer.packed_from = None
+            layer.__class__ = nn.Linear
