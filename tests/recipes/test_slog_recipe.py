@@ -205,6 +205,35 @@ def test_kinds_of_errors(found, kind):
     assert errors.kind_of(found.split(), ["eat", "(", "agent", "=", "*", "cat", ")"]) == kind
 
 
+def test_attachments_of_a_parser_are_counted_by_category(tmp_path):
+    def treebank(name, *trees):
+        rows = ["".join(f"{k}\tw{k}" + "\t_" * 4 + f"\t{h}\t{label}\t_\t_\n" for k, h, label in tree)
+                for tree in trees]  # fmt: skip
+        (tmp_path / name).write_text("\n".join([*rows, ""]))
+        return tmp_path / name
+
+    first, second = (
+        [(1, 2, "det"), (2, 0, "root")],
+        [(1, 0, "root"), (2, 1, "obj"), (3, 1, "punct")],
+    )
+    gold = treebank("gold.conllu", first, second)
+    other = [(1, 0, "root"), (2, 1, "obl"), (3, 2, "punct")]
+    (tmp_path / "labels").write_text("short\nlong\n")
+    command = [sys.executable, FOLDER / "attachments.py", gold, "--labels", tmp_path / "labels"]
+    found = run(*command, treebank("found.conllu", first, other)).stdout
+    assert [line.split() for line in found.splitlines()[1:]] == [
+        ["long", "1", "66.7", "33.3", "0.0"],
+        ["short", "1", "100.0", "100.0", "100.0"],
+        ["all", "2", "80.0", "60.0", "50.0"],
+    ]
+    for file, why in (
+        (treebank("one.conllu", first), "not as many sentences as"),
+        (treebank("other.conllu", second, first), "these are not the words of"),
+    ):
+        refused = run(*command, file, check=False)
+        assert refused.returncode and why in refused.stdout and "Traceback" not in refused.stdout
+
+
 # a zip of gen.tsv with one line, `cat cat primitive`, under the password of SLOG
 LOCKED = (
     "UEsDBAoACQAAANd9eV2QuZVcHgAAABIAAAAHAAAAZ2VuLnRzdup26pjXIixuWZDF7QRF2uYsWeLNk4XQ"
