@@ -299,3 +299,20 @@ def test_another_result_there_is_refused(trained, tmp_path, monkeypatch):
 
 def broken(converter, spec, module):
     spec.gamma, spec.beta = 1.01 * converter.take(module.weight), converter.take(module.bias)
+
+
+@pytest.mark.long
+def test_the_benchmark_of_exported_models(trained):
+    rows = trained / "rows.json"
+    done = run(
+        *(sys.executable, ROOT / "recipes/benchmark/exported_speed.py", trained / "data", "--cpu"),
+        *("--path", trained / "run/checkpoint_last.pt", "--raw", trained / "tidy/test"),
+        *("--rounds", 2, "--beam", 2, "--json", rows),
+    )
+    found = {row["with"]: row for row in json.loads(rows.read_text())}
+    assert [*found] == [
+        *("fairseq, float32", "fairseq, --int8", "CTranslate2, float32", "CTranslate2, int8")
+    ], done.stdout
+    assert found["fairseq, float32"]["bleu"] == pytest.approx(found["CTranslate2, float32"]["bleu"])
+    for row in found.values():
+        assert row["low"] <= row["ratio"] <= row["high"] and row["speed"] > 0

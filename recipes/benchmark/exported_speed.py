@@ -1,0 +1,136 @@
+"""Measure how fast a trained model translates with fairseq, in eight bits, and in CTranslate2.
+
+    cd recipes/multi30k_en_de/work
+    python ../../benchmark/exported_speed.py data --path runs/sequence.demo.seed1.*/averaged.pt \\
+        --raw raw/test_2016_flickr --cpu
+
+Ratios are to fairseq in float32; BLEU tells what eight bits cost. Each way translates all sentences
+on one thread, in batches of the same size, with the same beam. fairseq gets pieces, with trees at
+hand; CTranslate2 gets raw text, and nothing where it cannot express the model.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from sacrebleu import corpus_bleu
+from setting import in_turns, interval, report, seconds, times_faster
+
+from fairseq_posattn.doors.export import export
+from fairseq_posattn.doors.exported import ExportRequest, Translator
+from fairseq_posattn.errors import InputError
+from fairseq_posattn.glue.models.int8 import quantize
+from fairseq_posattn.io import command_line
+from fairseq_posattn.io.argument_types import asked, option, positive
+from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.lab.scoring.loaded_model import OnData
+from fairseq_posattn.text.live.segmented import PipelineCodec
+from fairseq_posattn.text.pipeline import TextPipeline
+
+FLOAT = "fairseq, float32"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(OnData):
+    """This names a model, its test set, and how often and how it is translated."""
+
+    raw: Path = option("the texts have this prefix: .SOURCE and .TARGET", required=True)
+    rounds: int = option("translate so many times (default: %(default)s)", 5, type=positive)
+    batch: int = option("translate so many at once (default: %(default)s)", 32, type=positive)
+    beam: int = option("set the size of the beam (default: %(default)s)", 5, type=positive)
+    json: str | None = option("write the rows to this file, too", None)
+
+
+def with_fairseq(request: Request, int8: bool) -> Callable[[], list[str]]:
+    """Return what translates the subset of the data, in the order of the sentences."""
+    loaded = request.load()
+    if int8:
+        quantize(loaded.model)
+    task, codec = loaded.task, PipelineCodec(TextPipeline.load(request.data))
+    task.load_dataset(request.gen_subset)
+    task.cfg.int8 = False
+    generator = task.build_generator([loaded.model], Namespace(beam=request.beam))
+    dataset = task.dataset(request.gen_subset)
+    batches = list(
+        task.get_batch_iterator(dataset, max_sentences=request.batch).next_epoch_itr(shuffle=False)
+    )
+    words = task.target_dictionary
+
+    def translate() -> list[str]:
+        found: dict[int, str] = {}
+        for sample in batches:
+            best = task.inference_step(generator, [loaded.model], sample)
+            for number, hypotheses in zip(sample["id"].tolist(), best, strict=True):
+                found[number] = codec.decode(words.string(hypotheses[0]["tokens"]))
+        return [found[number] for number in sorted(found)]
+
+    return translate
+
+
+def with_ctranslate2(
+    request: Request, folder: Path, kind: str, lines: list[str]
+) -> Callable[[], list[str]]:
+    """Return what translates the lines in batches, after the longest ones as fairseq does."""
+    about = ExportRequest(
+        to="ctranslate2",
+        path=request.path,
+        out=folder / kind,
+        data=request.data,
+        quantization=kind,
+        gen_subset=request.gen_subset,
+        user_dir=request.user_dir,
+    )
+    export(about)
+    translator = Translator(about.out, threads=1)
+    order = sorted(range(len(lines)), key=lambda k: len(lines[k]))
+    batches = [order[k : k + request.batch] for k in range(0, len(order), request.batch)]
+
+    def translate() -> list[str]:
+        found: dict[int, str] = {}
+        for batch in batches:
+            texts = translator.translate([lines[k] for k in batch], beam=request.beam)
+            found |= dict(zip(batch, texts, strict=True))
+        return [found[k] for k in range(len(lines))]
+
+    return translate
+
+
+def main() -> None:
+    request = asked(Request, "exported_speed.py", __doc__)
+    torch.set_num_threads(1)
+    pair = TextPipeline.load(request.data).config
+    lines, references = (
+        list(read_lines(f"{request.raw}.{language}")) for language in (pair.source, pair.target)
+    )
+    ways = {FLOAT: with_fairseq(request, False), "fairseq, --int8": with_fairseq(request, True)}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for kind in ("float32", "int8"):
+                ways[f"CTranslate2, {kind}"] = with_ctranslate2(request, Path(folder), kind, lines)
+        except InputError as error:
+            print(f"not in CTranslate2: {error}")
+        bleu = {name: corpus_bleu(way(), [references]).score for name, way in ways.items()}
+        taken = in_turns({n: lambda _, w=w: seconds(w) for n, w in ways.items()}, request.rounds)
+    rows = []
+    for name in ways:
+        ratio, low, high = times_faster(taken[FLOAT], taken[name])
+        speed = len(lines) / sorted(taken[name])[len(taken[name]) // 2]
+        rows.append({"with": name, "speed": speed, "ratio": ratio, "low": low, "high": high,
+                     "bleu": bleu[name]})  # fmt: skip
+    columns = {
+        "with": lambda r: r["with"],
+        "sentences a second": lambda r: f"{r['speed']:.1f}",
+        "ratio": lambda r: f"{r['ratio']:.2f}",
+        "95 % interval": interval,
+        "BLEU": lambda r: f"{r['bleu']:.2f}",
+    }
+    report(rows, columns, request.json)
+
+
+if __name__ == "__main__":
+    command_line.run(main)
