@@ -28,10 +28,17 @@ from setting import (
     set_up,
     times_faster,
 )
+from torch.profiler import ProfilerActivity, profile
 
 from fairseq_posattn.io import command_line
 
 DEFAULT = ["sequence + tree_depth / relative + tree_relative"]
+KINDS = {  # parts of the names of torch's operations
+    "products": ("mm", "linear"),
+    "softmax and top-k": ("softmax", "topk"),
+    "copies": ("cat", "index_select", "copy_", "fill_"),
+}
+OTHERS, PYTHON = "other operations", "Python"
 
 
 class Translation:
@@ -62,6 +69,18 @@ class Translation:
         self.task.inference_step(self.generator, [self.model], sample)
 
 
+def budget(run: Translation) -> dict[str, float]:
+    """Return what share of the translation of a batch each kind of work takes."""
+    with profile(activities=[ProfilerActivity.CPU]) as found:
+        run.seconds(0)
+    taken = dict.fromkeys([*KINDS, OTHERS, PYTHON], 0.0)
+    for event in found.key_averages():
+        kinds = (kind for kind, names in KINDS.items() if any(n in event.key for n in names))
+        kind = next(kinds, OTHERS) if "::" in event.key else PYTHON
+        taken[kind] += event.self_cpu_time_total
+    return {kind: value / sum(taken.values()) for kind, value in taken.items()}
+
+
 def main() -> None:
     """Measure the models in turn and print the ratios."""
     parser = models_parser(
@@ -75,6 +94,9 @@ def main() -> None:
     parser.add_argument("--beam", type=int, default=4, help="set the size of the beam")
     parser.add_argument(
         "--int8", action="store_true", help="measure all models with weights in eight bits, too"
+    )
+    parser.add_argument(
+        "--budget", action="store_true", help="tell what each of them spends its time on, too"
     )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -98,6 +120,13 @@ def main() -> None:
         "95 % interval": interval,
     }
     report(rows, columns, args.json)
+    if args.budget:
+        shares = {name: budget(run) for name, run in runs.items()}
+        print("| time for | " + " | ".join(shares) + " |")
+        print("|" + "---|" * (len(shares) + 1))
+        for kind in shares[STOCK]:
+            cells = (f"{100 * of_run[kind]:.1f} %" for of_run in shares.values())
+            print(f"| {kind} | " + " | ".join(cells) + " |")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,11 @@ from fairseq_posattn.glue.models import packed
 from support.in_process import build, generate, hypotheses_and_scores
 
 
+@pytest.fixture(autouse=True)
+def small_layers_too(monkeypatch):
+    monkeypatch.setattr(packed, "SMALLEST", 1)
+
+
 @pytest.fixture
 def prepared(toy_data):
     torch.manual_seed(1)
@@ -49,6 +54,7 @@ def test_steps_are_those_of_plain_layers(prepared):
 def test_new_weights_are_not_forgotten(prepared):
     decoder, plain = prepared
     with torch.no_grad():
+        steps(decoder, encoded(plain))
         for parameter in plain.parameters():
             parameter.mul_(1.5)
         decoder.load_state_dict(plain.state_dict())
@@ -79,6 +85,15 @@ def test_copies_and_records_are_those_of_plain_layers(prepared, tmp_path):
     assert not packed_layers(decoder)
     with torch.no_grad():
         assert torch.equal(steps(decoder, encoded(plain)), steps(plain, encoded(plain)))
+
+
+def test_small_layers_stay_as_they_are(monkeypatch, toy_data):
+    monkeypatch.undo()
+    model = build(toy_data, "--arch", "posattn_structural_tiny").model
+    model.make_generation_fast_()
+    sizes = {m.weight.numel() for m in packed_layers(model)}
+    others = {m.weight.numel() for m in model.decoder.modules() if type(m) is torch.nn.Linear}
+    assert max(others) < packed.SMALLEST <= min(sizes, default=packed.SMALLEST)
 
 
 def test_fairseq_generate_finds_the_same_translations(toy_data, tree_model, monkeypatch):

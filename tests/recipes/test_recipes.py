@@ -79,7 +79,7 @@ def test_candidates_of_a_benchmark_take_turns():
     ("program", "models", "column"),
     [
         ("train_speed", ["window@0", "sequence + tree_depth / relative"], "words_per_second_ratio"),
-        ("generate_speed", ["--int8"], "sentences_per_second_ratio"),
+        ("generate_speed", ["--int8", "--budget"], "sentences_per_second_ratio"),
     ],
 )
 def test_benchmarks_run_and_write_their_table(program, models, column, tmp_path):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+SMALLEST = 100_000  # with fewer weights, a call of oneDNN takes longer than is gained
+
 
 class PackedLinear(nn.Linear):
     """A linear layer that keeps a sorted copy of its weight, of which nobody else knows."""
@@ -18,12 +20,13 @@ class PackedLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what nn.Linear returns, up to rounding where no gradients are wanted."""
-        fits = all(y.device.type == "cpu" and y.dtype == torch.float32 for y in (x, self.weight))
-        if torch.is_grad_enabled() or not fits or self.weight.is_inference():
+        weight = self.weight
+        fits = x.is_cpu and weight.is_cpu and x.dtype is weight.dtype is torch.float32
+        if torch.is_grad_enabled() or not fits or weight.is_inference():
             return super().forward(x)
-        now = self.weight.data_ptr(), self.weight._version  # another one when numbers change
+        now = weight.data_ptr(), weight._version  # another one when numbers change
         if self.packed_from != now:
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight)
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(weight)
             self.packed_from = now
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
 
@@ -33,10 +36,10 @@ class PackedLinear(nn.Linear):
 
 
 def pack(model: nn.Module) -> None:
-    """Let all linear layers sort their weights, if this torch can."""
+    """Let all large linear layers sort their weights, if this torch can."""
     if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         for layer in model.modules():
-            if type(layer) is nn.Linear:
+            if type(layer) is nn.Linear and layer.weight.numel() >= SMALLEST:
                 layer.__class__ = PackedLinear
 
 
