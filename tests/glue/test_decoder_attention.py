@@ -134,6 +134,26 @@ def test_padding_of_earlier_steps_stays_unseen(specification, model_of):
     assert_steps_equal_the_whole(task, model, tokens)
 
 
+@pytest.mark.parametrize("specification", ["relative", ""])
+def test_hypotheses_that_stay_are_not_copied(specification, model_of):
+    task, model = model_of(specification)
+    decoder, kept, tokens = model.decoder.eval(), {}, targets(task, SHORT)
+    with torch.no_grad():
+        decoder(tokens[:, :1], encoder_out=encoded(task, model, SENTENCES), incremental_state=kept)
+    keys = decoder.layers[-1].self_attn._get_input_buffer(kept)["prev_key"]
+    for order, same in (
+        ([0, 1, 2, 3], True),
+        ([0, 1, 3, 2], False),
+        ([0, 1, 2], False),
+        ([0], False),
+    ):
+        expected = keys[order]
+        decoder.reorder_incremental_state_scripting(kept, torch.tensor(order))
+        found = decoder.layers[-1].self_attn._get_input_buffer(kept)["prev_key"]
+        assert torch.equal(found, expected) and (found is keys) == same
+        keys = found
+
+
 @pytest.mark.parametrize("specification", LONG_WINDOWS)
 def test_long_targets(specification, model_of, monkeypatch):
     """Windows work block by block on them, but not in steps."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
-from torch import Tensor, cat, nn
+from torch import Tensor, nn
 
 from fairseq_posattn.core.attention import (
     AttentionContext,
@@ -101,8 +102,8 @@ class CausalSelfAttention(MultiheadSelfAttention):
         padding = key_padding_mask
         before = self._get_input_buffer(incremental_state)
         if "prev_key" in before:
-            k = cat([before["prev_key"], k], dim=2)
-            v = cat([before["prev_value"], v], dim=2)
+            k = torch.cat([before["prev_key"], k], dim=2)
+            v = torch.cat([before["prev_value"], v], dim=2)
             padding = joined_padding(before.get("prev_key_padding_mask"), padding, k)
         state = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": padding}
         self._set_input_buffer(incremental_state, state)
@@ -258,6 +259,15 @@ class PosattnDecoder(TransformerDecoderBase):
         if looks and incremental_state is None:  # fairseq's criterion teaches them by alignments
             extra["attn"] = [alignment_of(looks)]
         return x, extra
+
+    def reorder_incremental_state_scripting(self, incremental_state, new_order):
+        """Keep the hypotheses with which beam search goes on; if these are all that there are, in
+        their order, as in greedy search, nothing is copied. A GPU would have to wait to know."""
+        if new_order.device.type == "cpu" and len(self.layers):
+            keys = self.layers[0].self_attn._get_input_buffer(incremental_state).get("prev_key")
+            if keys is not None and torch.equal(new_order, torch.arange(len(keys))):
+                return
+        super().reorder_incremental_state_scripting(incremental_state, new_order)
 
     def make_generation_fast_(self, **_) -> None:
         """Prepare for translation, when fairseq says that there will be no more training."""

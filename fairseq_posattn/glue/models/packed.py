@@ -48,4 +48,4 @@ def unpack(model: nn.Module) -> None:
     for layer in model.modules():
         if isinstance(layer, PackedLinear):
             layer.packed = layer.packed_from = None
-            layer.__class__ = nn.Linear
+            layer.__class__ = nn.Linear  # type: ignore[assignment]  # back to its base
