@@ -342,7 +342,7 @@ def test_the_password_opens_the_sets(published, tmp_path, monkeypatch):
 @pytest.mark.long
 def test_from_files_to_a_table(published, tmp_path):
     experiment = prepared(published, tmp_path / "work")
-    models = ["walk", "walk_chain"]
+    models = ["walk", "walk_chain", "walk_flip0.4"]
     how = [
         "--cpu",
         "--size",
@@ -360,13 +360,23 @@ def test_from_files_to_a_table(published, tmp_path):
     rows = [line.split("|") for line in lines_of(experiment.work / "subsets.md") if "|" in line]
     first = [row[1].strip(" *") for row in rows]
     table = rows[first.index("category") :]
-    assert [cell.strip() for cell in table[0][3:7]] == [
-        *("walk.demo", "walk_chain.demo", "Transformers of Li et al.", "AM-Parser")
+    assert [cell.strip() for cell in table[0][3:8]] == [
+        *("walk.demo", "walk_chain.demo", "walk_flip0.4.demo"),
+        *("Transformers of Li et al.", "AM-Parser"),
     ]
     assert {"xcomp", "center_embed_3", "PP_modif_subj", "mean"} <= {row[1].strip() for row in table}
     assert [
-        cell.strip() for cell in table[first[first.index("category") :].index("mean")][5:7]
+        cell.strip() for cell in table[first[first.index("category") :].index("mean")][6:8]
     ] == [*("40.6", "70.8")]
+    for seed in (1, 2):  # trained once, and tested twice
+        pair = [
+            experiment.work.glob(f"runs/{m}.demo.seed{seed}.*/checkpoint_last.pt")
+            for m in ("walk", "walk_flip0.4")
+        ]
+        [one], [other] = map(list, pair)
+        assert one.samefile(other) and lines_of(one.parent / "gen.src") == lines_of(
+            other.parent / "gen.src"
+        )
     hypotheses = list(experiment.work.glob("runs/walk.*/gen.hyp"))
     counted = run(
         sys.executable, FOLDER / "errors.py", *hypotheses, "--raw", experiment.work / "raw"

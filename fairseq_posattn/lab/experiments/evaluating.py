@@ -22,15 +22,21 @@ from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share) -> None:
     """Average checkpoints, and translate the test sets."""
     place.shell.act(check_dictionaries, place, run)
-    place.shell.act(check_texts, place, run.record.trees)
+    place.shell.act(check_texts, place, run.record.test_trees)
     with place.shell.alone(run.folder / "evaluation"):
         Evaluating(place, run, plan, machine, share).run_all()
     place.board.finish(run.name)
 
 
 def check_dictionaries(place: Workplace, run: Run) -> None:
-    """Refuse to translate data with a model that was trained with other dictionaries."""
-    for name, state in fingerprints(place.shards(run.record.trees), ["dict.*.txt"]).items():
+    """Refuse to translate data with a model that was trained with other dictionaries.
+
+    Where it is tested with other trees, its encoder looks at the dictionaries of their labels.
+    """
+    content, record = place.content, run.record
+    names = [f"dict.{language}.txt" for language in (content.source, content.target)]
+    names = names if record.tested else ["dict.*.txt"]
+    for name, state in fingerprints(place.shards(record.test_trees), names).items():
         if run.record.files.get(name) != state:
             raise InputError(
                 f"{run.folder}: the file {name} of the data has changed since this training; "
@@ -50,7 +56,7 @@ class Evaluating:
     def run_all(self) -> None:
         """Do the steps that are not done yet."""
         self.average()
-        data = self.place.first_shard(self.run.record.trees)
+        data = self.place.first_shard(self.run.record.test_trees)
         for test, subset in self.place.subsets(self.plan).items():
             self.translate(test, subset, data, "")
             if self.plan.with_parsing:
@@ -149,7 +155,7 @@ class Evaluating:
 
     def translate_parsing(self, test: str, subset: str) -> None:
         """Translate the test set without its trees, which are parsed at the same time."""
-        data = self.place.first_shard(self.run.record.trees)
+        data = self.place.first_shard(self.run.record.test_trees)
         name = ".".join(data.relative_to(self.place.work).parts)
         without = self.place.work / f"{name}.without_trees"
         self.shell.act(link_without_trees, data, without)
@@ -158,7 +164,7 @@ class Evaluating:
     def find_examples(self, test: str, subset: str) -> None:
         """Keep the trees and the attention of the first sentences, for the report."""
         evaluation, count = self.content.evaluation, self.at_most_all(self.plan.examples, test)
-        trees = self.trees(subset) if self.run.record.trees in ("own", PARSED) else None
+        trees = self.trees(subset) if self.run.record.test_trees in ("own", PARSED) else None
         options = {"beam": evaluation.beam, "lenpen": evaluation.lenpen}
         sentences = {"sentences": list(range(count)), **options}
         choices = [count, *options.values()]
@@ -181,7 +187,8 @@ class Evaluating:
         options: dict[str, Any],
     ) -> None:
         """Write what the command of this name finds out about the model on a test set."""
-        out, data = self.file(test, f"{what}.json"), self.place.first_shard(self.run.record.trees)
+        out = self.file(test, f"{what}.json")
+        data = self.place.first_shard(self.run.record.test_trees)
         inputs = [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))]
         given = {"path": self.averaged, "gen-subset": subset, **options}
         if trees:
@@ -193,7 +200,7 @@ class Evaluating:
 
     def trees(self, subset: str) -> Path | None:
         """Return the file of the trees before any control, or None if there is none."""
-        path = self.place.pieces_of(self.run.record.trees) / f"{subset}.conllu.xz"
+        path = self.place.pieces_of(self.run.record.test_trees) / f"{subset}.conllu.xz"
         return path if self.shell.is_there(path) else None
 
 

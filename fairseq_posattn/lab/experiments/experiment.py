@@ -144,7 +144,10 @@ class Experiment:
     def finished(self, rows: Sequence[Any], seeds: Seeds) -> list[Run]:
         """Train and test all models with all seeds, and return the runs."""
         jobs = self.planned(rows, seeds)
-        self.side_by_side([partial(self.train_and_test, seeds[0], *job) for job in jobs])
+        for tested in (False, True):  # runs that are tested otherwise take trainings of the others
+            some = [job for job in jobs if bool(job[1].record.tested) == tested]
+            if some:
+                self.side_by_side([partial(self.train_and_test, seeds[0], *job) for job in some])
         return [run for _, run in jobs]
 
     def side_by_side(self, jobs: Sequence[Callable[[Machine, Share], None]]) -> None:

@@ -74,7 +74,8 @@ class Recipe:
     @property
     def controls(self) -> list[str]:
         """Return the controls of trees for which data are needed, `own` first."""
-        return list(dict.fromkeys(["own", *(row.trees for row in self.content.models)]))
+        wanted = (trees for row in self.content.models for trees in row.all_trees)
+        return list(dict.fromkeys(["own", *wanted]))
 
 
 @cache

@@ -99,6 +99,7 @@ class Row:
     size: one of the sizes of the recipe.
     name: the name in tables and folders, if it is not that of the preset.
     trees: the control trees, or PARSED ones, that the model is trained and tested with.
+    tested: other trees for the tests alone.
     training: options of fairseq-train, beside those of the size.
     published, paper: the published BLEU of each test set, and where it stands.
     """
@@ -107,14 +108,21 @@ class Row:
     size: str
     name: str = field(default="", metadata=plain())
     trees: str = "own"
+    tested: str = ""
     training: Options = field(default_factory=dict)
     published: dict[str, float] = field(default_factory=dict)
     paper: str = ""
 
     def __post_init__(self) -> None:
-        if self.trees != PARSED:
-            TreeControl.from_tag(self.trees)  # this refuses an unknown control
+        for trees in self.all_trees:
+            if trees != PARSED:
+                TreeControl.from_tag(trees)  # this refuses an unknown control
         check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
+
+    @property
+    def all_trees(self) -> list[str]:
+        """Return the trees for which data are needed."""
+        return [self.trees, self.tested] if self.tested else [self.trees]
 
     @property
     def title(self) -> str:
@@ -220,7 +228,7 @@ class Content:
                     f"the model '{row.title}' has the size '{row.size}', which is none of: "
                     + " ".join(self.sizes)
                 )
-            if row.trees == PARSED and self.corpus.prepare.get("parser") != "conllu":
+            if PARSED in row.all_trees and self.corpus.prepare.get("parser") != "conllu":
                 raise InputError(
                     f"the model '{row.title}' has {PARSED} trees, as all models have them without "
                     'corpus.prepare.parser = "conllu"; leave out trees'

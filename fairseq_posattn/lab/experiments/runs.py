@@ -24,6 +24,7 @@ from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.records import Open, as_document, read_record
 
 RECORD, FINISHED = "run.json", "finished"
+TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json")  # what a training leaves
 KEY_DIGITS = 8
 AGAIN = "move the folder away, and train again"
 
@@ -34,6 +35,7 @@ class RunRecord(Open):
 
     options: what was given to fairseq-train, without what depends on the machine only.
     files: the fingerprints of the data, and of other files that the training reads.
+    tested: the trees of the test sets, if they are other ones.
     versions: of this package, for each start of the training.
     """
 
@@ -44,14 +46,21 @@ class RunRecord(Open):
     trees: str
     options: list[str]
     files: dict[str, dict]
+    tested: str = ""
     versions: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> str:
-        """Return the checksum of everything but the versions."""
-        made_of = {k: v for k, v in as_document(self).items() if k not in ("versions", "name")}
+        """Return the checksum of all that makes the training."""
+        others = ("versions", "name", "tested")
+        made_of = {k: v for k, v in as_document(self).items() if k not in others}
         text = json.dumps(made_of, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+    @property
+    def test_trees(self) -> str:
+        """Return the trees with which the run is tested."""
+        return self.tested or self.trees
 
     @property
     def system(self) -> str:
@@ -137,6 +146,20 @@ class Run:
         """Note that the training has come to its end, in words that no other training has."""
         with written_whole(self.folder / FINISHED) as file:
             file.write(f"{self.record.updates} {secrets.token_hex(8)}\n")
+
+
+def take_over(run: Run) -> Path | None:
+    """Take the training of a run of another name that is the same; return its folder, or None."""
+    for other in runs_in(run.runs):
+        if other.record.key == run.record.key and other.is_finished:
+            for pattern in TRAINED:
+                for path in other.folder.glob(pattern):
+                    (run.folder / path.name).unlink(missing_ok=True)
+                    os.link(path, run.folder / path.name)
+            with written_whole(run.folder / FINISHED) as file:
+                file.write((other.folder / FINISHED).read_text(encoding="utf-8"))
+            return other.folder
+    return None
 
 
 def runs_in(folder: Path) -> list[Run]:

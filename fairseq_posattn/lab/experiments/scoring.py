@@ -137,13 +137,13 @@ def check_labels(place: Workplace) -> None:
 
 def is_lower_case(place: Workplace, run: Run) -> bool:
     """Return whether the data have small letters only, so that scores must not count others."""
-    data = place.first_shard(run.record.trees)
+    data = place.first_shard(run.record.test_trees)
     return pipeline.exists(data) and TextPipeline.load(data).config.lowercase
 
 
 def separator(place: Workplace, run: Run) -> str:
     """Return the mark in the pieces of the data."""
-    data = place.first_shard(run.record.trees)
+    data = place.first_shard(run.record.test_trees)
     return TextPipeline.load(data).separator if pipeline.exists(data) else SEPARATOR
 
 

@@ -15,7 +15,13 @@ from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devi
 from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import arguments, presets, refuse_unknown
 from fairseq_posattn.lab.experiments.recipe_content import Row, Size
-from fairseq_posattn.lab.experiments.runs import Run, RunRecord, fingerprints, named_files
+from fairseq_posattn.lab.experiments.runs import (
+    Run,
+    RunRecord,
+    fingerprints,
+    named_files,
+    take_over,
+)
 from fairseq_posattn.lab.experiments.sizes import size_for
 from fairseq_posattn.lab.experiments.starts import note_start
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
@@ -57,7 +63,7 @@ def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
     files = fingerprints(place.shards(row.trees), READ_IN_TRAINING)
     files |= named_files(options)
     record = RunRecord(
-        row.title, row.size, seed, updates(place, row, plan), row.trees, options, files
+        row.title, row.size, seed, updates(place, row, plan), row.trees, options, files, row.tested
     )
     return Run(place.runs, record)
 
@@ -181,7 +187,9 @@ def begin(place: Place, run: Run) -> bool:
         return False
     if told := run.begin():
         place.board.finish(run.name, told)
-    return True
+    if other := take_over(run):
+        place.board.finish(run.name, f"this training is that of {other}")
+    return other is None
 
 
 def save_interval(every: int, averaged: int, updates: int) -> int:

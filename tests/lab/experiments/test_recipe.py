@@ -183,6 +183,14 @@ def test_a_row_that_is_like_another(tmp_path):
     (tmp_path / "other").mkdir()
     of_base = 'base = ".."\n' + alike
     assert recipe(tmp_path / "other", of_base).content.models == [second]
+    flipped = '[[models]]\nname = "flipped"\nlike = "sequence"\ntested = "own-flip0.1"\n'
+    found = recipe(tmp_path, GOOD + options + alike + flipped)
+    assert found.content.models[2] == replace(
+        first, name="flipped", tested="own-flip0.1", published={}
+    )
+    assert found.controls == ["own", "chain", "own-flip0.1"]
+    with pytest.raises(InputError, match="own-flop"):
+        recipe(tmp_path, GOOD + 'tested = "own-flop"\n')
 
 
 def test_a_sweep_names_each_point(tmp_path):

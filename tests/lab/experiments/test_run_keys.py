@@ -14,6 +14,7 @@ from fairseq_posattn.lab.experiments.runs import (
     named_files,
     one_run,
     runs_in,
+    take_over,
 )
 
 RECORD = RunRecord(
@@ -66,6 +67,23 @@ def test_a_run_that_goes_on_is_the_same_run_with_another_version(tmp_path, monke
     [found] = runs_in(tmp_path)
     assert found.record.versions == ["0.2.0+aaa", "0.3.0"]
     assert found.folder == run(tmp_path).folder
+
+
+def test_a_run_that_is_tested_otherwise_takes_the_training_of_the_other(tmp_path):
+    first, other = run(tmp_path), run(tmp_path, name="flipped", tested="own-flip0.1")
+    different = run(tmp_path, name="another", updates=20)
+    assert (first.record.test_trees, other.record.test_trees) == ("own", "own-flip0.1")
+    for one in (first, other, different):
+        one.begin()
+    (first.folder / "checkpoint_last.pt").write_text("weights")
+    (first.folder / "test.hyp").write_text("a translation")
+    assert take_over(other) is None and not other.is_finished  # the first one still goes on
+    first.finish()
+    for _ in range(2):  # it may have been killed half-way
+        assert take_over(other) == first.folder
+    assert other.is_finished and (other.folder / "checkpoint_last.pt").read_text() == "weights"
+    assert not (other.folder / "test.hyp").exists()
+    assert take_over(different) is None and not different.is_finished
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "{}", '{"name": 1}', "\udcff"])
