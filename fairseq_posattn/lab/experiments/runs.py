@@ -35,8 +35,8 @@ class RunRecord(Open):
 
     options: what was given to fairseq-train, without what depends on the machine only.
     files: the fingerprints of the data, and of other files that the training reads.
-    tested: the trees of the test sets, if they are other ones.
     versions: of this package, for each start of the training.
+    tested: the trees of the test sets, if they are other ones.
     """
 
     name: str
@@ -46,8 +46,8 @@ class RunRecord(Open):
     trees: str
     options: list[str]
     files: dict[str, dict]
-    tested: str = ""
     versions: list[str] = field(default_factory=list)
+    tested: str = ""
 
     @property
     def key(self) -> str:

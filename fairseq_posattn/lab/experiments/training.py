@@ -62,8 +62,9 @@ def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
         options += ["--precision", plan.precision]
     files = fingerprints(place.shards(row.trees), READ_IN_TRAINING)
     files |= named_files(options)
+    steps = updates(place, row, plan)
     record = RunRecord(
-        row.title, row.size, seed, updates(place, row, plan), row.trees, options, files, row.tested
+        *(row.title, row.size, seed, steps, row.trees, options, files), tested=row.tested
     )
     return Run(place.runs, record)
 
