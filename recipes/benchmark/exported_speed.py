@@ -24,7 +24,6 @@ from setting import in_turns, interval, report, seconds, times_faster
 from fairseq_posattn.doors.export import export
 from fairseq_posattn.doors.exported import ExportRequest, Translator
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.glue.models.int8 import quantize
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import asked, option, positive
 from fairseq_posattn.io.files import read_lines
@@ -49,11 +48,9 @@ class Request(OnData):
 def with_fairseq(request: Request, int8: bool) -> Callable[[], list[str]]:
     """Return what translates the subset of the data, in the order of the sentences."""
     loaded = request.load()
-    if int8:
-        quantize(loaded.model)
     task, codec = loaded.task, PipelineCodec(TextPipeline.load(request.data))
     task.load_dataset(request.gen_subset)
-    task.cfg.int8 = False
+    task.cfg.int8 = int8
     generator = task.build_generator([loaded.model], Namespace(beam=request.beam))
     dataset = task.dataset(request.gen_subset)
     batches = list(

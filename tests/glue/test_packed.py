@@ -75,7 +75,7 @@ def test_gradients_flow_as_before(prepared):
         assert a.grad is None or torch.equal(a.grad, b.grad)
 
 
-def test_copies_and_records_are_those_of_plain_layers(prepared, tmp_path):
+def test_copies_and_records_are_those_of_plain_layers(prepared):
     decoder, plain = prepared
     assert decoder.state_dict().keys() == plain.state_dict().keys()
     with torch.no_grad():

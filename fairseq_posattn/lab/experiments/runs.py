@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -154,10 +155,8 @@ def take_over(run: Run) -> Path | None:
         if other.record.key == run.record.key and other.is_finished:
             for pattern in TRAINED:
                 for path in other.folder.glob(pattern):
-                    (run.folder / path.name).unlink(missing_ok=True)
-                    os.link(path, run.folder / path.name)
-            with written_whole(run.folder / FINISHED) as file:
-                file.write((other.folder / FINISHED).read_text(encoding="utf-8"))
+                    shutil.copyfile(path, run.folder / path.name)
+            run.finish()
             return other.folder
     return None
 
