@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from alignments import aligned
 from forms import read_form, tree_of
+from grammar import Grammar
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.atomic import written_together
+from fairseq_posattn.io.atomic import written_together, written_whole
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.experiments.corpora import Collector, torn_archive_named
+from fairseq_posattn.lab.experiments.recipe_content import Corpus
+from fairseq_posattn.trees.conllu import block, read_labelled
 
 GENERALIZATION = "gen"
+GRAMMAR = "grammar"
 ZIPS = ("generalization_sets.zip", "generalization_half.zip")
 PASSWORD = "SLOG_PASSWORD"  # the variable of the environment
 SHAPE, BLANK = "shape", "w"  # the target of tree_only
@@ -36,6 +41,24 @@ def collect(collector: Collector) -> None:
             write(start, published(collector, name), collector.languages)
         for language in collector.languages:
             collector.expect(f"{name}.{language}")
+    if GRAMMAR in collector.recipe.controls:
+        parse(collector, collector.content.corpus)
+
+
+def parse(collector: Collector, corpus: Corpus) -> None:
+    """Copy the texts, and parse them with the grammar of the training trees, which stay."""
+    folder = collector.raw / GRAMMAR
+    if not collector.shell.does(f"parse with the grammar of the training trees into {folder}"):
+        return
+    folder.mkdir(exist_ok=True)
+    grammar = Grammar(read_labelled(collector.raw / f"{corpus.train}.conllu"))
+    for name in corpus.names:
+        for kind in ("align", *collector.languages):
+            shutil.copyfile(collector.raw / f"{name}.{kind}", folder / f"{name}.{kind}")
+        with written_whole(folder / f"{name}.conllu") as file:
+            for k, gold in enumerate(read_labelled(collector.raw / f"{name}.conllu"), start=1):
+                tree = gold if name == corpus.train else grammar.parse(gold.words)
+                file.write(block(str(gold), tree, k))
 
 
 def published(collector: Collector, name: str) -> Path:

@@ -6,12 +6,14 @@ way from published files to a table."""
 import base64
 import sys
 import zipfile
-from itertools import pairwise
+from itertools import combinations, pairwise, product
+from math import log
 
 import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.trees.conllu import read_conllu
+from fairseq_posattn.trees.sentence import Sentence
 from support.commands import ROOT, run, script
 from support.experiments import TINY, Experiment
 from support.files import lines_of
@@ -234,6 +236,141 @@ def test_attachments_of_a_parser_are_counted_by_category(tmp_path):
         assert refused.returncode and why in refused.stdout and "Traceback" not in refused.stdout
 
 
+# What training has: short sentences, with modifiers of objects, relative clauses, and clauses in clauses.
+TAUGHT = """\
+The dog that Emma fed ate .
+2:det 6:nsubj 5:obj 5:nsubj 2:acl:relcl 0:root 6:punct
+
+Liam saw the boy that a cat chased .
+2:nsubj 0:root 4:det 2:obj 7:obj 6:det 7:nsubj 4:acl:relcl 2:punct
+
+Emma liked Liam on a box .
+2:nsubj 0:root 2:obj 6:case 6:det 3:nmod 2:punct
+
+A dog fed the boy in the box .
+2:det 3:nsubj 0:root 5:det 3:obj 8:case 8:det 5:nmod 3:punct
+
+Emma said that Liam hoped that a cat slept .
+2:nsubj 0:root 5:mark 5:nsubj 2:ccomp 9:mark 8:det 9:nsubj 5:ccomp 2:punct
+
+Liam gave a cake to Emma .
+2:nsubj 0:root 4:det 2:obj 6:case 2:obl 2:punct
+
+the box beside Liam
+2:det 0:root 4:case 2:nmod
+
+What did Emma give to the cat ?
+4:obj 4:aux 4:nsubj 0:root 7:case 7:det 4:obl 4:punct
+"""
+
+
+def tree_from(sentence, tree):
+    parents, relations = zip(*(one.split(":", 1) for one in tree.split()), strict=True)
+    return Sentence(sentence.split(), [int(p) for p in parents], relations=list(relations))
+
+
+@pytest.fixture
+def grammar():
+    taught = [case.split("\n") for case in TAUGHT.strip().split("\n\n")]
+    return script(FOLDER / "grammar.py").Grammar(tree_from(*case) for case in taught)
+
+
+@pytest.mark.parametrize(
+    "name", ["PP_modif_subj", "center_embed_3", "RC_modif_subj", "Q_iobj_ditransV"]
+)
+def test_the_grammar_reads_structures_that_it_has_not_seen(grammar, name):
+    _, sentence, _, expected = next(case for case in CASES if case[0] == name)
+    assert grammar.parse(sentence.split()).parents == tree_from(sentence, expected).parents
+
+
+def test_the_grammar_recurses_to_any_depth(grammar):
+    tree = grammar.parse(["Emma", *["said", "that", "Liam"] * 12, "slept", "."])
+    assert tree.parents[1] == 0 and list(tree.parents[4:36:3]) == list(range(2, 35, 3))
+
+
+def test_a_sentence_that_the_grammar_cannot_read_is_flat_and_says_so(grammar):
+    tree = grammar.parse(["did", "did", "that"])
+    assert list(tree.parents) == [0, 1, 1] and tree.note == "the grammar has no tree"
+
+
+def projective(parents):
+    """Return whether parents, counted from 1, make a tree without crossing edges."""
+    for k in range(len(parents)):
+        seen, at = set(), k + 1
+        while at and at not in seen:
+            seen.add(at)
+            at = parents[at - 1]
+        if at:
+            return False
+    ends = [sorted((k, parent)) for k, parent in enumerate(parents, start=1)]
+    return not any(a < c < b < d or c < a < d < b for (a, b), (c, d) in combinations(ends, 2))
+
+
+def slow_score(taught, kinds, tree):
+    """Return the score of a tree by its definition, or None where a child was never seen."""
+
+    def phrase(t, k):
+        left = [j for j in range(k) if t.parents[j] == k + 1]
+        word = kinds(t.words[left[0]]) if left and t.relations[left[0]] != "det" else "<noun>"
+        opener = (t.relations[left[0]], word) if word[0] != "<" else None
+        return kinds(t.words[k]), opener
+
+    def decisions(t):
+        for k in range(len(t.words)):
+            left = [j for j in range(k) if t.parents[j] == k + 1]
+            right = [j for j in range(k, len(t.words)) if t.parents[j] == k + 1]
+            for side, places in (("left", left[::-1]), ("right", right)):
+                taken = [
+                    (t.relations[j], phrase(t, j)) for j in places if t.relations[j] != "punct"
+                ]
+                for before, child in pairwise(["first", *taken, "stop"]):
+                    yield t.words[k], phrase(t, k), side, before, child
+
+    known = [decision for t in taught for decision in decisions(t)]
+    roots = [phrase(t, t.parents.index(0)) for t in taught]
+    count = roots.count(phrase(tree, tree.parents.index(0)))
+    total = log(count) if count else None
+    for word, is_now, side, before, child in decisions(tree):
+        alike = [one for one in known if one[2:4] == (side, before)]
+        share = 0.0
+        for times, there in (
+            (1, [one for one in alike if one[:2] == (word, is_now)]),
+            (1 / 3, [one for one in alike if (one[0], one[1][0]) == (word, is_now[0])]),
+            (1 / 9, [one for one in alike if one[1] == is_now]),
+            (1 / 27, [one for one in alike if one[1][0] == is_now[0]]),
+        ):
+            if there:
+                share += times * [one[4] for one in there].count(child) / len(there)
+        if total is None or not share:
+            return None
+        total += log(share)
+    return total
+
+
+@pytest.mark.parametrize(
+    "words", ["Liam gave a cat", "the cat beside Emma", "cat that Emma fed", "Emma said Liam slept"]
+)
+def test_no_tree_is_better_than_that_of_the_grammar(grammar, words):
+    """Of all trees that are scored one by one, the best is the grammar's."""
+    taught = [tree_from(*case.split("\n")) for case in TAUGHT.strip().split("\n\n")]
+    words = words.split()
+    used = {(grammar.kind(w), r) for t in taught for w, r in zip(t.words, t.relations, strict=True)}
+    labels = [sorted(r for kind, r in used if kind == grammar.kind(w)) for w in words]
+    scores = {}
+    for parents in product(range(len(words) + 1), repeat=len(words)):
+        if parents.count(0) != 1 or not projective(parents):
+            continue
+        for chosen in product(*labels):
+            if [label == "root" for label in chosen] != [parent == 0 for parent in parents]:
+                continue
+            tree = Sentence(words, parents, relations=chosen)
+            score = slow_score(taught, grammar.kind, tree)
+            if score is not None:
+                scores[parents, chosen] = score
+    found = grammar.parse(words)
+    assert max(scores, key=scores.get) == (tuple(found.parents), tuple(found.relations))
+
+
 # a zip of gen.tsv with one line, `cat cat primitive`, under the password of SLOG
 LOCKED = (
     "UEsDBAoACQAAANd9eV2QuZVcHgAAABIAAAAHAAAAZ2VuLnRzdup26pjXIixuWZDF7QRF2uYsWeLNk4XQ"
@@ -277,6 +414,11 @@ def test_files_become_texts_with_trees_alignments_and_categories(published, tmp_
         assert [" ".join(tree.words) for tree in trees] == [case[1] for case in cases]
         assert lines_of(raw / f"{name}.align")[-1] == "0-0"
     assert (work / "data.chain/train.align.en-lf.idx").exists()
+    gold, found = (read_conllu(str(work / f"raw/{n}gen.conllu")) for n in ("", "grammar/"))
+    pairs = list(zip(gold, found, strict=True))  # the grammar has seen these sentences
+    assert sum(a.parents == b.parents for a, b in pairs) > 0.7 * len(CASES)
+    assert all(a.words == b.words for a, b in pairs)
+    assert (work / "data.grammar/test1.en-lf.en.idx").exists()
 
 
 def test_trees_without_words(published, tmp_path):
@@ -342,7 +484,7 @@ def test_the_password_opens_the_sets(published, tmp_path, monkeypatch):
 @pytest.mark.long
 def test_from_files_to_a_table(published, tmp_path):
     experiment = prepared(published, tmp_path / "work")
-    models = ["walk", "walk_chain", "walk_flip0.4"]
+    models = ["walk", "walk_chain", "walk_grammar", "walk_flip0.4"]
     how = [
         "--cpu",
         "--size",
@@ -360,13 +502,13 @@ def test_from_files_to_a_table(published, tmp_path):
     rows = [line.split("|") for line in lines_of(experiment.work / "subsets.md") if "|" in line]
     first = [row[1].strip(" *") for row in rows]
     table = rows[first.index("category") :]
-    assert [cell.strip() for cell in table[0][3:8]] == [
-        *("walk.demo", "walk_chain.demo", "walk_flip0.4.demo"),
+    assert [cell.strip() for cell in table[0][3:9]] == [
+        *("walk.demo", "walk_chain.demo", "walk_grammar.demo", "walk_flip0.4.demo"),
         *("Transformers of Li et al.", "AM-Parser"),
     ]
     assert {"xcomp", "center_embed_3", "PP_modif_subj", "mean"} <= {row[1].strip() for row in table}
     assert [
-        cell.strip() for cell in table[first[first.index("category") :].index("mean")][6:8]
+        cell.strip() for cell in table[first[first.index("category") :].index("mean")][7:9]
     ] == [*("40.6", "70.8")]
     for seed in (1, 2):  # trained once, and tested twice
         pair = [

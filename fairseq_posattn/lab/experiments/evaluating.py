@@ -14,7 +14,6 @@ from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import arguments
-from fairseq_posattn.lab.experiments.recipe_content import PARSED
 from fairseq_posattn.lab.experiments.runs import Run, fingerprints
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 
@@ -164,7 +163,9 @@ class Evaluating:
     def find_examples(self, test: str, subset: str) -> None:
         """Keep the trees and the attention of the first sentences, for the report."""
         evaluation, count = self.content.evaluation, self.at_most_all(self.plan.examples, test)
-        trees = self.trees(subset) if self.run.record.test_trees in ("own", PARSED) else None
+        of_test = self.run.record.test_trees
+        own = of_test == "own" or self.place.are_parsed(of_test)
+        trees = self.trees(subset) if own else None
         options = {"beam": evaluation.beam, "lenpen": evaluation.lenpen}
         sentences = {"sentences": list(range(count)), **options}
         choices = [count, *options.values()]

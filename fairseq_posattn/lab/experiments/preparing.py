@@ -88,13 +88,14 @@ def download(place: Workplace) -> Path:
 def preparing(place: Workplace, trees: str, rest: Sequence[str]) -> list[str | Path]:
     """Return the command that makes the data with these trees."""
     corpus = place.content.corpus
-    control = TreeControl() if trees == PARSED else TreeControl.from_tag(trees)
+    control = TreeControl() if place.are_parsed(trees) else TreeControl.from_tag(trees)
+    raw = place.raw / trees if trees in corpus.parsers else place.raw
     options = {
         "source": place.content.source,
         "target": place.content.target,
-        "train": place.raw / corpus.train,
-        "valid": place.raw / corpus.valid,
-        "test": [place.raw / name for name in corpus.tests],
+        "train": raw / corpus.train,
+        "valid": raw / corpus.valid,
+        "test": [raw / name for name in corpus.tests],
         "out": place.data(trees),
         "work": place.pieces_of(trees),
         **corpus.prepare,

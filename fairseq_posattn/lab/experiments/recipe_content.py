@@ -38,6 +38,7 @@ class Corpus:
     downloads: the files that are fetched where the user names no folder.
     folder: the corpus is read there, where the user names no other folder; it may be anywhere.
     treebanks: the file of a text that is made from two treebanks; `{}` stands for the language.
+    parsers: names of trees that corpus.py makes, beside copies of the texts in raw/NAME.
     licence: that of the texts, or the terms of their use.
     """
 
@@ -51,6 +52,7 @@ class Corpus:
     downloads: list[Source] = field(default_factory=list)
     folder: str = ""
     treebanks: dict[str, str] = field(default_factory=dict)
+    parsers: list[str] = field(default_factory=list, metadata=plain())
     licence: str = ""
 
     def __post_init__(self) -> None:
@@ -63,6 +65,11 @@ class Corpus:
                     f"treebanks has the file '{pattern}', which is not {PLAIN}, or {{}}"
                 )
         check_options("prepare", self.prepare, NOT_PREPARE)
+
+    @property
+    def all_parsers(self) -> list[str]:
+        """Return the names of trees that are no control trees."""
+        return [PARSED, *self.parsers]
 
     @property
     def names(self) -> list[str]:
@@ -98,7 +105,7 @@ class Row:
     model: a preset, without posattn_.
     size: one of the sizes of the recipe.
     name: the name in tables and folders, if it is not that of the preset.
-    trees: the control trees, or PARSED ones, that the model is trained and tested with.
+    trees: the control trees, or those of a parser, that the model is trained and tested with.
     tested: other trees for the tests alone.
     training: options of fairseq-train, beside those of the size.
     published, paper: the published BLEU of each test set, and where it stands.
@@ -114,9 +121,6 @@ class Row:
     paper: str = ""
 
     def __post_init__(self) -> None:
-        for trees in self.all_trees:
-            if trees != PARSED:
-                TreeControl.from_tag(trees)  # this refuses an unknown control
         check_options("training", self.training, (*NOT_TRAINING, *OUR_OWN))
 
     @property
@@ -228,6 +232,9 @@ class Content:
                     f"the model '{row.title}' has the size '{row.size}', which is none of: "
                     + " ".join(self.sizes)
                 )
+            for trees in row.all_trees:
+                if trees not in self.corpus.all_parsers:
+                    TreeControl.from_tag(trees)  # this refuses an unknown control
             if PARSED in row.all_trees and self.corpus.prepare.get("parser") != "conllu":
                 raise InputError(
                     f"the model '{row.title}' has {PARSED} trees, as all models have them without "

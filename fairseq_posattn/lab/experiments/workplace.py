@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_posattn.lab.experiments.board import Board
 from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.recipe import USER_DIR, Recipe
-from fairseq_posattn.lab.experiments.recipe_content import PARSED, Content
+from fairseq_posattn.lab.experiments.recipe_content import Content
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.work.made import Steps
 
@@ -93,13 +93,17 @@ class Workplace(Place):
         return self.pieces_of("own")
 
     def pieces_of(self, trees: str) -> Path:
-        """Return this folder for a control of trees; parsed trees have one of their own."""
-        return self.work / (f"data.{PARSED}.work" if trees == PARSED else "data.work")
+        """Return this folder for a control of trees; those of parsers have one of their own."""
+        return self.work / (f"data.{trees}.work" if self.are_parsed(trees) else "data.work")
+
+    def are_parsed(self, trees: str) -> bool:
+        """Return whether trees are those of a parser, where the recipe's own are others."""
+        return trees in self.content.corpus.all_parsers
 
     def data(self, trees: str) -> Path:
         """Return the data folder for a control of trees."""
-        if trees == PARSED:
-            return self.work / f"data.{PARSED}"
+        if self.are_parsed(trees):
+            return self.work / f"data.{trees}"
         control = TreeControl.from_tag(trees)
         return self.work / (f"data.{control.tag}" if control else "data")
 
