@@ -51,14 +51,18 @@ def parse(collector: Collector, corpus: Corpus) -> None:
     if not collector.shell.does(f"parse with the grammar of the training trees into {folder}"):
         return
     folder.mkdir(exist_ok=True)
-    grammar = Grammar(read_labelled(collector.raw / f"{corpus.train}.conllu"))
+    learnt = f"{corpus.train}.conllu"
+    shutil.copyfile(collector.raw / learnt, folder / learnt)
+    grammar = Grammar(read_labelled(folder / learnt))
     for name in corpus.names:
         for kind in ("align", *collector.languages):
             shutil.copyfile(collector.raw / f"{name}.{kind}", folder / f"{name}.{kind}")
-        with written_whole(folder / f"{name}.conllu") as file:
-            for k, gold in enumerate(read_labelled(collector.raw / f"{name}.conllu"), start=1):
-                tree = gold if name == corpus.train else grammar.parse(gold.words)
-                file.write(block(str(gold), tree, k))
+        if name != corpus.train:
+            with written_whole(folder / f"{name}.conllu") as file:
+                for k, line in enumerate(
+                    read_lines(folder / f"{name}.{collector.languages[0]}"), 1
+                ):
+                    file.write(block(line, grammar.parse(line.split()), k))
 
 
 def published(collector: Collector, name: str) -> Path:

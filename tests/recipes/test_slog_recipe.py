@@ -270,9 +270,13 @@ def tree_from(sentence, tree):
 
 
 @pytest.fixture
-def grammar():
-    taught = [case.split("\n") for case in TAUGHT.strip().split("\n\n")]
-    return script(FOLDER / "grammar.py").Grammar(tree_from(*case) for case in taught)
+def taught():
+    return [tree_from(*case.split("\n")) for case in TAUGHT.strip().split("\n\n")]
+
+
+@pytest.fixture
+def grammar(taught):
+    return script(FOLDER / "grammar.py").Grammar(taught)
 
 
 @pytest.mark.parametrize(
@@ -350,9 +354,8 @@ def slow_score(taught, kinds, tree):
 @pytest.mark.parametrize(
     "words", ["Liam gave a cat", "the cat beside Emma", "cat that Emma fed", "Emma said Liam slept"]
 )
-def test_no_tree_is_better_than_that_of_the_grammar(grammar, words):
+def test_no_tree_is_better_than_that_of_the_grammar(grammar, taught, words):
     """Of all trees that are scored one by one, the best is the grammar's."""
-    taught = [tree_from(*case.split("\n")) for case in TAUGHT.strip().split("\n\n")]
     words = words.split()
     used = {(grammar.kind(w), r) for t in taught for w, r in zip(t.words, t.relations, strict=True)}
     labels = [sorted(r for kind, r in used if kind == grammar.kind(w)) for w in words]
