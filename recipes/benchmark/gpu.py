@@ -166,11 +166,12 @@ def check_gradients(specification: str, dtype: torch.dtype, device: str) -> None
 
 
 def short_training(specification: str) -> list[dict]:
-    """Return the loss before and after some updates of a small model."""
+    """Return the loss before and after some updates of a small model of four layers."""
     precision = ["--bf16"] if torch.cuda.is_available() else []
     with tempfile.TemporaryDirectory() as folder:
         make_corpus(Path(folder), 64, 100, 12)
         options = ["--max-tokens", "400", "--max-source-positions", "256", "--lr", "1e-2"]
+        options += ["--encoder-layers", "4", "--decoder-layers", "4"]
         cfg = configure(Path(folder), Model.parse(specification), "toy", *options, *precision)
         cfg.optimization.lr = cfg.optimizer.lr = cfg.lr_scheduler.lr = [2e-3]
         task, model, criterion = set_up(cfg)
@@ -224,10 +225,18 @@ def do_part(part: str, todo: list[Cell], out: Path, seconds: float) -> bool:
             print(f"part {part}: {len(left) - number} cells are left; run it again to go on")
             return False
         print(f"part {part}, {number + 1} of {len(left)}: {cell.name} ...", flush=True)
-        record = {"machine": machine(), "part": part, "name": cell.name, "rows": cell.run()}
+        record = {"machine": machine(), "part": part, "name": cell.name, "rows": rows_of(cell)}
         with open(path, "a") as file:
             file.write(json.dumps(record) + "\n")
     return True
+
+
+def rows_of(cell: Cell) -> list[dict]:
+    """Return what a cell found; an error is a finding, too, and the next cell goes on."""
+    try:
+        return cell.run()
+    except Exception as error:
+        return [failure(f"{type(error).__name__}: {error}")]
 
 
 def records(path: Path) -> list[dict]:

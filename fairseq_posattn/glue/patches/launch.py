@@ -118,6 +118,15 @@ def refused_early(call_main, cfg, main, **kwargs):
     return call_main(cfg, main, **kwargs)
 
 
+def without_tpu(parse_args_and_arch, *given, **options):
+    """Wrap options.parse_args_and_arch, which takes --bf16 for a wish to train on a TPU."""
+    found = parse_args_and_arch(*given, **options)
+    args = found[0] if isinstance(found, tuple) else found  # with parse_known, others follow
+    if getattr(args, "bf16", False) and find_spec("torch_xla") is None:
+        args.tpu = False
+    return found
+
+
 def refuse_untried(backend: str) -> None:
     """Refuse to share a model out over processes, which nobody has done with these models."""
     if backend != "fully_sharded":

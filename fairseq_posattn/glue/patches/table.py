@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from fairseq import checkpoint_utils, tasks, utils
+from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data import data_utils, iterators, language_pair_dataset, token_block_dataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
@@ -68,6 +68,8 @@ PATCHES = [
     # unused parameters with LayerDrop
     Patch(distributed_utils, "_infer_torch_distributed_launch_init", launch.without_gpus),
     Patch(distributed_fairseq_model, "DistributedDataParallel", launch.in_parallel),
+    # until fairseq knows that GPUs have bfloat16, too
+    Patch(options, "parse_args_and_arch", launch.without_tpu),
     # until fairseq keeps no workers beyond an epoch
     Patch(iterators.BackgroundConsumer, "run", loading.ending_workers),
     # until fairseq no longer uses numpy.compat
