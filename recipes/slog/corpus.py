@@ -58,11 +58,10 @@ def parse(collector: Collector, corpus: Corpus) -> None:
         for kind in ("align", *collector.languages):
             shutil.copyfile(collector.raw / f"{name}.{kind}", folder / f"{name}.{kind}")
         if name != corpus.train:
+            texts = read_lines(folder / f"{name}.{collector.languages[0]}")
             with written_whole(folder / f"{name}.conllu") as file:
-                for k, line in enumerate(
-                    read_lines(folder / f"{name}.{collector.languages[0]}"), 1
-                ):
-                    file.write(block(line, grammar.parse(line.split()), k))
+                for k, text in enumerate(texts, start=1):
+                    file.write(block(text, grammar.parse(text.split()), k))
 
 
 def published(collector: Collector, name: str) -> Path:
