@@ -31,9 +31,11 @@ def compiled(function):
 def test_mechanisms(specification):
     module = attention(specification).float()
 
-    def output(x, padding, words, parents, labels):
+    def output(x, padding, words, parents, labels, brackets):
         tree = SourceTree(words, parents, labels=labels)
-        return module(x, AttentionContext.from_padding(padding, tree))[0]
+        ctx = AttentionContext.from_padding(padding, tree)
+        ctx.brackets = brackets
+        return module(x, ctx)[0]
 
     fast = compiled(output)
     # The steps that go up a tree double their reach, so their number grows with the logarithm of
@@ -41,7 +43,7 @@ def test_mechanisms(specification):
     needs_tree = MECHANISMS[specification.partition("(")[0]].needs_tree
     for trees in BATCHES:
         own = context(trees)
-        fields = (~own.real, own.tree.words, own.tree.parents, own.tree.labels)
+        fields = (~own.real, own.tree.words, own.tree.parents, own.tree.labels, own.brackets)
         x = inputs(trees, own, dtype=torch.float32).requires_grad_()
         gradients = []
         for function in (fast, output):

@@ -479,15 +479,19 @@ def without_trees(corpus, kind: str, folder: Path, *more: str) -> Path:
 @pytest.mark.long(but=["moses"])
 @pytest.mark.parametrize("kind", ["spaces", "unigram-spaces", "moses"])
 def test_generate_parses_what_has_no_trees(corpus, asked, tmp_path, kind):
-    """In other batches than the data were, which may tip a near tie of the parser."""
+    """In other batches than the data were, which may tip a near tie of the parser. Depths are
+    printed, so another parent may show in the score alone."""
     found = generate(corpus, kind, "--print-tree", data=without_trees(corpus, kind, tmp_path))
     expected = generate(corpus, kind, "--print-tree")
     assert found.sources == expected.sources and len(found.sources) > 1
-    equal = [k for k, tree in enumerate(found.trees) if tree == expected.trees[k]]
-    assert len(equal) >= len(found.sources) - 1
-    for k in equal:
-        assert found.hypotheses[k] == expected.hypotheses[k]
-        assert found.scores[k] == pytest.approx(expected.scores[k], abs=1e-3)
+    differ = [
+        k
+        for k, score in enumerate(expected.scores)
+        if found.trees[k] != expected.trees[k]
+        or found.hypotheses[k] != expected.hypotheses[k]
+        or found.scores[k] != pytest.approx(score, abs=1e-3)
+    ]
+    assert len(differ) <= 1
     assert "test.de-en.de has no trees, so its sentences are parsed now" in found.output
     assert max(len(given) for what, given in asked if what == "parse") == 7
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import random
 import sys
 import traceback
@@ -170,6 +171,7 @@ def sample(own: AttentionContext, left: bool) -> tuple[Tensor, AttentionContext]
     """Return the input of a layer and its context, as it is after the wait of its batch."""
     x = torch.empty(own.length, len(TREES[:3]), WIDTH, device=DEVICE, requires_grad=True)
     ctx = AttentionContext(own.length, x.device, pretended(own.real), moved_tree(own.tree))
+    ctx.brackets = pretended(own.brackets)
     ctx.nothing_allowed, ctx.padded_before, ctx.longest = False, left, own.length
     return x, ctx
 
@@ -248,7 +250,8 @@ def main() -> None:
         found = of_layers(mode, watch, [register(m).name for m in (Reads, Sends, Elsewhere)])
     else:
         found = of_layers(mode, watch, specifications())
-    print(json.dumps(list(found)))
+    print(json.dumps(list(found)), flush=True)
+    os._exit(0)  # torch's thread for the pretended device may abort when Python ends
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from support import own_classes
 from support.in_process import end_of
 
 SHORT = Sentence(["the", "cat", "sleeps"], [2, 3, 0], relations=["det", "nsubj", "root"])
+BRACKETED = Sentence(["sleep", "(", "cat", ")"], [0, 1, 2, 2], relations=["root", "p", "x", "p"])
 CONLLU = (
     "1\twe\t_\t_\t_\t_\t2\tnsubj\t_\t_\n2\tsaw\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
     "1\tthey\t_\t_\t_\t_\t2\tnsubj\t_\t_\n2\tleft\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
@@ -40,7 +41,8 @@ def show(tmp_path, monkeypatch):
 @pytest.mark.long(but=["relative", "block", "window"])
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_every_mechanism_is_drawn(name, tmp_path):
-    picture = make_picture(name, SHORT, heads=2)  # directional takes two
+    sentence = BRACKETED if MECHANISMS[name].reads_brackets else SHORT
+    picture = make_picture(name, sentence, heads=2)  # directional takes two
     assert len(picture.rows) >= 2 and picture.mechanisms[0].summary
     png, html = tmp_path / "a.png", tmp_path / "a.html"
     assert write(picture, png, "png") and write(picture, html, "html")
