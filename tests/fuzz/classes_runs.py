@@ -9,9 +9,9 @@ from pathlib import Path
 from unittest import mock
 
 from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.experiments import runs, starts
+from fairseq_posattn.lab.experiments import energy, runs, starts
 from fairseq_posattn.lab.experiments.machine import Machine, Share
-from fairseq_posattn.lab.experiments.reproducibility import cells_of
+from fairseq_posattn.lab.experiments.reproducibility import cells_of, kilowatt_hours
 
 from .classes_logs import measured, write
 from .corpora import must_pass
@@ -59,6 +59,19 @@ def two_starts(folder: Path) -> None:
 def read_starts(folder: Path) -> None:
     """What a table says of the machines."""
     write_json(folder / "out", [cells_of(start) for start in starts.starts_in(folder)])
+
+
+def metered(folder: Path) -> None:
+    """The energy of a run."""
+    write_json(folder / "energy.json", {"processors": 2.5, "gpus": 7.5, "seconds": 10.5})
+
+
+@add("energy.json", metered, "energy.json", JSON, "out")
+@calling
+def read_energy(folder: Path) -> None:
+    """What the page says of the energy."""
+    found = energy.energy_in(folder)
+    write_json(folder / "out", [kilowatt_hours([found.processors]), kilowatt_hours([found.gpus])])
 
 
 # result.json: the stamp of its step has its checksum

@@ -16,6 +16,7 @@ from fairseq_posattn.io.files import count_lines
 from fairseq_posattn.io.progress import duration, size_of
 from fairseq_posattn.io.records import known
 from fairseq_posattn.io.visible import visible
+from fairseq_posattn.lab.experiments.energy import energy_in
 from fairseq_posattn.lab.experiments.facts import Facts, training_seconds
 from fairseq_posattn.lab.experiments.runs import Run, fingerprint_of
 from fairseq_posattn.lab.experiments.starts import Start
@@ -40,6 +41,11 @@ CHOICES = (
     "These are options of fairseq-train, without dashes. updates is its max-update, batch-tokens "
     "are those of an update over all processes, and the trees `own` are those of the data, without "
     "a control."
+)
+ENERGY = (
+    "The mean of a training: what Linux counts of the processors, and the power of the GPUs by "
+    "nvidia-smi over the time. Both are of the whole processor or GPU, with all that ran beside "
+    "the training, and without memory, disks and cooling."
 )
 TRANSLATING = "averaged, beam and lenpen say how the models translate."
 Section = Iterator[str]
@@ -151,6 +157,28 @@ def named(facts: Facts, runs: Sequence[Run]) -> str:
     return "; ".join(f"{system} seed {', '.join(found)}" for system, found in seeds.items())
 
 
+def energy(facts: Facts) -> Section:
+    """Yield the energy of the trainings that were metered; without any this is left out."""
+    rows: list[Cells] = []
+    for line in facts.lines:
+        runs = facts.of_system[line.row.system]
+        found = [one for run in runs if (one := energy_in(run.folder))]
+        if found and not facts.plan.from_study:
+            row: Cells = [Marked(line.row.title, is_code=True), line.row.size]
+            row += [f"{len(found)} of {len(runs)}", kilowatt_hours([e.processors for e in found])]
+            row += [kilowatt_hours([e.gpus for e in found]), times([e.seconds for e in found])]
+            rows.append(row)
+    if rows:
+        head = ["model", "size", "runs", "processors", "GPUs", "metered"]
+        yield from markdown([Table("", head, rows, [ENERGY])])
+
+
+def kilowatt_hours(joules: Sequence[float | None]) -> str:
+    """Return the mean of some energies, if all of them are known."""
+    found = [one for one in joules if one is not None]
+    return f"{mean(found) / 3.6e6:.3g} kWh" if found and len(found) == len(joules) else NONE
+
+
 def hyper_parameters(facts: Facts) -> Section:
     """Yield what was chosen for all models, what for each, and how."""
     chosen = [facts.choices(line) for line in facts.lines]
@@ -250,6 +278,7 @@ def commands(facts: Facts) -> Section:
 SECTIONS: Mapping[str, Callable[[Facts], Section]] = {
     "Models": models,
     "Machines": machines,
+    "Energy": energy,
     "Hyper-parameters": hyper_parameters,
     "Data": data,
     "Versions": versions,

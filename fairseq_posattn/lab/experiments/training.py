@@ -11,6 +11,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.allowed import Options
 from fairseq_posattn.lab.experiments.board import LogReader, TrainingProgress
 from fairseq_posattn.lab.experiments.commands import Command
+from fairseq_posattn.lab.experiments.energy import Meter
 from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
 from fairseq_posattn.lab.experiments.preparing import check_texts
 from fairseq_posattn.lab.experiments.recipe import arguments, presets, refuse_unknown
@@ -169,13 +170,16 @@ def train_once(
             progress.time_left()
         )  # is told at once, also outside a terminal
         place.board.show(run.name, str(progress), first)
+        meter.look()
 
     def finish() -> None:
         run.finish()
         look()
+        meter.look(True)
         place.board.finish(run.name, f"trained, {progress}")
 
     place.shell.act(note_start, run.folder, command, machine, share)
+    meter = place.shell.act(Meter, run.folder, machine, share)
     place.shell.act(place.board.show, run.name, f"begins to train in {run.folder}", True)
     place.shell.run(command, log, share.environment(), look)
     place.shell.act(finish)

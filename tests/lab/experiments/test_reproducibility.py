@@ -3,11 +3,13 @@
 import hashlib
 import json
 import re
+import sys
 
 import pytest
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.code_version import code_version
+from fairseq_posattn.lab.experiments import energy
 from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe import read_recipe
@@ -15,6 +17,7 @@ from fairseq_posattn.lab.experiments.reproducibility import note_preparing, writ
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord
 from fairseq_posattn.lab.experiments.starts import note_start
 from fairseq_posattn.lab.experiments.tables import lines_of
+from fairseq_posattn.lab.experiments.training import train_once
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 from support.files import write
 
@@ -227,3 +230,87 @@ def test_a_start_is_noted(place, monkeypatch):
     write(run.folder / "machine.json", "{")
     with pytest.raises(InputError, match=r"machine.json: .*; move the folder away, and train"):
         note_start(run.folder, ["--cpu"], machine, Share())
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Return a function that sets what a machine with two processors and two GPUs tells: the time
+    in seconds, the counters, which begin anew after 9,999,999 microjoules, and the watts."""
+    zones, watts = tmp_path / "zones", tmp_path / "watts"
+    names = {"0": "package-0", "0:0": "core", "1": "package-1"}
+    for zone, name in names.items():
+        write(zones / f"intel-rapl:{zone}/name", name)
+        write(zones / f"intel-rapl:{zone}/max_energy_range_uj", "9999999")
+    program = write(
+        tmp_path / "bin/nvidia-smi", f'#!/bin/sh\n[ "$4" = GPU-a,GPU-b ] && cat {watts}\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(energy, "ZONES", zones)
+    monkeypatch.setattr(energy, "unique_names", lambda devices: [f"GPU-{name}" for name in devices])
+
+    def tells(seconds: float, counts: tuple[int, ...], power: str = "") -> None:
+        monkeypatch.setattr("time.monotonic", lambda: seconds)
+        for zone, count in zip(names, counts, strict=True):
+            write(zones / f"intel-rapl:{zone}/energy_uj", str(count))
+        write(watts, power)
+
+    return tells
+
+
+def meter_on(folder, machine, *readings) -> None:
+    """Meter a training of which the machine tells these readings, the last at its end."""
+    machine(*readings[0])
+    meter = energy.Meter(folder, Machine(gpus=2), Share(gpus=("a", "b")))
+    for reading in readings[1:]:
+        machine(*reading)
+        meter.look(reading is readings[-1])
+
+
+def test_energy_summed_by_hand(place, runs, machine):
+    """Counters begin anew, the power between two readings is their mean, and a resumed training
+    goes on with its sums; a sleeping machine is left out."""
+    folder = runs[0].folder
+    first = [(0, (9_000_000, 5, 100), "100\n20\n"), (9, (1, 1, 1), "0\n0\n")]  # too early to look
+    first += [(20, (1_000_000, 7, 500_100), "200\n80\n"), (24, (3_000_000, 9, 500_100), "0\n0\n")]
+    meter_on(folder, machine, *first)
+    found = json.loads((folder / "energy.json").read_text())
+    # 2 and 0.5 joules, then 2 more; 20 seconds of (120 + 280) / 2 watts, then 4 of 140
+    assert found == {"processors": 4.5, "gpus": 4560.0, "seconds": 24}
+    slept = [(100, (0, 0, 0), "50\n50\n"), (500, (7, 7, 7), "50\n50\n")]
+    meter_on(folder, machine, *slept, (510, (3_500_007, 8, 7), "50\n50\n"))
+    found = json.loads((folder / "energy.json").read_text())
+    assert found == {"processors": 8.0, "gpus": 5560.0, "seconds": 34}
+    text = {"processors": 3.6e5, "gpus": 7.2e6, "seconds": 600.0}
+    write(runs[0].folder / "energy.json", json.dumps(text))
+    table = section(page_of(place, Plan(), runs), "Energy")
+    head, _, row = cells(table)
+    assert head == ["model", "size", "runs", "processors", "GPUs", "metered"]
+    assert row == ["sequence", "base", "1 of 2", "0.1 kWh", "2 kWh", "10 min"]
+
+
+def test_energy_that_no_machine_tells_is_not_on_the_page(place, runs, machine, monkeypatch):
+    meter_on(runs[0].folder, machine, (0, (0, 0, 0), "[N/A]\n[N/A]\n"), (20, (4, 4, 4), "1\n1\n"))
+    found = json.loads((runs[0].folder / "energy.json").read_text())
+    assert found["processors"] == 8e-6 and found["gpus"] is None
+    (runs[0].folder / "energy.json").unlink()
+    monkeypatch.setattr(energy, "ZONES", energy.ZONES / "none")
+    meter_on(runs[0].folder, machine, (0, (0, 0, 0), ""), (20, (4, 4, 4), ""))
+    assert not list(place.runs.rglob("energy*"))
+    assert "## Energy" not in page_of(place, Plan(), runs)
+    # of two machines one tells nothing, so the sum is not known
+    write(
+        runs[0].folder / "energy.json", json.dumps({"processors": 1.0, "gpus": 1.0, "seconds": 1})
+    )
+    write(runs[0].folder / "train.other.log", "")
+    assert "## Energy" not in page_of(place, Plan(), runs)
+
+
+def test_a_training_is_metered(place, machine):
+    machine(0, (1_000_000, 0, 0))
+    run = Run(place.runs, RunRecord("sequence", "base", 1, 2, "own", [], {}))
+    rises = "import sys; open(sys.argv[1], 'w').write('3000000')"
+    command = [sys.executable, "-c", rises, energy.ZONES / "intel-rapl:0/energy_uj"]
+    train_once(place, run, lambda: command, Machine(cpu=True), Share())
+    found = json.loads((run.folder / "energy.json").read_text())
+    assert found == {"processors": 2.0, "gpus": None, "seconds": 0}

@@ -1,0 +1,144 @@
+"""Meter the energy of a training where the machine tells it, for the page of what a reviewer asks.
+
+Linux counts the energy of each processor (RAPL; on many machines only root may read it), and
+nvidia-smi tells the power of a GPU. Either is that of the whole, with all that runs beside the
+training. runs/RUN/energy.json has the sums of all starts; beside the log train.HOST.log of another
+machine it is energy.HOST.json. Where the machine tells nothing there is no such file.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_posattn.io.files import write_json
+from fairseq_posattn.io.records import Open, as_document, read_record
+from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
+from fairseq_posattn.lab.experiments.runs import AGAIN
+
+ZONES = Path("/sys/class/powercap")
+POWER = ("nvidia-smi", "--query-gpu=power.draw", "--format=csv,noheader,nounits", "--id")
+EVERY = 10.0  # seconds between two readings
+LONGEST = 120.0  # a machine that slept longer may have begun its counters anew
+
+
+@dataclass(frozen=True)
+class Energy(Open):
+    """processors, gpus: joules, None where the machine does not tell; seconds: metered so long."""
+
+    processors: float | None
+    gpus: float | None
+    seconds: float
+
+    def __add__(self, other: Energy) -> Energy:
+        return Energy(
+            both(self.processors, other.processors),
+            both(self.gpus, other.gpus),
+            self.seconds + other.seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """counters: microjoules of each processor, with the number at which they begin anew."""
+
+    at: float
+    counters: dict[str, tuple[int, int]] | None
+    watts: float | None
+
+    def until(self, later: Reading) -> Energy:
+        """Return the energy between two readings."""
+        seconds, processors, gpus = later.at - self.at, None, None
+        if self.counters and later.counters and self.counters.keys() == later.counters.keys():
+            spent = [
+                (count - self.counters[zone][0]) % (most + 1)
+                for zone, (count, most) in later.counters.items()
+            ]
+            processors = sum(spent) / 1e6
+        if self.watts is not None and later.watts is not None:
+            gpus = (self.watts + later.watts) / 2 * seconds
+        return Energy(processors, gpus, seconds)
+
+
+class Meter:
+    """Adds up the energy from its making on, as often as it is looked at."""
+
+    def __init__(self, folder: Path, machine: Machine, share: Share):
+        host = machine.log_name().removeprefix("train").removesuffix(".log")
+        self.path = folder / f"energy{host}.json"
+        self.gpus = [] if machine.cpu else unique_names(share.gpus or machine.devices())
+        self.last = self.read()
+        self.total = read_record(Energy, self.path, AGAIN) if self.path.exists() else None
+
+    def read(self) -> Reading:
+        return Reading(time.monotonic(), counters(), power(self.gpus) if self.gpus else None)
+
+    def look(self, is_last: bool = False) -> None:
+        """Read the machine again, if it is time, and write the sums."""
+        if self.last.counters is None and self.last.watts is None:
+            return
+        if not is_last and time.monotonic() - self.last.at < EVERY:
+            return
+        before, self.last = self.last, self.read()
+        spent = before.until(self.last)
+        if spent.seconds <= LONGEST:
+            self.total = spent if self.total is None else self.total + spent
+            write_json(self.path, as_document(self.total))
+
+
+def energy_in(folder: Path) -> Energy | None:
+    """Return the energy of a run on all machines, or None where one of them tells nothing."""
+    found = [read_record(Energy, path, AGAIN) for path in sorted(folder.glob("energy*.json"))]
+    if not found or len(found) < len(list(folder.glob("train*.log"))):
+        return None
+    total = found[0]
+    for more in found[1:]:
+        total = total + more
+    return total
+
+
+def both(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other
+
+
+def counters() -> dict[str, tuple[int, int]] | None:
+    """Return the counter of each processor and its highest number; None if one cannot be read."""
+    found = {}
+    try:
+        for zone in ZONES.glob("intel-rapl:*"):  # AMD's have this name, too
+            if (zone / "name").read_text().startswith("package"):
+                files = (zone / "energy_uj", zone / "max_energy_range_uj")
+                count, most = (int(file.read_text()) for file in files)
+                found[zone.name] = count, most
+    except (OSError, ValueError):
+        return None
+    return found or None
+
+
+def power(gpus: Sequence[str]) -> float | None:
+    """Return the watts of some GPUs together, or None."""
+    try:
+        done = subprocess.run(
+            [*POWER, ",".join(gpus)], capture_output=True, text=True, timeout=EVERY, check=True
+        )
+        watts = [float(line) for line in done.stdout.split()]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return sum(watts) if len(watts) == len(gpus) else None
+
+
+def unique_names(devices: Sequence[str]) -> list[str]:
+    """Return the names of GPUs by which nvidia-smi knows them, too; none if torch does not tell."""
+    import torch
+
+    visible = visible_devices()
+    found = []
+    for device in devices:
+        about = torch.cuda.get_device_properties(visible.index(device))
+        if (name := getattr(about, "uuid", None)) is None:
+            return []
+        found.append(f"GPU-{name}")
+    return found
