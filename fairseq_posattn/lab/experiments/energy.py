@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import Open, as_document, read_record
-from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
+from fairseq_posattn.lab.experiments.machine import Machine, Share, gpu_properties
 from fairseq_posattn.lab.experiments.runs import AGAIN
 
 ZONES = Path("/sys/class/powercap")
@@ -67,9 +67,8 @@ class Meter:
     """Adds up the energy from its making on, as often as it is looked at."""
 
     def __init__(self, folder: Path, machine: Machine, share: Share):
-        host = machine.log_name().removeprefix("train").removesuffix(".log")
-        self.path = folder / f"energy{host}.json"
-        self.gpus = [] if machine.cpu else unique_names(share.gpus or machine.devices())
+        self.path = folder / machine.file_name("energy")
+        self.gpus = unique_names(machine, share)
         self.last = self.read()
         self.total = read_record(Energy, self.path, AGAIN) if self.path.exists() else None
 
@@ -94,10 +93,7 @@ def energy_in(folder: Path) -> Energy | None:
     found = [read_record(Energy, path, AGAIN) for path in sorted(folder.glob("energy*.json"))]
     if not found or len(found) < len(list(folder.glob("train*.log"))):
         return None
-    total = found[0]
-    for more in found[1:]:
-        total = total + more
-    return total
+    return sum(found[1:], start=found[0])
 
 
 def both(one: float | None, other: float | None) -> float | None:
@@ -130,15 +126,7 @@ def power(gpus: Sequence[str]) -> float | None:
     return sum(watts) if len(watts) == len(gpus) else None
 
 
-def unique_names(devices: Sequence[str]) -> list[str]:
+def unique_names(machine: Machine, share: Share) -> list[str]:
     """Return the names of GPUs by which nvidia-smi knows them, too; none if torch does not tell."""
-    import torch
-
-    visible = visible_devices()
-    found = []
-    for device in devices:
-        about = torch.cuda.get_device_properties(visible.index(device))
-        if (name := getattr(about, "uuid", None)) is None:
-            return []
-        found.append(f"GPU-{name}")
-    return found
+    found = [getattr(gpu, "uuid", None) for gpu in gpu_properties(machine, share)]
+    return [] if None in found else [f"GPU-{name}" for name in found]

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.commands import python
@@ -124,7 +125,11 @@ class Machine:
 
     def log_name(self) -> str:
         """Return the name of this machine's log: several would overwrite each other's lines."""
-        return "train.log" if self.is_first() else f"train.{os.uname().nodename}.log"
+        return self.file_name("train", "log")
+
+    def file_name(self, what: str, kind: str = "json") -> str:
+        """Return the name of a file in which this machine tells of a training."""
+        return f"{what}.{kind}" if self.is_first() else f"{what}.{os.uname().nodename}.{kind}"
 
 
 TRAIN = "fairseq_cli.train"
@@ -209,6 +214,16 @@ def visible_devices() -> list[str]:
     if named is None:
         return [str(k) for k in range(visible_gpus())]
     return [name for name in named.split(",") if name]
+
+
+def gpu_properties(machine: Machine, share: Share) -> list[Any]:
+    """Return what torch knows of the GPUs that a training uses on this machine."""
+    if machine.cpu:
+        return []
+    import torch
+
+    used, visible = share.gpus or machine.devices(), visible_devices()
+    return [torch.cuda.get_device_properties(visible.index(device)) for device in used]
 
 
 Job = Callable[[Share], None]

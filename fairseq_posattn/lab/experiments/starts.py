@@ -15,7 +15,7 @@ from pathlib import Path
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import Open, as_document, read_record
 from fairseq_posattn.lab.experiments.commands import Command
-from fairseq_posattn.lab.experiments.machine import Machine, Share, cores, visible_devices
+from fairseq_posattn.lab.experiments.machine import Machine, Share, cores, gpu_properties
 from fairseq_posattn.lab.experiments.runs import AGAIN
 
 PACKAGES = {"torch": ["torch"], "fairseq": ["ve-fairseq", "fairseq-fixed", "fairseq"]}
@@ -51,8 +51,7 @@ class Starts(Open):
 
 def note_start(folder: Path, command: Command, machine: Machine, share: Share) -> None:
     """Note in the folder of a run that its training starts here by a command."""
-    host = machine.log_name().removeprefix("train").removesuffix(".log")
-    path = folder / f"machine{host}.json"
+    path = folder / machine.file_name("machine")
     former = read_record(Starts, path, AGAIN).starts if path.exists() else []
     start = here(command, machine, share)
     if start not in former:
@@ -73,7 +72,7 @@ def here(command: Command, machine: Machine, share: Share) -> Start:
         processor=processor(),
         cores=cores(),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        gpus=[] if machine.cpu else gpu_names(share.gpus or machine.devices()),
+        gpus=[gpu.name for gpu in gpu_properties(machine, share)],
         processes=machine.world(),
         threads=int(threads) if threads.isdecimal() else None,
         precision=precision,
@@ -88,14 +87,6 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def gpu_names(devices: tuple[str, ...] | list[str]) -> list[str]:
-    """Return what the GPUs of this process are called by their makers."""
-    import torch
-
-    visible = visible_devices()
-    return [torch.cuda.get_device_name(visible.index(device)) for device in devices]
 
 
 def versions() -> dict[str, str]:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -219,7 +220,8 @@ def test_a_start_is_noted(place, monkeypatch):
     assert {"Python", "torch", "fairseq"} == found[0]["versions"].keys()
     assert found[0]["precision"] == "fp32"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
-    monkeypatch.setattr("torch.cuda.get_device_name", ["A", "B"].__getitem__)
+    gpus = [SimpleNamespace(name=name) for name in "AB"]
+    monkeypatch.setattr("torch.cuda.get_device_properties", gpus.__getitem__)
     note_start(run.folder, ["--bf16"], Machine(gpus=1), Share(gpus=("5",)))
     last = json.loads((run.folder / "machine.json").read_text())["starts"][-1]
     assert (last["gpus"], last["processes"], last["precision"]) == (["B"], 1, "bf16")
@@ -247,7 +249,9 @@ def machine(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     monkeypatch.setattr(energy, "ZONES", zones)
-    monkeypatch.setattr(energy, "unique_names", lambda devices: [f"GPU-{name}" for name in devices])
+    gpus = [SimpleNamespace(uuid=name) for name in "ab"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setattr("torch.cuda.get_device_properties", gpus.__getitem__)
 
     def tells(seconds: float, counts: tuple[int, ...], power: str = "") -> None:
         monkeypatch.setattr("time.monotonic", lambda: seconds)
@@ -261,7 +265,7 @@ def machine(tmp_path, monkeypatch):
 def meter_on(folder, machine, *readings) -> None:
     """Meter a training of which the machine tells these readings, the last at its end."""
     machine(*readings[0])
-    meter = energy.Meter(folder, Machine(gpus=2), Share(gpus=("a", "b")))
+    meter = energy.Meter(folder, Machine(gpus=2), Share())
     for reading in readings[1:]:
         machine(*reading)
         meter.look(reading is readings[-1])
