@@ -167,6 +167,7 @@ class TreeFile:
     def __init__(self, prefix: str, with_labels: bool = False):
         self.prefix = prefix
         self.with_labels = with_labels
+        self.new_labels: NDArray[np.uint16] | None = None  # for each stored pair of labels
         self.open()
 
     def open(self) -> None:
@@ -212,11 +213,11 @@ class TreeFile:
     def __len__(self) -> int:
         return len(self.checksums)
 
-    def __getstate__(self) -> tuple[str, bool]:
-        return self.prefix, self.with_labels
+    def __getstate__(self) -> tuple[str, bool, NDArray[np.uint16] | None]:
+        return self.prefix, self.with_labels, self.new_labels
 
-    def __setstate__(self, state: tuple[str, bool]) -> None:
-        self.prefix, self.with_labels = state
+    def __setstate__(self, state: tuple[str, bool, NDArray[np.uint16] | None]) -> None:
+        self.prefix, self.with_labels, self.new_labels = state
         self.open()
 
     def read(self, sentences: Integers) -> tuple[NDArray[np.void], NDArray[np.int64]]:
@@ -227,7 +228,8 @@ class TreeFile:
         records = np.empty(len(words), STORED_WORD if self.with_labels else WORD)
         records["parent"], records["pieces"] = self.parents[words], self.pieces[words]
         if self.with_labels:
-            records["labels"] = self.labels_of_words[words]
+            labels = self.labels_of_words[words]
+            records["labels"] = labels if self.new_labels is None else self.new_labels[labels]
             records = records.view(LABELLED_WORD)
         return records, lengths
 

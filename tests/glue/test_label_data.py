@@ -1,13 +1,16 @@
 """Labels of words on every way into a model: binarised, live, given by a program, of controls."""
 
 import json
+import pickle
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from fairseq.data import Dictionary
 
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
@@ -20,7 +23,7 @@ from fairseq_posattn.trees import Parsed, TreeError, read_conllu
 from fairseq_posattn.trees.conllu import read_labelled
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.sentence import Labels, of_tokens
-from support.commands import binarize, project, step
+from support.commands import binarize, project, run, step
 from support.in_process import (
     batch,
     build,
@@ -345,9 +348,9 @@ def test_a_file_with_some_labels_is_refused(labelled, tmp_path, first):
     assert f"{trees}:{line}: the line has {has} of words, unlike line 1" in result.stdout
 
 
-def test_a_model_refuses_labels_with_other_numbers(labelled, trained, tmp_path):
+def counted_otherwise(labelled, folder) -> Path:
     """The same text, whose relations are counted otherwise, so that they have other numbers."""
-    folder = projected_anew(labelled, tmp_path / "files")
+    projected_anew(labelled, folder)
     rows = [line.split("\t") for line in (folder / "train.src.trees").read_text().splitlines()]
     swap = {"det": "nsubj", "nsubj": "det"}
     changed = [
@@ -360,16 +363,67 @@ def test_a_model_refuses_labels_with_other_numbers(labelled, trained, tmp_path):
         name = f"dict.src.{kind}.txt".replace("txt.txt", "txt")
         own, other = ((of / name).read_text() for of in (folder / "data", labelled / "data"))
         assert (own == other) == same
+    return folder / "data"
+
+
+def test_a_model_refuses_labels_with_other_numbers(labelled, trained, tmp_path):
+    data = counted_otherwise(labelled, tmp_path / "files")
     for ended in (
-        generate(folder / "data", trained, check=False),
+        generate(data, trained, check=False),
         train(
-            *(folder / "data", tmp_path / "run", *ALL_LABELS, "--max-update", "13"),
+            *(data, tmp_path / "run", *ALL_LABELS, "--max-update", "13"),
             *("--restore-file", str(trained)),
             check=False,
         ),
     ):
         assert isinstance(ended.error, InputError)
         assert "the labels of words have other numbers in these data" in ended.message
+
+
+def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_path):
+    """The labels of the test set are the same in both folders, and only their numbers differ."""
+    data = counted_otherwise(labelled, tmp_path / "files")
+    option = ("--labels-of", labelled / "data")
+    found = generate(data, trained, *option).output
+    expected = generate(labelled / "data", trained).output
+    assert hypotheses_and_scores(found) == hypotheses_and_scores(expected)
+
+    program = (sys.executable, "-m", "fairseq_posattn.cli.examples")
+    common = ("--path", trained, "--cpu", "--sentences", "0")
+    parts = (labelled / "data", ()), (data, option), (data, ())
+    ended = [
+        run(*program, folder, *common, *more, "--out", tmp_path / f"{k}.json", check=False)
+        for k, (folder, more) in enumerate(parts)
+    ]
+    assert [one.returncode for one in ended] == [0, 0, 1], ended[1].stdout
+    assert "with --labels-of" in ended[2].stdout
+    assert (tmp_path / "0.json").read_text() == (tmp_path / "1.json").read_text()
+
+
+def test_labels_by_other_dictionaries(labelled, tmp_path):
+    """A relation that is unknown there, or known without its subtype only, and all the others."""
+    binarize(labelled, tmp_path / "kept", "--label-subtypes", "keep")
+    own = LabelDictionaries.load(tmp_path / "kept", "src")
+    names = sorted(
+        {name.partition(":")[0] for name in own.relations.symbols[own.relations.nspecial :]}
+    )
+    other = LabelDictionaries(Dictionary(), Dictionary())
+    for name in names[1:]:
+        other.relations.add_symbol(name)
+    for tag in reversed(own.tags.symbols[own.tags.nspecial :]):
+        other.tags.add_symbol(tag)
+    trees = load_tree_file(str(tmp_path / "kept/test.src-tgt.src"), other, own)
+    trees = pickle.loads(pickle.dumps(trees))  # as for a worker that reads the data
+    seen = set()
+    for k, sentence in enumerate(read_labelled(labelled / "test.conllu")):
+        records, _ = trees.read(np.array([k]))
+        for record, relation, tag in zip(records, sentence.relations, sentence.tags, strict=True):
+            plain = relation.partition(":")[0]
+            expected = plain if plain in names[1:] else other.relations.unk_word
+            assert other.relations[record["relation"]] == expected
+            assert other.tags[record["tag"]] == tag.upos
+            seen.add((":" in relation, plain == names[0]))
+    assert {(False, False), (True, False)} <= seen and any(unknown for _, unknown in seen)
 
 
 def test_the_mean_of_checkpoints_knows_the_numbers_of_labels(labelled, trained, tmp_path):

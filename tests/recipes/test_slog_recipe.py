@@ -487,7 +487,7 @@ def test_the_password_opens_the_sets(published, tmp_path, monkeypatch):
 @pytest.mark.long
 def test_from_files_to_a_table(published, tmp_path):
     experiment = prepared(published, tmp_path / "work")
-    models = ["walk", "walk_chain", "walk_grammar", "walk_flip0.4"]
+    models = ["walk", "walk_chain", "walk_labels_grammar", "walk_flip0.4"]
     how = [
         "--cpu",
         "--size",
@@ -506,7 +506,7 @@ def test_from_files_to_a_table(published, tmp_path):
     first = [row[1].strip(" *") for row in rows]
     table = rows[first.index("category") :]
     assert [cell.strip() for cell in table[0][3:9]] == [
-        *("walk.demo", "walk_chain.demo", "walk_grammar.demo", "walk_flip0.4.demo"),
+        *("walk.demo", "walk_chain.demo", "walk_flip0.4.demo", "walk_labels_grammar.demo"),
         *("Transformers of Li et al.", "AM-Parser"),
     ]
     assert {"xcomp", "center_embed_3", "PP_modif_subj", "mean"} <= {row[1].strip() for row in table}

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
 from fairseq.data import Dictionary
+from numpy.typing import NDArray
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.trees.sentence import KINDS, UNKNOWN, Labels, without_subtype
@@ -78,6 +80,16 @@ class LabelDictionaries:
             [self.tags.index(tag) for tag in labels.tags],
         )
 
+    def numbers_in(self, other: LabelDictionaries) -> NDArray[np.uint16]:
+        """Return which stored pair of labels others number as they do each one stored here."""
+        pairs = np.arange(LARGEST**2, dtype="<u2").view([("relation", "u1"), ("tag", "u1")])
+        for kind, kinds in (("relation", "relations"), ("tag", "tags")):
+            here, there = getattr(self, kinds), getattr(other, kinds)
+            table = np.full(LARGEST, there.unk(), np.uint8)
+            table[: len(here)] = [number(there, symbol) for symbol in here.symbols]
+            pairs[kind] = table[pairs[kind]]
+        return pairs.view("<u2")
+
     @property
     def sizes(self) -> dict[str, int]:
         return {"relations": len(self.relations), "tags": len(self.tags)}
@@ -124,7 +136,7 @@ def dictionary_of(counts: Counter[str], shorten: Callable[[str], str] | None = N
     return dictionary
 
 
-def number(relations: Dictionary, relation: str) -> int:
-    """Return the number of a relation, or of what it is without its subtype."""
-    found: int = relations.index(relation)
-    return relations.index(without_subtype(relation)) if found == relations.unk() else found
+def number(labels: Dictionary, label: str) -> int:
+    """Return the number of a label, or of what a relation is without its subtype."""
+    found: int = labels.index(label)
+    return labels.index(without_subtype(label)) if found == labels.unk() else found

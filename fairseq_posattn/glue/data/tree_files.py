@@ -148,10 +148,15 @@ def check_pieces(prefix: str, number: int, source: np.ndarray, pieces: Sequence[
         )
 
 
-def load_tree_file(source_prefix: str, dictionaries: LabelDictionaries | None = None) -> TreeFile:
+def load_tree_file(
+    source_prefix: str,
+    dictionaries: LabelDictionaries | None = None,
+    own: LabelDictionaries | None = None,
+) -> TreeFile:
     """Return the trees of a binarised source, after a check that they belong to it.
 
-    dictionaries: those of the labels, if the labels are to be read, too.
+    dictionaries: those that number the labels, if the labels are to be read, too.
+    own: those that the labels may have their numbers from; they are then numbered anew.
     """
     if not exists(source_prefix):
         raise TreeError(
@@ -163,9 +168,12 @@ def load_tree_file(source_prefix: str, dictionaries: LabelDictionaries | None = 
     if dictionaries is not None and trees.labels is None:
         raise TreeError(f"{idx_path(source_prefix)}: the trees have no labels of words; {REMEDY}")
     trees.check(source_files(source_prefix), SourcePieces(source_prefix))
-    if dictionaries is not None and trees.labels != dictionaries.fingerprint:
+    if dictionaries is None or trees.labels == dictionaries.fingerprint:
+        return trees
+    if own is None or trees.labels != own.fingerprint:
         raise TreeError(
             f"{idx_path(source_prefix)}: the labels are numbered by other dictionaries than those "
             f"of the training data; {REMEDY}"
         )
+    trees.new_labels = own.numbers_in(dictionaries)
     return trees

@@ -62,8 +62,7 @@ def check_labels(state_dict: dict, module: nn.Module, name: str) -> None:
     if not torch.equal(found.float().round().cpu(), own.float().cpu()):
         raise InputError(
             "the labels of words have other numbers in these data than in those that the model was "
-            "trained on; binarise the data with the --srcdict of its training data, beside which "
-            "the dictionaries of labels lie"
+            "trained on; name the folder of its training data with --labels-of"
         )
 
 

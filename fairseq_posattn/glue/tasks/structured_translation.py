@@ -90,12 +90,12 @@ class StructuredTranslationTask(TranslationTask):
     @cached_property
     def label_dictionaries(self) -> Optional[LabelDictionaries]:
         """Return the dictionaries of the labels of words, or None if the data have none."""
-        return LabelDictionaries.load(Path(self.folder()), self.cfg.source_lang)
+        return LabelDictionaries.load(Path(self.folder_of_labels()), self.cfg.source_lang)
 
     def label_sizes(self, kinds) -> dict[str, int]:
         """Return how many labels there are; data without those of some kind are refused."""
         found = self.label_dictionaries
-        return sizes_for(kinds, found, self.folder(), self.cfg.source_lang)
+        return sizes_for(kinds, found, self.folder_of_labels(), self.cfg.source_lang)
 
     def wanted_labels(self) -> Optional[WantedLabels]:
         """Return the labels that the models read, or None if they read none."""
@@ -105,6 +105,10 @@ class StructuredTranslationTask(TranslationTask):
     def folder(self) -> str:
         """Return the first folder of data, or nothing where there is none."""
         return utils.split_paths(self.cfg.data)[0] if self.cfg.data else ""
+
+    def folder_of_labels(self) -> str:
+        """Return the folder whose dictionaries number the labels."""
+        return getattr(self.cfg, "labels_of", None) or self.folder()  # older checkpoints lack it
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
         """Load a set with trees if a model reads them or, without a model yet, if there are any."""
@@ -142,7 +146,8 @@ class StructuredTranslationTask(TranslationTask):
             logger.warning("%s has no trees, so all its sentences get flat ones", prefixes[0])
             return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
         labels = self.label_dictionaries if self.needs_labels else None
-        parts = [load_tree_file(prefix, labels) for prefix in prefixes]
+        own = labels and LabelDictionaries.load(Path(prefixes[0]).parent, self.cfg.source_lang)
+        parts = [load_tree_file(prefix, labels, own) for prefix in prefixes]
         if self.cfg.tree_control is None:  # else the user knows of it
             trained_on.warn_of_control(self, trained_on.control_of(self))
         for prefix, part in zip(prefixes, parts, strict=True):

@@ -31,6 +31,11 @@ class StructuredTranslationConfig(TranslationConfig):
         "give sentences of new text these control trees instead of their own, such as "
         "chain, shuffled or own-flip0.25-seed2; the default is the control of the data",
     )
+    labels_of: Optional[str] = option(
+        None,
+        "number the labels of words as the data in this folder do, on which the model was trained; "
+        "needed where it translates data of other trees",
+    )
     missing_tree: ChoiceEnum(["error", "flat"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "error",
         "stop at a sentence without a tree (error), or translate it with a tree in "

@@ -30,7 +30,7 @@ def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Sh
 def check_dictionaries(place: Workplace, run: Run) -> None:
     """Refuse to translate data with a model that was trained with other dictionaries.
 
-    Where it is tested with other trees, its encoder looks at the dictionaries of their labels.
+    Where it is tested with other trees, these number their labels by dictionaries of their own.
     """
     content, record = place.content, run.record
     names = [f"dict.{language}.txt" for language in (content.source, content.target)]
@@ -126,6 +126,7 @@ class Evaluating:
         self.shell.act(remove_logs, start)
         options = {
             **self.place.task,
+            **self.labels(),
             "gen-subset": subset,
             "path": self.averaged,
             "beam": evaluation.beam,
@@ -143,6 +144,11 @@ class Evaluating:
         self.shell.run_at_once(commands, logs, self.environments(shards))
         out = ("--gen-subset", subset, "--sources", f"{start}src", "--out", f"{start}hyp")
         self.command("fairseq_posattn.cli.translations", data, *logs, *out)
+
+    def labels(self) -> dict[str, Path]:
+        """Return the option for the labels that the model knows, if it is tested with others."""
+        record = self.run.record
+        return {"labels-of": self.place.first_shard(record.trees)} if record.tested else {}
 
     def environments(self, shards: int) -> list[dict[str, str]]:
         """Return the variables of each shard, which name its GPU."""
@@ -191,7 +197,7 @@ class Evaluating:
         out = self.file(test, f"{what}.json")
         data = self.place.first_shard(self.run.record.test_trees)
         inputs = [self.averaged, data / "prepare.json", *sorted(data.glob(f"{subset}.*"))]
-        given = {"path": self.averaged, "gen-subset": subset, **options}
+        given = {"path": self.averaged, "gen-subset": subset, **self.labels(), **options}
         if trees:
             inputs.append(trees)
             given["trees"] = trees

@@ -49,9 +49,13 @@ class OnData:
         "choose the subset of the data (default: %(default)s)", "test", "", "NAME"
     )
 
+    labels_of: Path | None = option(
+        "the model was trained with the labels of the data in this folder", None, "", "FOLDER"
+    )
+
     def load(self) -> Loaded:
         """Return the model."""
-        return load(self.path, self.data, self.user_dir, self.task, self.cpu)
+        return load(self.path, self.data, self.user_dir, self.task, self.cpu, self.labels_of)
 
 
 def load(
@@ -60,11 +64,12 @@ def load(
     user_dir: str | None = None,
     task: str | None = None,
     cpu: bool = False,
+    labels_of: Path | None = None,
 ) -> Loaded:
     """Return the model of a checkpoint, on a GPU if there is one; the data must be its own.
 
-    Without `data` they are where the training had them. user_dir, task and cpu are fairseq's
-    options; without `task` it is that of the training.
+    Without `data` they are where the training had them. The others are options of fairseq and of
+    the task; without `task` it is that of the training.
     """
     from fairseq import checkpoint_utils, utils
 
@@ -81,7 +86,9 @@ def load(
         refuse_lacking(data, f"{checkpoint} was trained with it; name its new place with --data")
     overrides = {"data": str(Path(data).resolve())}
     try:
-        other = task and task_called(task, checkpoint, overrides)
+        other = None
+        if task is not None or labels_of is not None:
+            other = other_task(task, labels_of, options_of_task(checkpoint, overrides))
         (model,), cfg, chosen = checkpoint_utils.load_model_ensemble_and_task(
             [str(checkpoint)], overrides, other
         )
@@ -103,16 +110,17 @@ def refuse_lacking(data: str, remedy: str) -> None:
         raise InputError(f"{data}: there is no such folder; {remedy}")
 
 
-def task_called(name: str, checkpoint: Path, overrides: dict[str, str]) -> Any:
-    """Return another task than that of the training, with the training's options as far as it has
-    the same."""
+def other_task(name: str | None, labels_of: Path | None, options: Any) -> Any:
+    """Return the task of this name, or that of the training, with the training's options as far as
+    it has the same."""
     from fairseq import tasks
 
-    if name not in tasks.TASK_REGISTRY:
+    if name is not None and name not in tasks.TASK_REGISTRY:
         known = names_like(name, tasks.TASK_REGISTRY)
         raise InputError(f"--task {name}: there is no such task; {known}")
-    options = options_of_task(checkpoint, overrides)
-    options.task = name
+    options.task = name or options._name
+    if labels_of is not None:
+        options.labels_of = str(labels_of)
     return tasks.setup_task(options)
 
 
