@@ -400,7 +400,7 @@ def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_pat
     assert (tmp_path / "0.json").read_text() == (tmp_path / "1.json").read_text()
 
 
-def test_labels_by_other_dictionaries(labelled, tmp_path):
+def test_labels_by_other_dictionaries(labelled, tmp_path, caplog):
     """A relation that is unknown there, or known without its subtype only, and all the others."""
     binarize(labelled, tmp_path / "kept", "--label-subtypes", "keep")
     own = LabelDictionaries.load(tmp_path / "kept", "src")
@@ -412,7 +412,10 @@ def test_labels_by_other_dictionaries(labelled, tmp_path):
         other.relations.add_symbol(name)
     for tag in reversed(own.tags.symbols[own.tags.nspecial :]):
         other.tags.add_symbol(tag)
-    trees = load_tree_file(str(tmp_path / "kept/test.src-tgt.src"), other, own)
+    unknown = next(name for name in own.relations.symbols if name.startswith(names[0]))
+    prefix = str(tmp_path / "kept/test.src-tgt.src")
+    trees = load_tree_file(prefix, other, by_name=True)
+    assert f"{prefix}: these labels count as unknown to the model: {unknown}" in caplog.messages
     trees = pickle.loads(pickle.dumps(trees))  # as for a worker that reads the data
     seen = set()
     for k, sentence in enumerate(read_labelled(labelled / "test.conllu")):
@@ -424,6 +427,9 @@ def test_labels_by_other_dictionaries(labelled, tmp_path):
             assert other.tags[record["tag"]] == tag.upos
             seen.add((":" in relation, plain == names[0]))
     assert {(False, False), (True, False)} <= seen and any(unknown for _, unknown in seen)
+    other.save(tmp_path / "kept", "src")  # nobody knows any more what the numbers mean
+    with pytest.raises(TreeError, match="numbered by other dictionaries than those of the train"):
+        load_tree_file(prefix, other, by_name=True)
 
 
 def test_the_mean_of_checkpoints_knows_the_numbers_of_labels(labelled, trained, tmp_path):

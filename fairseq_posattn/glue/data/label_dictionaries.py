@@ -81,14 +81,24 @@ class LabelDictionaries:
         )
 
     def numbers_in(self, other: LabelDictionaries) -> NDArray[np.uint16]:
-        """Return which stored pair of labels others number as they do each one stored here."""
-        pairs = np.arange(LARGEST**2, dtype="<u2").view([("relation", "u1"), ("tag", "u1")])
-        for kind, kinds in (("relation", "relations"), ("tag", "tags")):
-            here, there = getattr(self, kinds), getattr(other, kinds)
+        """Return, for each pair of labels as it is stored by these numbers, the pair by others."""
+        pairs = np.arange(LARGEST**2, dtype="<u2").view([("relations", "u1"), ("tags", "u1")])
+        for kind in KINDS:
+            here, there = getattr(self, kind), getattr(other, kind)
             table = np.full(LARGEST, there.unk(), np.uint8)
             table[: len(here)] = [number(there, symbol) for symbol in here.symbols]
             pairs[kind] = table[pairs[kind]]
         return pairs.view("<u2")
+
+    def unknown_to(self, other: LabelDictionaries) -> list[str]:
+        """Return the labels that others do not know, of the kinds that these have."""
+        return [
+            symbol
+            for kind in KINDS
+            for symbol in getattr(self, kind).symbols[getattr(self, kind).nspecial :]
+            if not other.lacks(kind)
+            and number(getattr(other, kind), symbol) == getattr(other, kind).unk()
+        ]
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,14 +150,13 @@ def check_pieces(prefix: str, number: int, source: np.ndarray, pieces: Sequence[
 
 
 def load_tree_file(
-    source_prefix: str,
-    dictionaries: LabelDictionaries | None = None,
-    own: LabelDictionaries | None = None,
+    source_prefix: str, dictionaries: LabelDictionaries | None = None, by_name: bool = False
 ) -> TreeFile:
     """Return the trees of a binarised source, after a check that they belong to it.
 
-    dictionaries: those that number the labels, if the labels are to be read, too.
-    own: those that the labels may have their numbers from; they are then numbered anew.
+    dictionaries: they number the labels, if the labels are to be read, too.
+    by_name: labels that the dictionaries beside the source number otherwise take the numbers of
+        their names; else they are refused.
     """
     if not exists(source_prefix):
         raise TreeError(
@@ -170,10 +170,15 @@ def load_tree_file(
     trees.check(source_files(source_prefix), SourcePieces(source_prefix))
     if dictionaries is None or trees.labels == dictionaries.fingerprint:
         return trees
-    if own is None or trees.labels != own.fingerprint:
+    language = source_prefix.rpartition(".")[2]
+    beside = LabelDictionaries.load(Path(source_prefix).parent, language) if by_name else None
+    if beside is None or trees.labels != beside.fingerprint:
         raise TreeError(
             f"{idx_path(source_prefix)}: the labels are numbered by other dictionaries than those "
             f"of the training data; {REMEDY}"
         )
-    trees.new_labels = own.numbers_in(dictionaries)
+    if unknown := beside.unknown_to(dictionaries):
+        names = ", ".join(unknown)
+        logger.warning("%s: these labels count as unknown to the model: %s", source_prefix, names)
+    trees.new_labels = beside.numbers_in(dictionaries)
     return trees

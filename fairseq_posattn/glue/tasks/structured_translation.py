@@ -146,8 +146,8 @@ class StructuredTranslationTask(TranslationTask):
             logger.warning("%s has no trees, so all its sentences get flat ones", prefixes[0])
             return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
         labels = self.label_dictionaries if self.needs_labels else None
-        own = labels and LabelDictionaries.load(Path(prefixes[0]).parent, self.cfg.source_lang)
-        parts = [load_tree_file(prefix, labels, own) for prefix in prefixes]
+        by_name = self.folder_of_labels() != self.folder()
+        parts = [load_tree_file(prefix, labels, by_name) for prefix in prefixes]
         if self.cfg.tree_control is None:  # else the user knows of it
             trained_on.warn_of_control(self, trained_on.control_of(self))
         for prefix, part in zip(prefixes, parts, strict=True):

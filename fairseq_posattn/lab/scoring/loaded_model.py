@@ -48,7 +48,6 @@ class OnData:
     gen_subset: str = option(
         "choose the subset of the data (default: %(default)s)", "test", "", "NAME"
     )
-
     labels_of: Path | None = option(
         "the model was trained with the labels of the data in this folder", None, "", "FOLDER"
     )
