@@ -16,6 +16,7 @@ from scipy import stats
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs, marked
 from fairseq_posattn.lab.scoring.metrics.runs import (
+    Pair,
     Samples,
     bootstrap,
     counted_by,
@@ -92,7 +93,7 @@ def slow_randomisation(metric, baseline, system, samples: int) -> float:
 def test_randomisation(metric, first, rest):
     slow = slow_randomisation(metric, first, rest, 200)
     tables = [counted_by(metric, runs) for runs in (first, rest)]
-    found = randomisation(metric, *tables, Samples(1, 1000, seed=1))
+    [found] = randomisation([Pair(metric, *tables)], Samples(1, 1000, seed=1))
     assert found == pytest.approx(slow, abs=4 * math.sqrt(0.25 / 200))
     assert 0.001 < found < 0.9  # or the comparison would say little
 
@@ -102,10 +103,21 @@ def test_randomisation_of_two_sentences_is_a_count():
     metric = TER(references=[["a b c d", "a b c d"]])
     before, after = [["x b c d", "a b c d"]], [["a b c d", "a b c d"]]
     tables = [counted_by(metric, runs) for runs in (before, after)]
-    assert randomisation(metric, *tables, Samples(1, 500, seed=1)) == 1.0  # any way differs as much
+    any_way_differs_as_much = randomisation([Pair(metric, *tables)], Samples(1, 500, seed=1))
+    assert any_way_differs_as_much == [1.0]
     before = [["x b c d", "x b c d"]]
     tables[0] = counted_by(metric, before)
-    assert randomisation(metric, *tables, Samples(1, 4000, seed=1)) == pytest.approx(0.5, abs=0.03)
+    half = randomisation([Pair(metric, *tables)], Samples(1, 4000, seed=1))
+    assert half == pytest.approx([0.5], abs=0.03)
+
+
+def test_randomisation_of_several_metrics_is_that_of_each_alone():
+    metrics = [one(references=[REFERENCE]) for one in METRICS.values()]
+    pairs = [Pair(one, counted_by(one, WORSE), counted_by(one, GOOD)) for one in metrics]
+    samples = Samples(1, 300, seed=1)
+    alone = [randomisation([pair], samples)[0] for pair in pairs]
+    assert randomisation(pairs, samples) == alone
+    assert len(set(alone)) == len(alone)  # or it would not show which p belongs to which metric
 
 
 def slow_samples(systems, samples: int) -> list[list[list[float]]]:
@@ -202,7 +214,7 @@ def alarms(*kind, trials: int = 60) -> dict[str, float]:
         before, after = (np.stack([n, np.ones_like(n)], axis=-1) for n in drawn(dice, *kind))
         found = {
             "first runs": bootstrap(MEAN, before[:1], after[:1], samples).p(),
-            "randomisation": randomisation(MEAN, before, after, samples),
+            "randomisation": randomisation([Pair(MEAN, before, after)], samples)[0],
             "bootstrap": bootstrap(MEAN, before, after, samples).p(),
             "Welch": welch(run_scores(MEAN, before), run_scores(MEAN, after)),
         }
@@ -312,11 +324,13 @@ def test_the_smallest_exact_p(before, after):
 def test_everything_together():
     metric = BLEU(references=[REFERENCE])
     tables = [counted_by(metric, runs) for runs in (WORSE, GOOD)]
-    found = compared_runs(metric, *tables, Samples(500, 500, seed=1))
+    pair = {"BLEU": Pair(metric, *tables)}
+    found = compared_runs(pair, Samples(500, 500, seed=1))["BLEU"]
     assert found.difference == pytest.approx(mean_score(metric, GOOD) - mean_score(metric, WORSE))
     assert found.interval[0] < found.difference < found.interval[1]
-    assert found == compared_runs(metric, *tables, Samples(500, 500, seed=1))
-    same = compared_runs(metric, tables[1], tables[1], Samples(200, 200, seed=1))
+    assert found == compared_runs(pair, Samples(500, 500, seed=1))["BLEU"]
+    equal = {"BLEU": Pair(metric, tables[1], tables[1])}
+    same = compared_runs(equal, Samples(200, 200, seed=1))["BLEU"]
     assert (same.difference, same.randomisation_p, same.welch_p) == (0.0, 1.0, 1.0)
 
 

@@ -8,18 +8,17 @@ All tests draw the same samples for the same SACREBLEU_SEED (12345 unless set).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
 from fairseq_posattn.io.records import ABSENT, known
 from fairseq_posattn.lab.scoring.metrics.runs import (
-    Counted,
     FromSums,
+    Pair,
     Samples,
     randomisation,
     resampled,
@@ -38,23 +37,37 @@ def compared(
     baseline: Translations, system: Translations, samples: Samples
 ) -> dict[str, Difference]:
     """Return difference and p values, without a mark, for each of sacrebleu's metrics."""
-    metrics = system.scoring.metrics
-    if len(baseline.runs) == len(system.runs) == 1:
-        pair = [baseline.runs[0], system.runs[0]]
-        return {name: compared_pair(metric, pair, samples) for name, metric in metrics.items()}
-    return {
-        name: compared_runs(metric, baseline.tables[name], system.tables[name], samples)
-        for name, metric in metrics.items()
+    pairs = {
+        name: Pair(metric, baseline.tables[name], system.tables[name])
+        for name, metric in system.scoring.metrics.items()
     }
+    if len(baseline.runs) == len(system.runs) == 1:
+        return {name: compared_pair(pair, samples) for name, pair in pairs.items()}
+    return compared_runs(pairs, samples)
 
 
-def compared_pair(metric: Metric, systems: Sequence[Sequence[str]], samples: Samples) -> Difference:
-    """Return how one run of a system differs from one of the baseline, which stands first."""
-    named = list(zip(("baseline", "system"), systems, strict=True))
+@dataclass(frozen=True)
+class OfCounts:
+    """This is a metric for sacrebleu's tests, which then take what it has counted for the texts:
+    they would count each text once more for every test, which takes most of their time."""
+
+    metric: FromSums
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.metric, name)
+
+    def _extract_corpus_statistics(self, counted: NDArray[np.float64], _: None) -> Any:
+        return counted
+
+
+def compared_pair(pair: Pair, samples: Samples) -> Difference:
+    """Return how the only run of a system differs from that of the baseline by one metric."""
+    named = [("baseline", pair.baseline[0]), ("system", pair.system[0])]
+    metrics: Any = {"metric": OfCounts(pair.metric)}
 
     def tested(kind: str, count: int) -> list[Any]:
         # each metric has its own test, as sacrebleu would take two kinds of BLEU for one
-        _, scores = PairedTest(named, {"metric": metric}, None, kind, count)()
+        _, scores = PairedTest(named, metrics, None, kind, count)()
         return next(results for column, results in scores.items() if column != "System")
 
     drawn, dealt = tested("bs", samples.bootstrap), tested("ar", samples.randomisation)
@@ -68,12 +81,15 @@ def compared_pair(metric: Metric, systems: Sequence[Sequence[str]], samples: Sam
     )
 
 
-def compared_runs(
-    metric: FromSums, baseline: Counted, system: Counted, samples: Samples
-) -> Difference:
-    """Return how the means of two systems differ by one metric, by all tests."""
-    found = gap(*resampled(metric, [baseline, system], samples))
-    return replace(found, randomisation_p=randomisation(metric, baseline, system, samples))
+def compared_runs(pairs: dict[str, Pair], samples: Samples) -> dict[str, Difference]:
+    """Return how the means of two systems differ by each metric, by all tests."""
+    dealt_out = randomisation(list(pairs.values()), samples) if pairs else []
+    return {
+        name: replace(
+            gap(*resampled(pair.metric, [pair.baseline, pair.system], samples)), randomisation_p=p
+        )
+        for (name, pair), p in zip(pairs.items(), dealt_out, strict=True)
+    }
 
 
 def gap(baseline: Resampled, system: Resampled) -> Difference:

@@ -18,7 +18,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.scoring.statistics import BATCH, Estimate, Resampled, drawn_counts
+from fairseq_posattn.lab.scoring.statistics import BATCH, Estimate, Floats, Resampled, drawn_counts
 
 Counted = NDArray[np.float64]  # runs x sentences x sums of a metric
 
@@ -80,23 +80,38 @@ def run_scores(metric: FromSums, runs: Counted) -> list[float]:
     return [score_of(metric, sums) for sums in runs.sum(axis=1)]
 
 
-def randomisation(metric: FromSums, baseline: Counted, system: Counted, samples: Samples) -> float:
-    """Return how often outputs that were dealt out again differ at least as much as these.
+class Pair(NamedTuple):
+    """This is what one metric counts in the runs of a baseline, and in those of a system."""
 
-    The outputs of each sentence are dealt out over all runs of both systems.
+    metric: FromSums
+    baseline: Counted
+    system: Counted
+
+
+def randomisation(pairs: Sequence[Pair], samples: Samples) -> list[float]:
+    """Return for each metric how often outputs that were dealt out again differ at least as much.
+
+    The outputs of each sentence are dealt out over all runs of both systems. That takes longest,
+    so it is done once for all metrics, which count in the same outputs.
     """
-    first = len(baseline)
+    first = len(pairs[0].baseline)
+    outputs = np.concatenate([np.concatenate([p.baseline, p.system]) for p in pairs], axis=-1)
+    ends = np.cumsum([pair.system.shape[-1] for pair in pairs])[:-1]
 
-    def gap(sums: NDArray[np.float64]) -> float:
-        found = [score_of(metric, of_run) for of_run in sums]
-        return abs(float(np.mean(found[first:]) - np.mean(found[:first])))
+    def gaps(sums: NDArray[np.float64]) -> Floats:
+        found = [
+            [score_of(pair.metric, of_run) for of_run in of_metric]
+            for pair, of_metric in zip(pairs, np.split(sums, ends, axis=-1), strict=True)
+        ]
+        return np.array([abs(np.mean(one[first:]) - np.mean(one[:first])) for one in found])
 
-    outputs = np.concatenate([baseline, system])
-    observed = gap(outputs.sum(axis=1))
-    dice, hits = np.random.default_rng(samples.seed), 0
+    observed = gaps(outputs.sum(axis=1))
+    dice, hits = np.random.default_rng(samples.seed), np.zeros(len(pairs))
     for dealt_out in dealt(outputs, samples.randomisation, dice):
-        hits += sum(gap(sums) >= observed - 1e-9 for sums in dealt_out)
-    return (hits + 1) / (samples.randomisation + 1)
+        for sums in dealt_out:
+            hits += gaps(sums) >= observed - 1e-9
+    found: list[float] = ((hits + 1) / (samples.randomisation + 1)).tolist()
+    return found
 
 
 def dealt(

@@ -17,7 +17,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs
-from fairseq_posattn.lab.scoring.metrics.runs import Counted, Samples, interval, run_scores
+from fairseq_posattn.lab.scoring.metrics.runs import Counted, Pair, Samples, interval, run_scores
 from fairseq_posattn.lab.scoring.metrics.scores import NIST, TOKENISED, over_runs
 from fairseq_posattn.lab.scoring.metrics.texts import Texts
 from fairseq_posattn.lab.scoring.request import ScoreRequest
@@ -73,10 +73,10 @@ class SegmentScores:
         return found
 
     def compared(self, samples: Samples) -> dict[str, Difference]:
-        return {
-            name: compared_runs(METRIC, table, self.system[name], samples)
-            for name, table in self.baseline.items()
+        pairs = {
+            name: Pair(METRIC, table, self.system[name]) for name, table in self.baseline.items()
         }
+        return compared_runs(pairs, samples)
 
 
 def read_segment_scores(given: Sequence[str], runs: int, sentences: int) -> dict[str, Counted]:
