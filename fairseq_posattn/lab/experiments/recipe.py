@@ -130,19 +130,24 @@ def read_content(kind: type[Record], path: Path) -> Record:
 
 
 def alike(row: Any, known: Sequence[Any], path: Path) -> Any:
-    """Return a row with what it does not say itself from the row that it is `like`."""
+    """Return a row with what it does not say itself from the row that it is `like`, which may be
+    like another one; options of training are added to those of that row."""
     if not isinstance(row, dict) or "like" not in row:
         return row
+    known = [other for other in known if other is not row and isinstance(other, dict)]
+    named = (other for other in known if other.get("name", other.get("model")) == row["like"])
+    if (found := next(named, None)) is None:
+        raise InputError(
+            f"{path}: a model is like '{row['like']}', which no row is called but those that are "
+            f"like it; {REMEDY}"
+        )
+    other = alike(found, known, path)
+    shared = {key: other[key] for key in ("model", "size", "trees", "training") if key in other}
     own = {key: value for key, value in row.items() if key != "like"}
-    for other in known:
-        is_whole = isinstance(other, dict) and "like" not in other
-        if is_whole and other.get("name", other.get("model")) == row["like"]:
-            shared = ("model", "size", "trees", "training")
-            return {**{key: other[key] for key in shared if key in other}, **own}
-    raise InputError(
-        f"{path}: a model is like '{row['like']}', which no row is called that is like none; "
-        f"{REMEDY}"
-    )
+    options = [one["training"] for one in (shared, own) if isinstance(one.get("training"), dict)]
+    if len(options) == 2:
+        own["training"] = {**options[0], **options[1]}
+    return {**shared, **own}
 
 
 def read_toml(path: Path) -> dict[str, Any]:

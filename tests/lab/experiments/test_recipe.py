@@ -118,7 +118,7 @@ def test_data_are_made_for_each_control(tmp_path):
         (
             'model = "sequence"\nsize = "base"',
             'name = "a"\nlike = "a"',
-            "a model is like 'a', which no row is called that is like none; mend",
+            "a model is like 'a', which no row is called but those that are like it; mend",
         ),
         ('source = "en"', "source = en", r"this is no TOML \(.*line 3"),
         ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; mend'),
@@ -175,11 +175,11 @@ def test_a_size_without_rows_has_the_models_of_the_first(tmp_path):
 
 def test_a_row_that_is_like_another(tmp_path):
     alike = '[[models]]\nname = "sequence_chain"\nlike = "sequence"\ntrees = "chain"\n'
-    slow = '[[models]]\nname = "slow"\nlike = "sequence"\ntraining = { lr = 1e-5 }\n'
-    options = "published = { test = 27.0 }\ntraining = { dropout = 0.2 }\n"
+    slow = '[[models]]\nname = "slow"\nlike = "sequence_chain"\ntraining = { lr = 1e-5 }\n'
+    options = "published = { test = 27.0 }\ntraining = { dropout = 0.2, lr = 1e-3 }\n"
     first, second, third = recipe(tmp_path, GOOD + options + alike + slow).content.models
     assert second == replace(first, name="sequence_chain", trees="chain", published={})
-    assert third == replace(first, name="slow", training={"lr": 1e-5}, published={})
+    assert third == replace(second, name="slow", training={"dropout": 0.2, "lr": 1e-5})
     (tmp_path / "other").mkdir()
     of_base = 'base = ".."\n' + alike
     assert recipe(tmp_path / "other", of_base).content.models == [second]
