@@ -83,6 +83,8 @@ def difference(compared: Difference | None, digits: int = 2) -> str:
 
 
 def ngram_lines(result: ScoredSystem) -> Iterator[str]:
+    if not result.ngrams:
+        return
     gaps = result.baseline.ngrams if result.baseline else None
     yield ""
     yield "n  BLEU up to n  precision of n" + ("   gaps" if gaps else "")

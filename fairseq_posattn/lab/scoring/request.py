@@ -50,14 +50,14 @@ class ScoreRequest:
         "compute exact match, the share of sentences that equal a reference, in percent",
         *(False, SCORING),
     )
-    no_ter: bool = option(
-        "leave out TER, which takes minutes for thousands of sentences of over 100 words",
-        *(False, SCORING),
-    )
     main: str | None = option(
         "choose the score of kinds of sentences and of tables (default: BLEU)",
         *(None, SCORING),
         choices=MAIN_SCORES,
+    )
+    only_main: bool = option(
+        "compute this score alone, which takes seconds where all take minutes",
+        *(False, SCORING),
     )
     baseline: list[str] = option(
         "compare with this translation by another system, or with those by its runs",

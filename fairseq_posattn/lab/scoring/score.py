@@ -23,6 +23,7 @@ from fairseq_posattn.lab.scoring.generate_log import speed
 from fairseq_posattn.lab.scoring.head_record import read_heads
 from fairseq_posattn.lab.scoring.metrics import buckets, ngrams, words
 from fairseq_posattn.lab.scoring.metrics.comparison import (
+    OF_SENTENCES,
     compared,
     marked,
     most_different,
@@ -66,18 +67,19 @@ def score(request: ScoreRequest) -> ScoredSystem:
     labels = buckets.read_labels(request.subsets, texts.system[0])
     if request.examples:
         extras["examples"] = [with_text(one, texts.written) for one in extras["examples"]]
-    exact = request.exact or request.main == EXACT
+    main = request.main or "BLEU"
     settings = Settings(
-        *(request.target_lang, request.tokenize, request.lowercase, request.nist, exact),
-        ter_too=not request.no_ter,
+        *(request.target_lang, request.tokenize, request.lowercase, request.nist),
+        exact=request.exact or main == EXACT,
+        only=main if request.only_main else "",
     )
     scoring = Scoring([text.lines for text in given], settings)
     warn_of_script(given, scoring)
     system = Translations(scoring, [text.lines for text in texts.system])
-    orders = ngrams.of_runs(system)
+    orders = ABSENT if request.only_main else ngrams.of_runs(system)
     segments = SegmentScores.read(request, texts)
     baseline = Translations(scoring, [text.lines for text in texts.baseline])
-    splitting = splitting_of(request.main or "BLEU", system, baseline, samples)
+    splitting = splitting_of(main, system, baseline, samples)
     return ScoredSystem(
         version=VERSION,
         code=code_version(),
@@ -109,6 +111,8 @@ def check(request: ScoreRequest) -> None:
         raise InputError("name the references, either with --references or with --sgm")
     if request.baseline_segment_scores and not request.baseline:
         raise InputError("--baseline-segment-scores belongs to --baseline; name its translations")
+    if request.only_main and (request.nist or (request.exact and request.main != EXACT)):
+        raise InputError("--only-main leaves out what --exact and --nist ask for; drop one of them")
 
 
 def several(system: Translations) -> int:
@@ -174,8 +178,12 @@ def against_baseline(
         runs=several(baseline),
         significance=str(samples),
         scores=dict(zip(found, marks, strict=True)),
-        ngrams=ngrams.gaps(ours, ngrams.of_runs(baseline)),
-        sentences=most_different(baseline, system, texts.written, request.sentences),
+        ngrams=ngrams.gaps(ours, ngrams.of_runs(baseline)) if ours else ABSENT,
+        sentences=(
+            most_different(baseline, system, texts.written, request.sentences)
+            if OF_SENTENCES in system.scoring.names
+            else ABSENT
+        ),
     )
 
 

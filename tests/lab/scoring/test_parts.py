@@ -59,7 +59,21 @@ def test_exact_match_by_hand(scored):
     assert "case:lc" in lower["signature"]
     plain = scored([spaced], references=references)["scores"]
     assert "exact" not in plain and "TER" in plain
-    assert "TER" not in scored([spaced], "--no-ter", references=references)["scores"]
+
+
+def test_the_main_score_alone(scored):
+    ours, theirs = [wrong(*range(0, 58, 2)), wrong(59)], [wrong(1), wrong(2, 3)]
+    whole = scored(ours, "--main", "exact", baseline=theirs, labels=LABELS)
+    alone = scored(ours, "--main", "exact", "--only-main", baseline=theirs, labels=LABELS)
+    assert list(alone["scores"]) == list(alone["baseline"]["scores"]) == ["exact"]
+    assert alone["scores"]["exact"] == whole["scores"]["exact"]
+    assert alone["subsets"] == whole["subsets"]
+    assert "ngrams" in whole and "ngrams" not in alone
+    assert "sentences" not in alone["baseline"]
+    [name] = scored(ours, "--only-main", references=[FORMS, FORMS])["scores"]
+    assert name == "BLEU"  # not NIST BLEU, too
+    with pytest.raises(InputError, match="--only-main leaves out what --exact and --nist ask for"):
+        scored(ours, "--only-main", "--exact")
 
 
 def test_runs_are_compared_by_exact_match_as_by_other_scores(scored):

@@ -29,6 +29,7 @@ from fairseq_posattn.text.pipeline import tokenized
 NIST = "NIST BLEU"
 TOKENISED = "tokenised BLEU"
 BY_CHARACTERS = ("zh", "ja-mecab")  # where sacrebleu has these tokenisers, TER knows characters
+WORDS_OF = {"chrF2": 0, "chrF2++": 2}  # orders of n-grams of words in chrF
 BY_SPACES = ("13a", "intl", "none")  # these tokenisers take what stands between spaces for words
 # A tokeniser raises these if a package, a model or the right dictionary is missing.
 TOKENIZER_ERRORS = (ImportError, RuntimeError, AssertionError, OSError)
@@ -39,14 +40,17 @@ COMPOUND = re.compile(r"(\S)-(\S)")
 @dataclass(frozen=True)
 class Settings:
     """Says how texts are compared. If `tokenize` is None, the target language decides, which then
-    must be a known one."""
+    must be a known one.
+
+    only: the only score that is computed.
+    """
 
     target: str = ""
     tokenize: str | None = None
     lowercase: bool = False
     nist: bool = False
     exact: bool = False
-    ter_too: bool = True
+    only: str = ""
 
     def __post_init__(self) -> None:
         if self.target and not self.tokenize:
@@ -117,35 +121,53 @@ class Scoring:
     references: Sequence[Sequence[str]]
     settings: Settings
 
-    @cached_property
-    def metrics(self) -> dict[str, Metric]:
-        """Return sacrebleu's metrics by their names; each keeps what it needs of the references."""
-        lowercase, references = self.settings.lowercase, self.references
-        found = {
-            "BLEU": self.settings.bleu(references=references),
-            "chrF2": CHRF(lowercase=lowercase, references=references),
-            "chrF2++": CHRF(word_order=2, lowercase=lowercase, references=references),
-        }
-        if self.settings.ter_too:
-            found["TER"] = self.settings.ter(references)
-        if self.settings.exact:
-            found[EXACT] = ExactMatch(references, lowercase)
-        if self.settings.nist or len(references) > 1:
-            # published scores with several references ignore case
-            found[NIST] = BLEU(lowercase=True, tokenize="13a", force=True, references=references)
-        return found
-
     @property
     def names(self) -> list[str]:
         """Return the names of all scores in their order."""
-        found = [name for name in self.metrics if name != NIST]
-        if self.settings.moses:
-            found.append(TOKENISED)
-        return [*found, NIST] if NIST in self.metrics else found
+        wanted = self.settings
+        if wanted.only:
+            return [wanted.only]
+        found = ["BLEU", "chrF2", "chrF2++", "TER"]
+        found += [EXACT] * wanted.exact + [TOKENISED] * wanted.moses
+        return found + [NIST] * (wanted.nist or len(self.references) > 1)
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """Return the metrics that are compared with a baseline, by their names."""
+        return {name: self.metric(name) for name in self.names if name != TOKENISED}
 
     def metric(self, name: str) -> Metric:
-        """Return the metric of a name, which holds its references."""
-        return self.tokenised if name == TOKENISED else self.metrics[name]
+        """Return the metric of a name, which keeps what it needs of the references."""
+        if name not in self.made:
+            self.made[name] = self.make(name)
+        return self.made[name]
+
+    @cached_property
+    def made(self) -> dict[str, Metric]:
+        """Return the metrics that were made, since each counts in all references."""
+        return {}
+
+    def make(self, name: str) -> Metric:
+        """Return a new metric of a name."""
+        settings, lowercase, references = self.settings, self.settings.lowercase, self.references
+        if name == "TER":
+            return settings.ter(references)
+        if name == EXACT:
+            return ExactMatch(references, lowercase)
+        if name == NIST:  # published scores with several references ignore case
+            return BLEU(lowercase=True, tokenize="13a", force=True, references=references)
+        if name == TOKENISED:
+            prepare = tokenised_text(settings)
+            return BLEU(
+                lowercase=lowercase,
+                tokenize="none",
+                smooth_method="none",
+                force=True,
+                references=[[prepare(line) for line in reference] for reference in references],
+            )
+        if name == "BLEU":
+            return settings.bleu(references=references)
+        return CHRF(word_order=WORDS_OF[name], lowercase=lowercase, references=references)
 
     def signature(self, name: str) -> str:
         """Return how a score is computed, as sacrebleu describes it."""
@@ -158,10 +180,14 @@ class Scoring:
     @property
     def by_spaces(self) -> list[str]:
         """Return the names of the scores whose words are what stands between spaces."""
-        found = [f"BLEU ({self.settings.tokenizer})"] * (self.settings.tokenizer in BY_SPACES)
-        found += [f"{NIST} (13a)"] * (NIST in self.metrics)
-        found += ["TER"] * (not self.settings.ter_of_characters)
-        return found + [TOKENISED] * self.settings.moses
+        split = {
+            "BLEU": (self.settings.tokenizer in BY_SPACES, f"BLEU ({self.settings.tokenizer})"),
+            "TER": (not self.settings.ter_of_characters, "TER"),
+            TOKENISED: (True, TOKENISED),
+            NIST: (True, f"{NIST} (13a)"),
+        }
+        found = [split[name] for name in self.names if name in split]
+        return [shown for by_spaces, shown in found if by_spaces]
 
     def table(self, name: str, runs: Sequence[Sequence[str]]) -> Counted:
         """Return what a metric counts in each sentence of each run."""
@@ -169,18 +195,6 @@ class Scoring:
             prepare = tokenised_text(self.settings)
             runs = [[prepare(line) for line in run] for run in runs]
         return counted_by(self.metric(name), runs)
-
-    @cached_property
-    def tokenised(self) -> BLEU:
-        """Return BLEU of Moses' tokens without smoothing, with the references as tokens."""
-        prepare = tokenised_text(self.settings)
-        return BLEU(
-            lowercase=self.settings.lowercase,
-            tokenize="none",
-            smooth_method="none",
-            force=True,
-            references=[[prepare(line) for line in reference] for reference in self.references],
-        )
 
 
 @dataclass(frozen=True)

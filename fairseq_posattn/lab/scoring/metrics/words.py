@@ -54,7 +54,7 @@ def read_words(
     """Return the groups of words that the request asks for."""
     found = {}
     if request.train_target:
-        prepare = scoring.metrics["BLEU"]._preprocess_segment  # it splits words as BLEU does
+        prepare = scoring.metric("BLEU")._preprocess_segment  # it splits words as BLEU does
         frequency = frequencies(request.train_target, prepare, scoring, request.train_counts)
         reference = [prepare(line).split() for line in scoring.references[0]]
         runs = [[prepare(line).split() for line in run.lines] for run in texts.system]
