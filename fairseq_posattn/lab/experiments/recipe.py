@@ -144,9 +144,9 @@ def alike(row: Any, known: Sequence[Any], path: Path) -> Any:
     other = alike(found, known, path)
     shared = {key: other[key] for key in ("model", "size", "trees", "training") if key in other}
     own = {key: value for key, value in row.items() if key != "like"}
-    options = [one["training"] for one in (shared, own) if isinstance(one.get("training"), dict)]
-    if len(options) == 2:
-        own["training"] = {**options[0], **options[1]}
+    theirs, ours = shared.get("training"), own.get("training")
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        own["training"] = theirs | ours
     return {**shared, **own}
 
 

@@ -23,7 +23,6 @@ from fairseq_posattn.lab.scoring.generate_log import speed
 from fairseq_posattn.lab.scoring.head_record import read_heads
 from fairseq_posattn.lab.scoring.metrics import buckets, ngrams, words
 from fairseq_posattn.lab.scoring.metrics.comparison import (
-    OF_SENTENCES,
     compared,
     marked,
     most_different,
@@ -147,7 +146,7 @@ def splitting_of(
 ) -> buckets.Splitting:
     """Return what scores parts of the test set by the score of a name."""
     tables = [one.tables[name] for one in (system, baseline) if one.runs]
-    return buckets.Splitting(system.scoring.metric(name), tables, samples)
+    return buckets.Splitting(system.scoring.metrics[name], tables, samples)
 
 
 def by_label(splitting: buckets.Splitting, labels: dict[str, list[str]]) -> dict[str, Subsets]:
@@ -180,9 +179,9 @@ def against_baseline(
         scores=dict(zip(found, marks, strict=True)),
         ngrams=ngrams.gaps(ours, ngrams.of_runs(baseline)) if ours else ABSENT,
         sentences=(
-            most_different(baseline, system, texts.written, request.sentences)
-            if OF_SENTENCES in system.scoring.names
-            else ABSENT
+            ABSENT
+            if request.only_main
+            else most_different(baseline, system, texts.written, request.sentences)
         ),
     )
 

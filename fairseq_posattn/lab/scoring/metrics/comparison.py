@@ -24,7 +24,7 @@ from fairseq_posattn.lab.scoring.metrics.runs import (
     resampled,
     score_of,
 )
-from fairseq_posattn.lab.scoring.metrics.scores import Translations
+from fairseq_posattn.lab.scoring.metrics.scores import TOKENISED, Translations
 from fairseq_posattn.lab.scoring.score_record import ComparedSentence, Difference, Part
 from fairseq_posattn.lab.scoring.statistics import Estimate, Resampled, holm, welch
 
@@ -40,6 +40,7 @@ def compared(
     pairs = {
         name: Pair(metric, baseline.tables[name], system.tables[name])
         for name, metric in system.scoring.metrics.items()
+        if name != TOKENISED
     }
     if len(baseline.runs) == len(system.runs) == 1:
         return {name: compared_pair(pair, samples) for name, pair in pairs.items()}
@@ -167,5 +168,5 @@ def most_different(
 
 def sentence_scores(system: Translations) -> NDArray[np.float64]:
     """Return chrF2 of each sentence, of several runs the mean."""
-    metric, table = system.scoring.metric(OF_SENTENCES), system.tables[OF_SENTENCES]
+    metric, table = system.scoring.metrics[OF_SENTENCES], system.tables[OF_SENTENCES]
     return np.array([[score_of(metric, sums) for sums in run] for run in table]).mean(axis=0)

@@ -131,24 +131,13 @@ class Scoring:
         found += [EXACT] * wanted.exact + [TOKENISED] * wanted.moses
         return found + [NIST] * (wanted.nist or len(self.references) > 1)
 
-    @property
-    def metrics(self) -> dict[str, Metric]:
-        """Return the metrics that are compared with a baseline, by their names."""
-        return {name: self.metric(name) for name in self.names if name != TOKENISED}
-
-    def metric(self, name: str) -> Metric:
-        """Return the metric of a name, which keeps what it needs of the references."""
-        if name not in self.made:
-            self.made[name] = self.make(name)
-        return self.made[name]
-
     @cached_property
-    def made(self) -> dict[str, Metric]:
-        """Return the metrics that were made, since each counts in all references."""
-        return {}
+    def metrics(self) -> dict[str, Metric]:
+        """Return the metrics by their names; each keeps what it needs of the references."""
+        return {name: self.new_metric(name) for name in self.names}
 
-    def make(self, name: str) -> Metric:
-        """Return a new metric of a name."""
+    def new_metric(self, name: str) -> Metric:
+        """Return the metric of a name."""
         settings, lowercase, references = self.settings, self.settings.lowercase, self.references
         if name == "TER":
             return settings.ter(references)
@@ -171,7 +160,7 @@ class Scoring:
 
     def signature(self, name: str) -> str:
         """Return how a score is computed, as sacrebleu describes it."""
-        signature = str(self.metric(name).get_signature())
+        signature = str(self.metrics[name].get_signature())
         if name != TOKENISED:
             return signature
         compounds = "|compounds:split" if self.settings.compounds else ""
@@ -194,7 +183,7 @@ class Scoring:
         if name == TOKENISED:
             prepare = tokenised_text(self.settings)
             runs = [[prepare(line) for line in run] for run in runs]
-        return counted_by(self.metric(name), runs)
+        return counted_by(self.metrics[name], runs)
 
 
 @dataclass(frozen=True)
@@ -213,7 +202,7 @@ class Translations:
         """Return all scores, of several runs the means, without intervals."""
         found = {}
         for name, table in self.tables.items():
-            metric, signature = self.scoring.metric(name), self.scoring.signature(name)
+            metric, signature = self.scoring.metrics[name], self.scoring.signature(name)
             computed = [computed_score(metric, sums) for sums in table.sum(axis=1)]
             found[name] = over_runs([described(one, signature) for one in computed])
         return found
@@ -221,7 +210,7 @@ class Translations:
     def scores(self, samples: Samples) -> dict[str, Score]:
         """Return all scores with their intervals."""
         return {
-            name: replace(found, interval=interval(self.scoring.metric(name), table, samples))
+            name: replace(found, interval=interval(self.scoring.metrics[name], table, samples))
             for (name, found), table in zip(
                 self.plain_scores().items(), self.tables.values(), strict=True
             )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from statistics import mean
 
 import numpy as np
+import sacrebleu
 from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
@@ -18,7 +19,7 @@ from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.lab.scoring.metrics.buckets import Range, within
 from fairseq_posattn.lab.scoring.metrics.runs import Samples, interval
-from fairseq_posattn.lab.scoring.metrics.scores import Scoring
+from fairseq_posattn.lab.scoring.metrics.scores import Scoring, Settings
 from fairseq_posattn.lab.scoring.metrics.texts import Texts, check_count
 from fairseq_posattn.lab.scoring.request import ScoreRequest
 from fairseq_posattn.lab.scoring.score_record import WordGroup, range_name
@@ -54,8 +55,9 @@ def read_words(
     """Return the groups of words that the request asks for."""
     found = {}
     if request.train_target:
-        prepare = scoring.metric("BLEU")._preprocess_segment  # it splits words as BLEU does
-        frequency = frequencies(request.train_target, prepare, scoring, request.train_counts)
+        settings = scoring.settings
+        prepare = settings.bleu(force=True)._preprocess_segment  # it splits words as BLEU does
+        frequency = frequencies(request.train_target, prepare, settings, request.train_counts)
         reference = [prepare(line).split() for line in scoring.references[0]]
         runs = [[prepare(line).split() for line in run.lines] for run in texts.system]
         by_name = {range_name(*ends): ends for ends in FREQUENCIES}
@@ -78,13 +80,14 @@ def read_words(
 
 
 def frequencies(
-    path: str, prepare: Callable[[str], str], scoring: Scoring, kept: str | None
+    path: str, prepare: Callable[[str], str], settings: Settings, kept: str | None
 ) -> Mapping[str, int]:
     """Return how often a text has each word.
 
     kept: the counts are in this file from the last time, or will be there for the next time.
     """
-    made_of = {"text": fingerprint(path), "words": scoring.signature("BLEU")} if kept else {}
+    words = [sacrebleu.__version__, settings.tokenizer, settings.lowercase]
+    made_of = {"text": fingerprint(path), "words": words} if kept else {}
     if kept and (before := made_before(kept, made_of, [])):
         return Counter(before.answer)
     found = Counter(word for line in read_lines(path) for word in prepare(line).split())
