@@ -22,8 +22,8 @@ BEGIN = """\
 A mechanism derives from one or several stages. They act in the order of this page, and within a \
 stage as the specification lists them; biases and changes of scores count as one stage. \
 [your_own.md](your_own.md#shapes) explains shapes and `ctx`. Everywhere q is B H Q D, and k and v \
-are B H K D, of the mechanism's heads. With `@attention.register` above it, an example can be \
-named in a specification.
+are B H K D, of the mechanism's heads (in `KeyExpansion` of all heads). With \
+`@attention.register` above it, an example can be named in a specification.
 
 `python docs/stages.py` makes this page from the docstrings.
 

@@ -236,3 +236,16 @@ def test_training_asks_for_them(long, tmp_path):
     for path in (long / "aligned").glob("valid.align.*"):  # that of validation may be missing
         path.unlink()
     in_process.train(long / "aligned", tmp_path / "other", *given)
+
+
+def test_changed_alignments_are_refused(long, tmp_path):
+    """They have no dictionary that could tell, so only the checksum does."""
+    prepare(*options(long, *WORDS, "--out", tmp_path / "data"))
+    path = tmp_path / "data/train.align.de-en.bin"
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(content)
+    given = [*LANGUAGES, "--load-alignments", "--max-update", "2"]
+    result = in_process.train(tmp_path / "data", tmp_path / "run", *given, check=False)
+    assert isinstance(result.error, InputError)
+    assert str(result.error).startswith(f"{path}: the file has another checksum than in checksums")

@@ -61,8 +61,7 @@ def check_dataset(prefix: str, impl: str, dictionary: Dictionary | None) -> None
     check_size(index, HEADER.size + 12 * sentences)
     size = indexed_dataset._code_to_dtype[code]().itemsize
     check_size(data_file_path(prefix), check_offsets(index, sentences, size))
-    if dictionary is not None:
-        check_numbers(prefix, code, dictionary)
+    check_content(data_file_path(prefix), code, dictionary)
 
 
 def check_size(path: str, expected: int) -> None:
@@ -95,31 +94,36 @@ def check_offsets(index: str, sentences: int, size: int) -> int:
     return end
 
 
-def check_numbers(prefix: str, code: int, dictionary: Dictionary) -> None:
+def check_content(path: str, code: int, dictionary: Dictionary | None) -> None:
     """Refuse a number that stands for no symbol of the dictionary, and a file that was changed.
 
-    fairseq reads the whole file anyway, so the check costs little.
+    fairseq reads the whole file anyway, so the check costs little. Alignments have no dictionary.
     """
-    path = data_file_path(prefix)
-    if code not in KINDS:
-        raise InputError(
-            f"{index_file_path(prefix)}: the data are not whole numbers, so not text; {AGAIN}"
-        )
+    kind = KINDS.get(code)
+    if dictionary is not None and kind is None:
+        raise InputError(f"{path}: the data are not whole numbers, so not text; {AGAIN}")
+    known = checksums(Path(path).parent).get(Path(path).name)
+    if dictionary is None and known is None:
+        return
     found = 0
-    for block in blocks(path, KINDS[code]):
+    for block in blocks(path, kind or "u1"):
         found = zlib.crc32(block.data, found)
-        least, most = int(block.min()), int(block.max())
-        if least < 0 or most >= len(dictionary):
-            found = least if least < 0 else most
-            named = getattr(dictionary, "path", "its dictionary")
-            raise InputError(
-                f"{path}: the data hold the number {found}, but {named} has {len(dictionary)} "
-                f"symbols, so they do not belong together; {AGAIN}"
-            )
-    if checksums(Path(path).parent).get(Path(path).name, found) != found:
+        if dictionary is not None:
+            check_numbers(path, block, dictionary)
+    if known is not None and found != known:
         raise InputError(
             f"{path}: the file has another checksum than in {CHECKSUMS} beside it, so it was "
             f"changed after it was made; {AGAIN}, or remove {CHECKSUMS} if the change was meant"
+        )
+
+
+def check_numbers(path: str, numbers: np.ndarray, dictionary: Dictionary) -> None:
+    least, most = int(numbers.min()), int(numbers.max())
+    if least < 0 or most >= len(dictionary):
+        named = getattr(dictionary, "path", "its dictionary")
+        raise InputError(
+            f"{path}: the data hold the number {least if least < 0 else most}, but {named} has "
+            f"{len(dictionary)} symbols, so they do not belong together; {AGAIN}"
         )
 
 
