@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from io import TextIOWrapper
 from itertools import islice
 
 from fairseq_posattn.errors import InputError
@@ -42,7 +43,8 @@ def main() -> None:
     request = asked(TranslationRequest, "posattn-translate", __doc__)
     translator = Translator(request.folder, request.threads)
     number = 1
-    for lines in batches(sys.stdin, request.batch):
+    source = TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")  # \r alone is no end
+    for lines in batches(source, request.batch):
         found = translator.candidates(
             lines, request.beam, request.lenpen, request.alternatives, number
         )
@@ -57,7 +59,7 @@ def batches(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     """Yield the lines, without their ends, in batches."""
     rest = iter(lines)
     try:
-        while batch := [line.rstrip("\n") for line in islice(rest, size)]:
+        while batch := [line.rstrip("\r\n") for line in islice(rest, size)]:
             yield batch
     except UnicodeDecodeError as error:
         raise InputError(f"standard input: this is no UTF-8 ({error.reason}); convert it") from None

@@ -86,11 +86,13 @@ def prove(loaded: Loaded, folder: Path, request: ExportRequest) -> tuple[float, 
         ours.append([task.target_dictionary[k] for k in best["tokens"].tolist()[:-1]])
         scores.append(best["positional_scores"].numpy())
     translator = import_ctranslate2().Translator(str(folder), device="cpu")
-    scored = translator.score_batch(sources, ours)
+    scored = translator.score_batch(sources, ours, max_input_length=0)
     difference = max(
         float(np.abs(own - np.array(other.log_probs)).max())
         for own, other in zip(scores, scored, strict=True)
     )
-    found = translator.translate_batch(sources, beam_size=BEAM, max_decoding_length=LONGEST)
+    found = translator.translate_batch(
+        sources, beam_size=BEAM, max_decoding_length=LONGEST, max_input_length=0
+    )
     same = sum(one.hypotheses[0] == own for one, own in zip(found, ours, strict=True))
     return difference, same, len(sources)

@@ -127,6 +127,7 @@ class Translator:
             num_hypotheses=alternatives,
             length_penalty=lenpen,
             max_decoding_length=LONGEST,
+            max_input_length=0,  # else CTranslate2 reads 1,024 pieces and no more
             return_scores=True,
         )
         return [

@@ -45,6 +45,12 @@ def add_attention(
     and generate from now on.
     """
     attentions = attentions_of(model, side)
+    for number in layers or ():
+        if number not in range(len(attentions)):
+            raise InputError(
+                f"layers: there is no layer {number}; the model has {len(attentions)} layers, "
+                "counted from 0"
+            )
     read = AttentionSpecification(specification)
     shape = shape_of(model, attentions[0])
     read.check(len(attentions), shape)

@@ -10,6 +10,7 @@ import torch
 
 from fairseq_posattn.core.source_tree import PADDING
 from fairseq_posattn.doors.attention_interface import TREE
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.text.live.segmented import spelled
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees.projection import Span, checked_parents, dense, project_line
@@ -22,6 +23,11 @@ def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]
     fast = {"return_offsets_mapping": True} if tokenizer.is_fast else {}
     found = dict(tokenizer(text, return_special_tokens_mask=True, **fast, **options))
     special = found.pop("special_tokens_mask")
+    if not any(special):
+        raise InputError(
+            f"'{text}': the tokenizer marks no end of the sentence, which models with trees read; "
+            "let it add its special pieces"
+        )
     if tokenizer.is_fast:
         before = [0, *accumulate(len(dense(character)) for character in text)]
         places = found.pop("offset_mapping")

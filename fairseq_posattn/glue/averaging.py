@@ -30,10 +30,11 @@ def newest(run: str | os.PathLike, count: int) -> list[Path]:
         found = sorted((int(m[1]), name) for name in names if (m := kind.fullmatch(name)))
         if found:
             break
+    of_kind = " that are named by updates" if found and kind is BY_UPDATES else ""
     if len(found) < count:
         raise InputError(
-            f"{run}: there are {len(found)} checkpoints, but {count} are to be averaged; train "
-            "longer, or choose fewer with --last"
+            f"{run}: there are {len(found)} checkpoints{of_kind}, but {count} are to be averaged; "
+            "train longer, or choose fewer with --last"
         )
     return [Path(run) / name for _, name in found[-count:]]
 

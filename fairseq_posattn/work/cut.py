@@ -60,15 +60,17 @@ def planned_before(step: LineStep, folder: Path) -> LineWork | None:
 
 def difference(work: LineWork, now: dict[str, Any]) -> str:
     """Return the first choice that is not that of the plan, with both values."""
-    name = next(name for name in now if work.key.get(name) != now[name])
-    before, value = work.key.get(name), now[name]
+    name = next(name for name in {**now, **work.key} if work.key.get(name) != now.get(name))
+    before, value = work.key.get(name), now.get(name)
     if name == "files":
         others = [
-            path for path, a, b in zip(work.step.inputs, before, value, strict=False) if a != b
+            path
+            for path, a, b in zip(work.step.inputs, before or [], value or [], strict=False)
+            if a != b
         ]
         return f"{others[0]} is another one" if others else "other files"
-    if isinstance(before, dict):
-        pairs = [(key, before.get(key), value[key]) for key in value]
+    if isinstance(before, dict) and isinstance(value, dict):
+        pairs = [(key, before.get(key), value.get(key)) for key in {**value, **before}]
         return f"{name}: " + ", ".join(f"{key} was {a}, is {b}" for key, a, b in pairs if a != b)
     return f"{name}: was {before}, is {value}"
 

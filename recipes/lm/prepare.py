@@ -87,7 +87,8 @@ def write_split(
                 for name, count in as_published(len(sentence) + 1, WORDS_READ).items():
                     counts[name] += count
     if not counts["words"]:
-        raise InputError(f"{source}: the file has no words; get it again")
+        remedy = "get it again" if limit is None else "get it again, or name more --words"
+        raise InputError(f"{source}: there are no words; {remedy}")
     return counts
 
 

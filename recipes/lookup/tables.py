@@ -29,7 +29,6 @@ from fairseq_posattn.io.atomic import folder_written_whole
 
 STRINGS = tuple("".join(bits) for bits in product("01", repeat=3))
 TABLES = tuple(f"t{number}" for number in range(1, 9))
-SEEN_ALONE_ONLY = TABLES[6:]
 COMPOSED = TABLES[:6]
 UNSEEN_COMPOSITIONS = 8
 LONGEST_TRAINED = 2  # the most tables of a training example

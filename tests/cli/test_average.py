@@ -64,6 +64,9 @@ def test_too_few(tmp_path):
         InputError, match=r"there are 1 checkpoints, but 5 are to be averaged.*--last"
     ):
         newest(tmp_path, 5)
+    (tmp_path / "checkpoint_1_100.pt").touch()
+    with pytest.raises(InputError, match="there are 1 checkpoints that are named by updates, but"):
+        newest(tmp_path, 2)
 
 
 @pytest.mark.parametrize("last", ["0", "-1", "five", "1.5"])

@@ -220,7 +220,8 @@ def trained(tmp_path_factory):
 
 
 def translated(monkeypatch, folder, lines, *options) -> list[str]:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    text = "".join(f"{line}\n" for line in lines).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     written = io.StringIO()
     monkeypatch.setattr(sys, "stdout", written)
     monkeypatch.setattr(sys, "argv", ["posattn-translate", *map(str, (folder, *options))])
@@ -234,6 +235,9 @@ def test_text_goes_in_and_out(trained, monkeypatch):
     expected = translator.translate(lines)
     assert translated(monkeypatch, trained / "out", lines, "--batch", 2) == expected
     assert translator.translate(["", *lines[:1]])[1] == expected[0]
+    broken = [lines[0].replace(" ", "\r", 1), lines[1]]  # as posattn-score reads them: two lines
+    assert len(translated(monkeypatch, trained / "out", broken)) == 2
+    assert translated(monkeypatch, trained / "out", [f"{lines[0]}\r"]) == expected[:1]
     shown = translated(
         monkeypatch, trained / "out", lines[:1], "--alternatives", 3, "--beam", 4, "--scores"
     )
@@ -270,6 +274,16 @@ def test_a_damaged_folder(trained, tmp_path, damage, message):
     with pytest.raises(InputError, match=message) as refused:
         Translator(folder)
     assert str(folder) in str(refused.value)
+
+
+def test_a_long_source_is_read_whole(trained, tmp_path):
+    """By itself, CTranslate2 reads 1,024 pieces."""
+    folder = shutil.copytree(trained / "out", tmp_path / "out")
+    about = json.loads((folder / "exported.json").read_text())
+    (folder / "exported.json").write_text(json.dumps({**about, "longest": 4096}))
+    lines = [" ".join(["haus"] * 1100 + [word] * 200) for word in ("haus", "ein")]
+    [[first], [second]] = Translator(folder, threads=1).candidates(lines, beam=1)
+    assert first.score != second.score
 
 
 def test_what_cannot_be_translated(trained):

@@ -217,6 +217,9 @@ def test_what_cannot_be_given_mechanisms(monkeypatch):
         add_attention(model, "rope")
     with pytest.raises(InputError, match=r"relative@7: the model has 2 layers"):
         add_attention(random_model("Bart"), "relative@7")
+    for layers in ([2], [-1], [0, 7]):
+        with pytest.raises(InputError, match=rf"there is no layer {layers[-1]}; .* has 2 layers"):
+            add_attention(random_model("Bart"), "relative", layers)
     gpt = hf.GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=9)
     with pytest.raises(InputError, match="has no self-attention that is known"):
         add_attention(hf.GPT2Model(gpt), "relative")
@@ -443,6 +446,8 @@ def test_a_tree_of_another_text_is_refused():
         encode(tokenizer(), Sentence(["she", "is"], [2, 0], text="he was"))
     with pytest.raises(InputError, match="the sentence has no tree; parse it"):
         encode(tokenizer(), Sentence(["she", "is"]))
+    with pytest.raises(InputError, match="'she is': the tokenizer marks no end of the sentence"):
+        encode(tokenizer(), Sentence(["she", "is"], [2, 0]), add_special_tokens=False)
 
 
 def test_multiword_tokens_and_cut_sentences():

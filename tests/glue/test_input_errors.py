@@ -66,6 +66,14 @@ def test_a_sentence_of_the_data_longer_than_the_model_takes(short_model, corpora
     assert "H-" in generate(data, short_model, *STOCK, *skipping).output
 
 
+@pytest.mark.parametrize("multiple", ["1", "8"])
+def test_no_sentence_is_short_enough(multiple, toy_data, tmp_path):
+    options = ["--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"]
+    options += ["--required-batch-size-multiple", multiple, "--disable-validation"]
+    message = refusal(in_process.train(toy_data, tmp_path, *STOCK, *options, check=False))
+    assert "longer than --max-source-positions" in message
+
+
 @pytest.mark.long(but=["tree"])
 @pytest.mark.parametrize("kind", ["stock", "tree"])
 def test_fewer_tokens_than_a_sentence(kind, models, toy_data):

@@ -179,6 +179,10 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
             "3 processes cannot share the 20 sentences of a batch equally",
         ),
         (["train", "lstm", "--dry-run", "--cpu", "--updates", "3"], "counts epochs, not updates"),
+        (
+            ["train", "lstm", "--dry-run", "--cpu", "--", "--seed", "3"],
+            "--seed: the recipe chooses",
+        ),
     ],
 )
 def test_the_recipe_says_what_is_wrong(arguments, message, tmp_path):

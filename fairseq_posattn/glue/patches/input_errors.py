@@ -93,6 +93,8 @@ def fits_batches(
     batch_by_size, indices, num_tokens_fn, num_tokens_vec=None, max_tokens=None, *args, **kwargs
 ):
     """Wrap data_utils.batch_by_size, which asserts that no sentence is longer than --max-tokens."""
+    if not len(indices):  # all were too long for the model
+        return []
     try:
         return batch_by_size(indices, num_tokens_fn, num_tokens_vec, max_tokens, *args, **kwargs)
     except AssertionError:
@@ -106,14 +108,16 @@ def fits_batches(
 
 
 def has_a_batch(first_batch: property) -> property:
-    """Return EpochBatchIterator.first_batch with a remedy: fairseq drops what does not fill a
-    multiple of eight sentences."""
+    """Return EpochBatchIterator.first_batch with a remedy: fairseq drops what is too long for the
+    model, and what does not fill a multiple of eight sentences."""
 
     def checked(iterator):
         if not iterator.frozen_batches:
             raise InputError(
-                "no sentence of the data is in a batch: fairseq drops those beyond a multiple of 8 "
-                "(by default); add --required-batch-size-multiple 1, or give more sentences"
+                "no sentence of the data is in a batch: fairseq drops those that are longer than "
+                "--max-source-positions and --max-target-positions admit, and those beyond a "
+                "multiple of 8 (by default); give shorter or more sentences, or add "
+                "--required-batch-size-multiple 1"
             )
         return first_batch.__get__(iterator)
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from itertools import chain
 
 from fairseq_posattn.io.records import known, read_record
-from fairseq_posattn.lab.experiments.runs import AGAIN, RECORD, Run, RunRecord, fingerprint_of
+from fairseq_posattn.lab.experiments.runs import (
+    AGAIN,
+    RECORD,
+    Run,
+    RunRecord,
+    by_option,
+    fingerprint_of,
+)
 from fairseq_posattn.lab.experiments.scoring import logs
 from fairseq_posattn.lab.experiments.starts import Start, starts_in
 from fairseq_posattn.lab.experiments.tables import Line
@@ -61,7 +68,7 @@ class Facts:
         found: dict[str, dict[str, None]] = {}
         for run in self.of_system[line.row.system]:
             of_run = {"updates": str(run.record.updates), "trees": run.record.trees}
-            for name, value in {**of_run, **last_values(run.record.options)}.items():
+            for name, value in {**of_run, **values(run.record.options)}.items():
                 found.setdefault(name, {})[value] = None
         found.pop("seed", None)
         content = self.place.content
@@ -100,14 +107,6 @@ def translating_seconds(run: Run, test: str) -> float | None:
     return known(speed(list(map(str, paths))).seconds) if paths[0].exists() else None
 
 
-def last_values(words: Sequence[str]) -> dict[str, str]:
-    """Return the value of each option, the last one of an option that is there twice."""
-    found: dict[str, list[str]] = {}
-    name = ""
-    for word in words:
-        if word.startswith("--"):
-            name, _, value = word.removeprefix("--").partition("=")
-            found[name] = [value] if value else []
-        else:
-            found.setdefault(name, []).append(word)
-    return {name: " ".join(values) for name, values in found.items()}
+def values(words: Sequence[str]) -> dict[str, str]:
+    """Return the value of each option by its name without dashes."""
+    return {name.removeprefix("--"): " ".join(of) for name, of in by_option(words).items()}

@@ -25,7 +25,12 @@ from fairseq_posattn.io.code_version import code_version
 from fairseq_posattn.io.records import Open, as_document, read_record
 
 RECORD, FINISHED = "run.json", "finished"
-TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json")  # what a training leaves
+TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json", "curve.jsonl")  # what a training leaves
+OURS = {  # what a recipe says itself, and the option by which to choose it
+    "--seed": "--seed or --seeds before --",
+    "--max-update": "--updates before --",
+    "--save-dir": "--work before --",
+}
 KEY_DIGITS = 8
 AGAIN = "move the folder away, and train again"
 
@@ -70,8 +75,16 @@ class RunRecord(Open):
 
     def choices(self) -> dict[str, list[str]]:
         """Return all that was chosen, by name."""
-        chosen = {"--updates": [str(self.updates)], "trees": [self.trees]}
-        return {**chosen, **by_option(self.options)}
+        of_training = {k: v for k, v in by_option(self.options).items() if k != "--seed"}
+        return {"--updates": [str(self.updates)], "trees": [self.trees], **of_training}
+
+    def refuse_another_training(self, other: RunRecord) -> None:
+        """Refuse a run of a model that differs from one of another seed in more than the seed."""
+        if self.choices() != other.choices():
+            raise InputError(
+                f"{self.system}: the runs of the seeds {other.seed} and {self.seed} were trained "
+                f"otherwise ({self.difference(other)}); score each by itself, or train both alike"
+            )
 
     def difference(self, other: RunRecord) -> str:
         """Return the first thing in which two runs of one name differ."""
@@ -87,16 +100,24 @@ class RunRecord(Open):
 
 
 def by_option(words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of each option of a command line, all of one that is there twice."""
+    """Return the values of each option of a command line, after it or after =, and the last ones
+    of an option that is there twice."""
     found: dict[str, list[str]] = {}
     name = ""
     for word in words:
         if word.startswith("--"):
-            name = word
-            found.setdefault(name, [])
+            name, equals, value = word.partition("=")
+            found[name] = [value] if equals else []
         else:
             found.setdefault(name, []).append(word)
     return found
+
+
+def refuse_ours(words: Sequence[str]) -> None:
+    """Refuse options of fairseq-train that the recipe chooses."""
+    for word in words:
+        if remedy := OURS.get(word.partition("=")[0]):
+            raise InputError(f"{word}: the recipe chooses this; use {remedy}")
 
 
 @dataclass(frozen=True)
@@ -133,15 +154,19 @@ class Run:
             versions = read_record(RunRecord, path, AGAIN).versions
         if code_version() not in versions:
             versions = [*versions, code_version()]
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with written_whole(path) as file:
-            json.dump({**as_document(self.record), "versions": versions}, file, indent=1)
+        self.write(versions)
         if not former:
             return ""
         return (
             f"this is another run than {former[-1].folder.name} "
             f"({self.record.difference(former[-1].record)})"
         )
+
+    def write(self, versions: Sequence[str]) -> None:
+        """Write what the run was made from, and by which versions."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with written_whole(self.folder / RECORD) as file:
+            json.dump({**as_document(self.record), "versions": versions}, file, indent=1)
 
     def finish(self) -> None:
         """Note that the training has come to its end, in words that no other training has."""
@@ -156,6 +181,7 @@ def take_over(run: Run) -> Path | None:
             for pattern in TRAINED:
                 for path in other.folder.glob(pattern):
                     shutil.copyfile(path, run.folder / path.name)
+            run.write(other.record.versions)
             run.finish()
             return other.folder
     return None

@@ -45,12 +45,17 @@ def keep(study: Path, runs: Sequence[Run], tests: Sequence[str]) -> None:
     """Keep what the runs wrote for the test sets; an earlier run of one name gives way."""
     study.mkdir(exist_ok=True)
     for run in runs:
-        for test in tests:
+        record = (run.folder / RECORD).read_text(encoding="utf-8")
+        packed = {
+            test: lzma.compress(run.translations(test).read_bytes(), preset=9) for test in tests
+        }
+        path = study / f"{run.name}.json"
+        path.unlink(missing_ok=True)  # so no kill leaves a record beside others' translations
+        for test, content in packed.items():
             with replaced_whole(study / f"{run.name}.{test}.xz") as partial:
-                packed = lzma.compress(run.translations(test).read_bytes(), preset=9)
-                partial.write_bytes(packed)
-        with written_whole(study / f"{run.name}.json") as file:
-            file.write((run.folder / RECORD).read_text(encoding="utf-8"))
+                partial.write_bytes(content)
+        with written_whole(path) as file:
+            file.write(record)
 
 
 def kept(study: Path, logs: Path) -> list[Kept]:

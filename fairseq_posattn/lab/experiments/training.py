@@ -19,13 +19,16 @@ from fairseq_posattn.lab.experiments.recipe_content import Row, Size
 from fairseq_posattn.lab.experiments.runs import (
     Run,
     RunRecord,
+    by_option,
     fingerprints,
     named_files,
+    refuse_ours,
     take_over,
 )
 from fairseq_posattn.lab.experiments.sizes import size_for
 from fairseq_posattn.lab.experiments.starts import note_start
 from fairseq_posattn.lab.experiments.workplace import Place, Plan, Workplace
+from fairseq_posattn.trees.sentence import KINDS
 
 READ_IN_TRAINING = ("train.*", "valid.*", "dict.*.txt")
 TRAINING = {  # what Vaswani et al. (2017) have; a recipe names what differs
@@ -40,25 +43,19 @@ TRAINING = {  # what Vaswani et al. (2017) have; a recipe names what differs
     "warmup-init-lr": "1e-7",
 }
 RESET = "reset-dataloader"
-OURS = {  # what the engine says itself, and the option by which to choose it
-    "--seed": "--seed or --seeds before --",
-    "--max-update": "--updates before --",
-    "--save-dir": "--work before --",
-}
+TOTAL = "total-num-update"  # the updates over which a learning rate falls
 
 
 def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
     """Return the run of a model with a seed, by all that makes it."""
-    for word in plan.training:
-        if remedy := OURS.get(word.partition("=")[0]):
-            raise InputError(f"{word}: the recipe chooses this; use {remedy}")
+    refuse_ours(plan.training)
     data = place.data(row.trees)
     if not place.shell.is_there(data):
         raise InputError(
             f"{data}: there are no data; start recipes/prepare.sh {place.recipe.called} first"
         )
     place.shell.act(check_texts, place, row.trees)
-    options = arguments(dict(sorted(options_of(place, row, seed).items()))) + [*plan.training]
+    options = arguments(dict(sorted(options_of(place, row, seed, plan).items()))) + [*plan.training]
     if plan.precision:
         options += ["--precision", plan.precision]
     files = fingerprints(place.shards(row.trees), READ_IN_TRAINING)
@@ -75,17 +72,20 @@ def updates(place: Workplace, row: Row, plan: Plan) -> int:
     return plan.updates or place.content.sizes[row.size].updates
 
 
-def options_of(place: Workplace, row: Row, seed: int) -> dict[str, Any]:
+def options_of(place: Workplace, row: Row, seed: int, plan: Plan) -> dict[str, Any]:
     """Return the options of fairseq-train that do not depend on the machine."""
     size, training = place.content.sizes[row.size], place.content.training
-    return {**options_of_size(row.model, size, training), **row.training, "seed": seed}
+    found = options_of_size(row.model, size, {**training, **size.training, **row.training})
+    if plan.updates and TOTAL in found:
+        found[TOTAL] = plan.updates
+    return {**found, "seed": seed}
 
 
 def options_of_size(model: str, size: Size, training: Options) -> dict[str, Any]:
-    """Return the options of a preset at a size; those of the size go before `training`."""
-    chosen = {**TRAINING, **training, **size.training}
-    if chosen["lr-scheduler"] != TRAINING["lr-scheduler"]:
-        del chosen["warmup-init-lr"]  # no other schedule has it
+    """Return the options of a preset at a size, with those of its training."""
+    chosen = {**TRAINING, **training}
+    if chosen["lr-scheduler"] != TRAINING["lr-scheduler"] and "warmup-init-lr" not in training:
+        del chosen["warmup-init-lr"]  # not all schedules have it
     return {
         "arch": f"posattn_{model}{size.arch}",
         "batch-tokens": size.batch_tokens,
@@ -102,9 +102,10 @@ def options_for(model: str, name: str, data: Path) -> list[str]:
     shards = sorted(data.glob("shard*")) or [data]
     size = size_for(name, sum(map(training_pairs, shards)))
     machine = Machine(cpu=not visible_devices())
-    joined = len({path.read_bytes() for path in shards[0].glob("dict.*.txt")}) == 1
+    of_pieces = [path for path in shards[0].glob("dict.*.txt") if not path.stem.endswith(KINDS)]
+    joined = len({path.read_bytes() for path in of_pieces}) == 1
     embeddings = "share-all-embeddings" if joined else "share-decoder-input-output-embed"
-    options = options_of_size(model, size, {embeddings: True})
+    options = options_of_size(model, size, {embeddings: True, **size.training})
     return arguments(on_machine(options, machine, size, size.updates))
 
 
@@ -137,7 +138,7 @@ def command_of(
 ) -> list[str | Path]:
     """Return the command that trains a run."""
     size = place.content.sizes[row.size]
-    given = options_of(place, row, run.record.seed)
+    given = options_of(place, row, run.record.seed, plan)
     options = {
         **on_machine(given, machine, size, run.record.updates),
         "save-dir": run.folder,
@@ -214,15 +215,9 @@ def resets(folder: Path, options: Mapping[str, Any], given: Sequence[str]) -> li
     if not last.exists():
         return []
     names = ("distributed-world-size", "max-tokens", "update-freq")
-    now = tuple(value_of(given, f"--{name}", str(options[name])) for name in names)
+    chosen = by_option(given)
+    now = tuple(" ".join(chosen.get(f"--{name}", [str(options[name])])) for name in names)
     return [] if batches_of(last) == now else [f"--{RESET}"]
-
-
-def value_of(options: Sequence[str], name: str, default: str) -> str:
-    """Return the last value of an option, which stands after it or after =, or the default."""
-    found = [options[k + 1] for k, word in enumerate(options[:-1]) if word == name]
-    found += [word.partition("=")[2] for word in options if word.startswith(f"{name}=")]
-    return found[-1] if found else default
 
 
 def batches_of(checkpoint: Path) -> tuple[str, str, str]:

@@ -109,7 +109,10 @@ class Translation(Experiment):
                 for seed in seeds
             ]
 
-        return self.place.shell.act(only) or super().trained(row, seeds)
+        found = self.place.shell.act(only) or super().trained(row, seeds)
+        for run in found:
+            run.record.refuse_another_training(found[0].record)
+        return found
 
     def named(self, folder: str) -> Run:
         """Return the run in a folder of this name."""
@@ -129,6 +132,13 @@ class Translation(Experiment):
             found = self.kept(None, seeds)
             if absent := set(seeds) - {run.record.seed for run in found}:
                 raise InputError(f"no run is kept with --seeds {min(absent)}; choose another one")
+            there = {run.record.system for run in found}
+            for row in rows:
+                if row.system not in there:
+                    raise InputError(
+                        f"{row.title}: no run that is kept has one of these --seeds; name others, "
+                        "or leave it out of --models"
+                    )
             return [run for run in found if run.record.system in {row.system for row in rows}]
         return super().finished(rows, seeds)
 

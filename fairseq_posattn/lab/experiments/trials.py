@@ -26,7 +26,15 @@ from fairseq_posattn.lab.experiments.recipe import (
     refuse_unknown,
 )
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent, TrialRow
-from fairseq_posattn.lab.experiments.runs import FINISHED, Run, RunRecord, fingerprints, named_files
+from fairseq_posattn.lab.experiments.runs import (
+    FINISHED,
+    Run,
+    RunRecord,
+    fingerprints,
+    named_files,
+    refuse_ours,
+)
+from fairseq_posattn.lab.experiments.training import TOTAL
 from fairseq_posattn.lab.experiments.trial_tools import TrialTools
 from fairseq_posattn.lab.experiments.workplace import Place, Plan
 from fairseq_posattn.lab.scoring import plain_tables
@@ -34,7 +42,7 @@ from fairseq_posattn.lab.scoring.plain_tables import Table
 
 AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
-UPDATES, TOTAL = "max-update", "total-num-update"
+UPDATES = "max-update"
 NO_TRANSLATION = "{name} does not translate: it has no --last, --with-parsing, --on-valid, --keep "
 "and --from-study"
 WITHOUT = {  # options of the doors that a trial has no use for
@@ -169,6 +177,7 @@ class Trial(TrialTools):
 
     def run_of(self, row: TrialRow, corpus: str, seed: int) -> Run:
         """Return the run of a model with a seed on a corpus, by all that makes it."""
+        refuse_ours(self.plan.training)
         options = self.options_of(row, corpus, seed)
         words = arguments(dict(sorted(options.items()))) + [*self.plan.training]
         if self.plan.precision:

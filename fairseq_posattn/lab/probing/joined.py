@@ -161,6 +161,6 @@ def with_own_runs(probes: Sequence[Probes]) -> Iterator[Probes]:
     for file, one in enumerate(probes):
         parts: dict[str, Any] = {
             name: [replace(record, run=number(record, file)) for record in getattr(one, name)]
-            for name in ("accuracies", "heads", "relations", "words")
+            for name in ("accuracies", "heads", "offsets", "relations", "words")
         }
         yield replace(one, **parts)

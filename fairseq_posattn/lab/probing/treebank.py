@@ -129,6 +129,7 @@ class TreebankProbing(Probing):
                     "sentences": sha256(self.files[name]),
                     "first": self.request.first,
                     "trees": about["trees"],
+                    "gold": encoder.needs_parses and self.request.gold,
                 },
                 len(part.gold),
                 int(part.ends[-1]),

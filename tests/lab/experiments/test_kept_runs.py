@@ -101,6 +101,7 @@ def test_some_models_and_seeds(recipe):
         ("", ("--keep",), "--keep and --from-study: what is made from the study is kept already"),
         ("", ("--models", "csan_2d"), "csan_2d"),
         ("", ("--seeds", "7"), "no run is kept with --seeds 7"),
+        ("", ("--seeds", "2"), "older: no run that is kept has one of these --seeds"),
     ],
 )
 def test_what_cannot_be_made(recipe, damage, options, message):
@@ -127,3 +128,15 @@ def test_an_earlier_run_gives_way(recipe):
     assert first.record.updates == 3
     assert lzma.decompress(first.translations("test").read_bytes()).decode().split("\n")[:4] == TEXT
     assert lines_of(later.folder / "test.hyp") == TEXT
+
+
+def test_no_record_stands_beside_translations_of_another_run(recipe):
+    later = Run(recipe / "runs", RunRecord("older", "base", 1, 3, "own", [], {}))
+    later.begin()
+    write(later.folder / "gen.hyp", TEXT)
+    with pytest.raises(FileNotFoundError):  # the other test set was not translated
+        keep(recipe / "study", [later], ["gen", "test"])
+    [first, *_] = kept(recipe / "study", recipe)
+    assert first.record.updates == 2
+    kept_text = lzma.decompress(first.translations("gen").read_bytes()).decode()
+    assert kept_text.split("\n")[0] == TEXT[0][::-1]

@@ -1,5 +1,7 @@
 """What a recipe may say, and how it is refused."""
 
+import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -240,6 +242,49 @@ def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monk
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
     assert end.value.code == 1 and message in capsys.readouterr().err
+
+
+def shown(monkeypatch, capsys, *words):
+    """Return the options of the training that a command would start."""
+    monkeypatch.setattr("sys.argv", ["posattn-recipe", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        command_line.run(recipe_command.main)
+    assert not end.value.code
+    [line] = [one for one in capsys.readouterr().out.splitlines() if "fairseq_cli.train" in one]
+    return shlex.split(line)
+
+
+def test_a_learning_rate_falls_over_all_updates(tmp_path, monkeypatch, capsys):
+    falling = "training = { lr-scheduler = 'polynomial_decay', total-num-update = 10 }\n"
+    recipe(tmp_path, GOOD + falling)
+    train = ["train", tmp_path, "sequence", "--cpu", "--dry-run"]
+    for given, total in (([], "10"), (["--updates", "30"], "30")):
+        words = shown(monkeypatch, capsys, *train, *given)
+        assert words[words.index("--total-num-update") + 1] == total
+        assert words[words.index("--max-update") + 1] == total
+        assert "--warmup-init-lr" not in words
+
+
+def test_a_warm_up_is_that_of_the_recipe(tmp_path, monkeypatch, capsys):
+    cosine = "training = { lr-scheduler = 'cosine', warmup-init-lr = 1e-5 }"
+    recipe(tmp_path, cosine + GOOD)
+    words = shown(monkeypatch, capsys, "train", tmp_path, "sequence", "--cpu", "--dry-run")
+    assert words[words.index("--warmup-init-lr") + 1] == "1e-05"
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_one_dictionary_of_pieces_is_shared(joined, toy_data, tmp_path, monkeypatch, capsys):
+    """Dictionaries of labels are no dictionaries of pieces."""
+    data = shutil.copytree(toy_data, tmp_path / "data")
+    words = (data / "dict.tgt.txt").read_text()
+    (data / "dict.src.txt").write_text(words if joined else f"{words}x 1\n")
+    for kind in ("relations", "tags"):
+        (data / f"dict.src.{kind}.txt").write_text("nsubj 3\n")
+    monkeypatch.setattr("sys.argv", ["posattn-recipe", "options", "sequence", "demo", str(data)])
+    with pytest.raises(SystemExit) as end:
+        command_line.run(recipe_command.main)
+    assert not end.value.code
+    assert ("--share-all-embeddings" in capsys.readouterr().out) == joined
 
 
 def test_the_model_may_stand_after_the_options(tmp_path):

@@ -44,6 +44,7 @@ def test_files_that_options_name(tmp_path):
         ({"updates": 20}, "--updates was '10', is now '20'"),
         ({"trees": "chain"}, "trees was 'own', is now 'chain'"),
         ({"options": ["--lr", "0.2", "--share"]}, "--lr was '0.1', is now '0.2'"),
+        ({"options": ["--lr=0.2", "--share"]}, "--lr was '0.1', is now '0.2'"),
         ({"options": ["--lr", "0.1"]}, "--share was '', is now '-'"),
         ({"options": [*RECORD.options, "--x", "1", "2"]}, "--x was '-', is now '1 2'"),
         ({"files": {"dict.en.txt": {"bytes": 2}}}, "the file dict.en.txt is another one"),
@@ -69,12 +70,23 @@ def test_a_run_that_goes_on_is_the_same_run_with_another_version(tmp_path, monke
     assert found.folder == run(tmp_path).folder
 
 
-def test_a_run_that_is_tested_otherwise_takes_the_training_of_the_other(tmp_path):
+def test_runs_of_several_seeds_are_trained_alike():
+    """They differ in the seed alone, or their mean would be that of different models."""
+    other = dataclasses.replace(RECORD, seed=2, options=[*RECORD.options, "--seed", "2"])
+    other.refuse_another_training(RECORD)
+    message = r"sequence.base: the runs of the seeds 1 and 2 .*\(--updates was '10', is now '20'\)"
+    with pytest.raises(InputError, match=message):
+        dataclasses.replace(other, updates=20).refuse_another_training(RECORD)
+
+
+def test_a_run_that_is_tested_otherwise_takes_the_training_of_the_other(tmp_path, monkeypatch):
     first, other = run(tmp_path), run(tmp_path, name="flipped", tested="own-flip0.1")
     different = run(tmp_path, name="another", updates=20)
     assert (first.record.test_trees, other.record.test_trees) == ("own", "own-flip0.1")
-    for one in (first, other, different):
-        one.begin()
+    first.begin()
+    monkeypatch.setattr("fairseq_posattn.lab.experiments.runs.code_version", lambda: "later")
+    other.begin()
+    different.begin()
     (first.folder / "checkpoint_last.pt").write_text("weights")
     (first.folder / "test.hyp").write_text("a translation")
     assert take_over(other) is None and not other.is_finished  # the first one still goes on
@@ -83,6 +95,8 @@ def test_a_run_that_is_tested_otherwise_takes_the_training_of_the_other(tmp_path
         assert take_over(other) == first.folder
     assert other.is_finished and (other.folder / "checkpoint_last.pt").read_text() == "weights"
     assert not (other.folder / "test.hyp").exists()
+    versions = {one.record.name: one.record.versions for one in runs_in(tmp_path)}
+    assert versions["flipped"] == versions["sequence"] != ["later"] == versions["another"]
     assert take_over(different) is None and not different.is_finished
 
 

@@ -67,6 +67,22 @@ def test_what_is_found(outcome, world):
     assert "| best offset |" in found.out
 
 
+def test_offsets_of_several_files_are_runs_of_their_own(outcome, tmp_path):
+    for name, share in (("a", 20.0), ("b", 40.0)):
+        one = json.loads(outcome[0].read_text())
+        for record in [
+            record for kind in one.values() if isinstance(kind, list) for record in kind
+        ]:
+            record["model"] = record["model"] and name * 64  # another training of each system
+        for offset in one["offsets"]:
+            offset["share"] = share
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+    found = probe("--results", tmp_path / "a.json", tmp_path / "b.json")
+    assert found.code == 0, found.err
+    rows = [line for line in found.out.splitlines() if line.startswith("| best offset |")]
+    assert {share for share in ("20.0", "40.0") for row in rows if share in row} == {"20.0", "40.0"}
+
+
 @pytest.mark.parametrize("more", [("--rank", "2"), ("--first", "20")])
 def test_results_of_other_treebanks_are_not_joined(more, outcome, world, tmp_path):
     file, _ = outcome

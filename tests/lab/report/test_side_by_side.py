@@ -42,6 +42,14 @@ def test_the_largest_differences_stand_at_both_ends():
     assert different(AFTER, count=0) == []
 
 
+@pytest.mark.parametrize("count", [4, 5, 6, 9])
+def test_all_that_got_worse_are_among_them(count):
+    """Also where more are asked for than there are."""
+    worse = [line[:-3] for line in REFERENCES]
+    assert [sentence.number for sentence in different(worse, before=[REFERENCES], count=count)]
+    assert len(different(worse, before=[REFERENCES], count=count)) == len(REFERENCES)
+
+
 def test_several_runs_have_their_mean():
     [first, *_] = different(AFTER, BEFORE, before=[BEFORE, BEFORE])
     scores = [CHRF().sentence_score(run[1], [REFERENCES[1]]).score for run in (AFTER, BEFORE)]

@@ -273,6 +273,15 @@ def test_the_interval_of_a_score():
     assert several[0] < np.mean(run_scores(metric, counted_by(metric, GOOD))) < several[1]
 
 
+@pytest.mark.parametrize("metric", [BLEU, CHRF, TER])
+def test_no_interval_goes_beyond_what_the_score_can_be(metric):
+    """Two runs that differ much have wide intervals."""
+    by_reference = metric(references=[REFERENCE])
+    runs = counted_by(by_reference, [REFERENCE, [line[::-1] for line in REFERENCE]])
+    least, most = interval(by_reference, runs, Samples(200, seed=1))
+    assert least == 0 and most == (100 if metric is not TER else pytest.approx(most))
+
+
 def slow_welch(before, after) -> float:
     """Welch's t with Satterthwaite's degrees of freedom; the density of t is summed up."""
     a, b = (statistics.variance(runs) / len(runs) for runs in (before, after))

@@ -383,6 +383,14 @@ def test_other_options_are_refused(half_done, changed):
     assert out.read_bytes() == corpus.result
 
 
+def test_an_option_that_is_left_out_now_is_named(half_done, tmp_path):
+    corpus, _ = half_done
+    out = tmp_path / "untagged.conllu"
+    do_shard(corpus.plan(out, ParserSettings(parser="conllu", no_tags=True)), 0)
+    with pytest.raises(InputError, match=r"other choices \(parser: no_tags was True, is None\)"):
+        corpus.parse_rest(out)
+
+
 def test_other_shards_are_refused(half_done):
     corpus, out = half_done
     with pytest.raises(InputError, match=r"with other choices \(shard_lines: was 125, is 300\)"):

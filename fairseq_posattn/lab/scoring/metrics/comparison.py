@@ -151,7 +151,9 @@ def most_different(
     before, after = sentence_scores(baseline), sentence_scores(system)
     order = np.argsort(before - after, kind="stable").tolist()
     better = [k for k in order[:count] if after[k] > before[k]]
-    worse = [k for k in order[len(order) - count :] if after[k] < before[k]] if count else []
+    worse = (
+        [k for k in order[max(0, len(order) - count) :] if after[k] < before[k]] if count else []
+    )
     return [
         ComparedSentence(
             number=k,

@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.base import Score as Computed
 
@@ -50,6 +51,9 @@ class Samples:
     def __str__(self) -> str:
         seed = "none" if self.seed is None else self.seed
         return f"bs:{self.bootstrap}|ar:{self.randomisation}|seed:{seed}"
+
+
+BOUNDS = {BLEU: (0.0, 100.0), CHRF: (0.0, 100.0), TER: (0.0, math.inf)}
 
 
 class FromSums(Protocol):
@@ -147,7 +151,7 @@ def interval(metric: FromSums, runs: Counted, samples: Samples) -> list[float]:
 
 def ends_of(metric: FromSums, found: Resampled) -> list[float]:
     """Return the ends of the interval of a mean, within what the metric can be."""
-    least, most = getattr(metric, "bounds", (-math.inf, math.inf))
+    least, most = getattr(metric, "bounds", BOUNDS.get(type(metric), (-math.inf, math.inf)))
     return [min(max(end, least), most) for end in Estimate.of(found).interval()]
 
 

@@ -37,6 +37,8 @@ Lines = Sequence[Sequence[Hashable]]
 class WordF1:
     """This is F1 from three sums: right words, words of translations, and of references."""
 
+    bounds = (0.0, 100.0)
+
     def _compute_score_from_stats(self, stats: list[float]) -> Computed:
         return Computed("F1", shares(stats)[2])
 
