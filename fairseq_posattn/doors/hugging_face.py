@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ SELF_ATTENTION = re.compile(r"(^|\.)(self_attn|SelfAttention|attention\.self)$")
 HEADS = ("num_heads", "n_heads", "num_attention_heads")
 WIDTHS = ("head_dim", "key_value_proj_dim", "attention_head_size")
 SIDES = ("encoder", "decoder")
+WITHIN = ContextVar("WITHIN", default=False)  # whether a whole model is at work in this thread
 
 
 def add_attention(
@@ -59,6 +62,9 @@ def add_attention(
         refuse_not_neutral(read.uses)
     shared: dict[str, nn.Module] = {}
     state = model.__dict__.setdefault(f"{NAME}_state", State())
+    if (half := half_of(model, side)) is not model:
+        half.__dict__[f"{NAME}_state"] = state
+        half.register_forward_pre_hook(alone, with_kwargs=True)
     for number, attention in enumerate(attentions):
         built = read.build(number, shape, shared) if layers is None or number in layers else []
         if built:
@@ -68,9 +74,9 @@ def add_attention(
             attention.__dict__[f"{NAME}_state"] = state
     if shared:
         like = next(attentions[0].parameters())
-        half_of(model, side).add_module(f"{NAME}_shared", nn.ModuleDict(shared).to(like))
+        half.add_module(f"{NAME}_shared", nn.ModuleDict(shared).to(like))
     if neutral:
-        for mechanism in half_of(model, side).modules():
+        for mechanism in half.modules():
             if isinstance(mechanism, Mechanism):
                 mechanism.set_neutral()
         for module in shared.values():
@@ -188,6 +194,24 @@ def refuse_not_neutral(uses: Sequence[Use]) -> None:
             )
 
 
+def alone(half: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Begin a batch where an encoder or a decoder is called without its model, maybe with trees."""
+    tree = kwargs.pop(TREE, None)
+    if not WITHIN.get():
+        half.__dict__[f"{NAME}_state"].begin(tree, [*args, *kwargs.values()])
+    return args, kwargs
+
+
+@contextmanager
+def within() -> Iterator[None]:
+    """Let the halves of a model know that it is at work."""
+    token = WITHIN.set(True)
+    try:
+        yield
+    finally:
+        WITHIN.reset(token)
+
+
 def taking_trees(kind: Any) -> Any:
     """Return the class of a model whose forward and generate take trees."""
     if hasattr(kind, f"{NAME}_takes_trees"):
@@ -200,14 +224,16 @@ def taking_trees(kind: Any) -> Any:
                 state.contexts.clear()
             else:
                 state.begin(source_tree, [*args, *kwargs.values()])
-            return super().forward(*args, **kwargs)
+            with within():
+                return super().forward(*args, **kwargs)
 
         def generate(self, *args: Any, source_tree: Tensor | None = None, **kwargs: Any) -> Any:
             state = self.__dict__[f"{NAME}_state"]
             state.begin(source_tree, [*args, *kwargs.values()])
             state.generating = True
             try:
-                return super().generate(*args, **kwargs)
+                with within():
+                    return super().generate(*args, **kwargs)
             finally:
                 state.generating = False
 

@@ -121,6 +121,21 @@ def test_a_batch_without_trees_is_refused(name):
         outputs(model, batch(), trees=False)
 
 
+def test_an_encoder_alone_reads_its_own_trees():
+    """Those of the batch before would be read in silence."""
+    model, given = add_attention(random_model("Bart"), "tree_relative"), batch()
+    right = model(**given).encoder_last_hidden_state
+    other = {**given, "source_tree": given["source_tree"].clone()}
+    other["source_tree"][:, 1] = 0  # all words are children of the first
+    assert not torch.allclose(model(**other).encoder_last_hidden_state, right)
+    names = ("input_ids", "attention_mask", "source_tree")
+    found = model.get_encoder()(**{name: given[name] for name in names})[0]
+    real = given["attention_mask"].bool()
+    torch.testing.assert_close(found[real], right[real])
+    with pytest.raises(InputError, match="reads dependency trees, and the batch has none"):
+        model.get_encoder()(**{name: given[name] for name in names[:2]})
+
+
 # The same numbers as our own encoder
 
 NEEDS_MORE = {"tree_gcn", "cnn", "block", "tree_supervised", "brackets", "tree_walk", "tree_labels"}
@@ -194,9 +209,8 @@ def test_each_mechanism_computes_what_our_encoder_does(use):
             token_embeddings=x / encoder.embed_scale,
             source_tree=torch.stack([parents, counts]),
         )["encoder_out"][0].transpose(0, 1)
-        state = model.__dict__[f"{NAME}_state"]
-        state.begin(given["source_tree"], [])
-        found = model.get_encoder()(inputs_embeds=x, attention_mask=given["attention_mask"])
+        given = {name: given[name] for name in ("attention_mask", "source_tree")}
+        found = model.get_encoder()(inputs_embeds=x, **given)
     torch.testing.assert_close(found[0][real], expected[real], rtol=1e-9, atol=1e-9)
 
 
