@@ -147,7 +147,7 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
         only = ["table", "--models", model, "--corpora", corpus, "--dry-run"]
         return experiment.start(*only, *options).stdout
 
-    wikitext = shown("wikitext-2.9_words", "--gpus", 2, "--", "--seed", 3)
+    wikitext = shown("wikitext-2.9_words", "--gpus", 2, "--seeds", "3-3")
     ptb = shown("ptb", "--cpu")
     assert f"--batch-size {batch // 2} " in wikitext and "--nproc_per_node 2" in wikitext
     assert "16" not in re.findall(r"--(?:bf|fp)(16)", wikitext)

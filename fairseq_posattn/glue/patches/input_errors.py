@@ -116,8 +116,8 @@ def has_a_batch(first_batch: property) -> property:
             raise InputError(
                 "no sentence of the data is in a batch: fairseq drops those that are longer than "
                 "--max-source-positions and --max-target-positions admit, and those beyond a "
-                "multiple of 8 (by default); give shorter or more sentences, or add "
-                "--required-batch-size-multiple 1"
+                "multiple of 8 (by default); give shorter ones, or "
+                "add --required-batch-size-multiple 1, or give more sentences"
             )
         return first_batch.__get__(iterator)
 
