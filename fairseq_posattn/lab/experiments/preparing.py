@@ -17,7 +17,7 @@ from fairseq_posattn.io.progress import say
 from fairseq_posattn.lab.experiments.commands import python
 from fairseq_posattn.lab.experiments.corpora import Collector, references
 from fairseq_posattn.lab.experiments.downloads import fetch
-from fairseq_posattn.lab.experiments.recipe import arguments
+from fairseq_posattn.lab.experiments.recipe import arguments, refuse_chosen
 from fairseq_posattn.lab.experiments.recipe_content import PARSED
 from fairseq_posattn.lab.experiments.runs import files_in, fingerprint_of
 from fairseq_posattn.lab.experiments.scoring import check_labels, check_scoring
@@ -37,9 +37,7 @@ OURS = {  # what the engine says itself, and what a user can do
 
 def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
     """Collect the corpus, and make data from it with the trees of each control."""
-    for word in rest:
-        if remedy := OURS.get(word.partition("=")[0]):
-            raise InputError(f"{word}: the recipe chooses this; {remedy}")
+    refuse_chosen(rest, OURS)
     place.shell.act(check_scoring, place)
     own = place.content.corpus.folder
     folder = source or (place.recipe.folder / own if own else download(place))

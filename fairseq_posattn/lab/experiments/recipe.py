@@ -189,6 +189,13 @@ def refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
             raise InputError(f"there is no model '{name}'; choose one of: {choices}")
 
 
+def refuse_chosen(words: Sequence[str], ours: Mapping[str, str]) -> None:
+    """Refuse options that a recipe chooses itself; `ours` says what to do instead of each."""
+    for word in words:
+        if remedy := ours.get(word.partition("=")[0]):
+            raise InputError(f"{word}: the recipe chooses this; {remedy}")
+
+
 def arguments(options: Mapping[str, Any]) -> list[str]:
     """Return options as a command line has them; `true` is a flag, a list several values."""
     found: list[str] = []

@@ -26,11 +26,6 @@ from fairseq_posattn.io.records import Open, as_document, read_record
 
 RECORD, FINISHED = "run.json", "finished"
 TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json", "curve.jsonl")  # what a training leaves
-OURS = {  # what a recipe says itself, and the option by which to choose it
-    "--seed": "--seed or --seeds before --",
-    "--max-update": "--updates before --",
-    "--save-dir": "--work before --",
-}
 KEY_DIGITS = 8
 AGAIN = "move the folder away, and train again"
 
@@ -111,13 +106,6 @@ def by_option(words: Sequence[str]) -> dict[str, list[str]]:
         else:
             found.setdefault(name, []).append(word)
     return found
-
-
-def refuse_ours(words: Sequence[str]) -> None:
-    """Refuse options of fairseq-train that the recipe chooses."""
-    for word in words:
-        if remedy := OURS.get(word.partition("=")[0]):
-            raise InputError(f"{word}: the recipe chooses this; use {remedy}")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,12 @@ from fairseq_posattn.lab.experiments.commands import Command
 from fairseq_posattn.lab.experiments.energy import Meter
 from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
 from fairseq_posattn.lab.experiments.preparing import check_texts
-from fairseq_posattn.lab.experiments.recipe import arguments, presets, refuse_unknown
+from fairseq_posattn.lab.experiments.recipe import (
+    arguments,
+    presets,
+    refuse_chosen,
+    refuse_unknown,
+)
 from fairseq_posattn.lab.experiments.recipe_content import Row, Size
 from fairseq_posattn.lab.experiments.runs import (
     Run,
@@ -22,7 +27,6 @@ from fairseq_posattn.lab.experiments.runs import (
     by_option,
     fingerprints,
     named_files,
-    refuse_ours,
     take_over,
 )
 from fairseq_posattn.lab.experiments.sizes import size_for
@@ -44,11 +48,16 @@ TRAINING = {  # what Vaswani et al. (2017) have; a recipe names what differs
 }
 RESET = "reset-dataloader"
 TOTAL = "total-num-update"  # the updates over which a learning rate falls
+OURS = {  # what the engine says itself, and what a user can do
+    "--seed": "use --seed or --seeds before --",
+    "--max-update": "use --updates before --",
+    "--save-dir": "use --work before --",
+}
 
 
 def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
     """Return the run of a model with a seed, by all that makes it."""
-    refuse_ours(plan.training)
+    refuse_chosen(plan.training, OURS)
     data = place.data(row.trees)
     if not place.shell.is_there(data):
         raise InputError(

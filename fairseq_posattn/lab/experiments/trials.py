@@ -23,18 +23,12 @@ from fairseq_posattn.lab.experiments.recipe import (
     arguments,
     module_beside,
     read_content,
+    refuse_chosen,
     refuse_unknown,
 )
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent, TrialRow
-from fairseq_posattn.lab.experiments.runs import (
-    FINISHED,
-    Run,
-    RunRecord,
-    fingerprints,
-    named_files,
-    refuse_ours,
-)
-from fairseq_posattn.lab.experiments.training import TOTAL
+from fairseq_posattn.lab.experiments.runs import FINISHED, Run, RunRecord, fingerprints, named_files
+from fairseq_posattn.lab.experiments.training import OURS, TOTAL
 from fairseq_posattn.lab.experiments.trial_tools import TrialTools
 from fairseq_posattn.lab.experiments.workplace import Place, Plan
 from fairseq_posattn.lab.scoring import plain_tables
@@ -177,7 +171,7 @@ class Trial(TrialTools):
 
     def run_of(self, row: TrialRow, corpus: str, seed: int) -> Run:
         """Return the run of a model with a seed on a corpus, by all that makes it."""
-        refuse_ours(self.plan.training)
+        refuse_chosen(self.plan.training, OURS)
         options = self.options_of(row, corpus, seed)
         words = arguments(dict(sorted(options.items()))) + [*self.plan.training]
         if self.plan.precision:

@@ -16,6 +16,7 @@ from fairseq_posattn.lab.experiments.commands import Shell
 from fairseq_posattn.lab.experiments.recipe import CHECKOUT, arguments, read_content, read_recipe
 from fairseq_posattn.lab.experiments.recipe_content import TrialContent
 from fairseq_posattn.lab.experiments.recipe_options import parse_options
+from fairseq_posattn.lab.experiments.runs import Run, RunRecord
 from fairseq_posattn.lab.experiments.scoring import check_scoring
 from fairseq_posattn.lab.experiments.sizes import size_for
 from fairseq_posattn.lab.experiments.training import run_of
@@ -270,6 +271,24 @@ def test_a_warm_up_is_that_of_the_recipe(tmp_path, monkeypatch, capsys):
     recipe(tmp_path, cosine + GOOD)
     words = shown(monkeypatch, capsys, "train", tmp_path, "sequence", "--cpu", "--dry-run")
     assert words[words.index("--warmup-init-lr") + 1] == "1e-05"
+
+
+@pytest.mark.parametrize("updates", [10, 20])
+def test_runs_of_several_seeds_are_trained_alike(updates, tmp_path, monkeypatch, capsys):
+    """Or their mean would be that of different models."""
+    recipe(tmp_path)
+    for seed, steps in ((1, 10), (2, updates)):
+        options = ["--lr", "0.1", "--seed", str(seed)]
+        record = RunRecord("sequence", "base", seed, steps, "own", options, {})
+        run = Run(tmp_path / "work/runs", record)
+        run.begin()
+        run.finish()
+    words = ["evaluate", tmp_path, "sequence", "--size", "base", "--seeds", "1-2", "--cpu"]
+    monkeypatch.setattr("sys.argv", ["posattn-recipe", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        command_line.run(recipe_command.main)
+    message = "sequence.base: the runs of the seeds 1 and 2 were trained otherwise (--updates was "
+    assert end.value.code == 1 and (message in capsys.readouterr().err) == (updates == 20)
 
 
 @pytest.mark.parametrize("joined", [True, False])

@@ -70,15 +70,6 @@ def test_a_run_that_goes_on_is_the_same_run_with_another_version(tmp_path, monke
     assert found.folder == run(tmp_path).folder
 
 
-def test_runs_of_several_seeds_are_trained_alike():
-    """They differ in the seed alone, or their mean would be that of different models."""
-    other = dataclasses.replace(RECORD, seed=2, options=[*RECORD.options, "--seed", "2"])
-    other.refuse_another_training(RECORD)
-    message = r"sequence.base: the runs of the seeds 1 and 2 .*\(--updates was '10', is now '20'\)"
-    with pytest.raises(InputError, match=message):
-        dataclasses.replace(other, updates=20).refuse_another_training(RECORD)
-
-
 def test_a_run_that_is_tested_otherwise_takes_the_training_of_the_other(tmp_path, monkeypatch):
     first, other = run(tmp_path), run(tmp_path, name="flipped", tested="own-flip0.1")
     different = run(tmp_path, name="another", updates=20)

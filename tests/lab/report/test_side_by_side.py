@@ -46,7 +46,6 @@ def test_the_largest_differences_stand_at_both_ends():
 def test_all_that_got_worse_are_among_them(count):
     """Also where more are asked for than there are."""
     worse = [line[:-3] for line in REFERENCES]
-    assert [sentence.number for sentence in different(worse, before=[REFERENCES], count=count)]
     assert len(different(worse, before=[REFERENCES], count=count)) == len(REFERENCES)
 
 

@@ -279,7 +279,7 @@ def test_no_interval_goes_beyond_what_the_score_can_be(metric):
     by_reference = metric(references=[REFERENCE])
     runs = counted_by(by_reference, [REFERENCE, [line[::-1] for line in REFERENCE]])
     least, most = interval(by_reference, runs, Samples(200, seed=1))
-    assert least == 0 and most == (100 if metric is not TER else pytest.approx(most))
+    assert least == 0 and (metric is TER or most == 100)
 
 
 def slow_welch(before, after) -> float:

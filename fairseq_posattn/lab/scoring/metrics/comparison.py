@@ -151,9 +151,7 @@ def most_different(
     before, after = sentence_scores(baseline), sentence_scores(system)
     order = np.argsort(before - after, kind="stable").tolist()
     better = [k for k in order[:count] if after[k] > before[k]]
-    worse = (
-        [k for k in order[max(0, len(order) - count) :] if after[k] < before[k]] if count else []
-    )
+    worse = [k for k in order[::-1][:count] if after[k] < before[k]]
     return [
         ComparedSentence(
             number=k,
@@ -164,7 +162,7 @@ def most_different(
             score=float(after[k]),
             baseline_score=float(before[k]),
         )
-        for k in [*better, *worse]
+        for k in [*better, *reversed(worse)]
     ]
 
 

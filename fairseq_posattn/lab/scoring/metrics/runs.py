@@ -53,6 +53,7 @@ class Samples:
         return f"bs:{self.bootstrap}|ar:{self.randomisation}|seed:{seed}"
 
 
+# What sacrebleu's metrics can be; our own have an attribute `bounds`.
 BOUNDS = {BLEU: (0.0, 100.0), CHRF: (0.0, 100.0), TER: (0.0, math.inf)}
 
 
