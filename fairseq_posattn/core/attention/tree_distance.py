@@ -83,17 +83,20 @@ class TreeDistance(ScoreBias):
         """Return the bias, B H Q K."""
         tree = ctx.given_tree
         if self.options.kind == "bias":
-            rows = ctx.cached((TreeDistance, self.options.max), lambda: self.rows(tree))
-            return self.scores.T[rows].permute(0, 3, 1, 2)
+            key = (TreeDistance, self.options.max, self.scores.dtype)
+            chosen = ctx.cached(key, lambda: self.chosen(tree).to(self.scores.dtype))
+            # On a GPU the gradient of scores.T[rows] is added up by one row after another.
+            return (chosen @ self.scores.T).permute(0, 3, 1, 2)
         rate = 0.5 * torch.exp(-2 * at_least_float32(self.log_sigma))  # 1 / (2 sigma^2)
         squares = ctx.cached((TreeDistance, "squares"), lambda: self.squares(tree))
         return -rate[:, None, None] * squares
 
-    def rows(self, tree: SourceTree) -> Tensor:
-        """Return the place of the score of each two pieces, B Q K."""
+    def chosen(self, tree: SourceTree) -> Tensor:
+        """Return which score each two pieces have, B Q K R."""
         distances = tree.distances
         clipped = distances.clamp(max=self.options.max)
-        return clipped.masked_fill(distances == NO_PARENT, self.options.max + 1)
+        rows = clipped.masked_fill(distances == NO_PARENT, self.options.max + 1)
+        return rows[..., None] == torch.arange(self.options.max + 2, device=rows.device)
 
     def squares(self, tree: SourceTree) -> Tensor:
         """Return the squares of the distances, B 1 Q K; 0 where there is none."""
