@@ -116,6 +116,18 @@ def test_several_baselines_have_the_order_of_the_user(tmp_path):
     assert rows[4][3:6] == ["31.00 ± 0.25", "–", "0.004"]
 
 
+def test_the_test_with_the_fewest_runs_says_what_it_cannot_show(tmp_path):
+    """Five runs against five could go below p = 0.01, but two of one model against five cannot."""
+    results = {
+        ("sequence.base", "a", None): result(tmp_path, "s", 30.0, runs=5),
+        ("structural.base", "a", "sequence"): result(tmp_path, "t", 31.0, 0.04, runs=5),
+        ("structural_chain.base", "a", "sequence"): result(tmp_path, "c", 31.0, 0.01, runs=2),
+    }
+    write_tables(lines_of(ROWS, ["a"], results, ["sequence"]), tmp_path / "t")
+    text = (tmp_path / "t.md").read_text()
+    assert "With 5 + 2 runs no exact permutation of the runs can go below p = 0.048" in text
+
+
 def test_single_runs_are_never_significant(tmp_path):
     markdown, rows, _ = table(tmp_path, None, None, runs=1)
     assert "| `structural` | base | 1 | 31.00 |" in markdown and "**" not in markdown
