@@ -191,7 +191,7 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
                 "p: Welch's t test over the runs, corrected by Holm for all tests of this table; "
                 f"bold: different from {baselines[0]} (of the same size) with p < {SIGNIFICANT}."
             )
-            yield from few_runs(run_counts(lines))
+            yield from few_runs(lines)
         else:
             yield "With single runs no difference is called significant: new ones may differ."
     signatures: dict[str, None] = {}
@@ -203,22 +203,19 @@ def notes(lines: Sequence[Line]) -> Iterator[str]:
         yield "; ".join(signatures) + "."
 
 
-def run_counts(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
-    """Yield for each test over the runs how many the baseline and the model have."""
-    runs = {(line.row.title, line.row.size): line.runs for line in lines}
-    for line in lines:
-        tested = {
-            name for cell in line.cells.values() for name, p in cell.p.items() if p is not None
-        }
-        for name in tested:
-            yield runs[name, line.row.size], line.runs
-
-
-def few_runs(counts: Iterable[tuple[int, int]]) -> Iterator[str]:
-    """Yield what the fewest of these runs cannot show."""
+def few_runs(lines: Sequence[Line]) -> Iterator[str]:
+    """Yield what the test with the fewest runs cannot show."""
     from fairseq_posattn.lab.scoring.statistics import smallest_exact  # a dry run has no numpy
 
-    smallest, before, after = max((smallest_exact(*pair), *pair) for pair in counts)
+    runs = {(line.row.title, line.row.size): line.runs for line in lines}
+    pairs = {
+        (runs[baseline, line.row.size], line.runs)
+        for line in lines
+        for cell in line.cells.values()
+        for baseline, p in cell.p.items()
+        if p is not None
+    }
+    smallest, before, after = max((smallest_exact(*pair), *pair) for pair in pairs)
     if smallest > 0.01:
         yield (
             f"With {before} + {after} runs no exact permutation of the runs can go below "
