@@ -18,8 +18,9 @@ from shlex import join, quote
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.command_line import error_line, run
+from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.progress import say
+from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.experiments.recipe_options import parse_options
 
 
@@ -148,7 +149,7 @@ def main() -> None:
         try:
             STEPS[options.step](experiment, options)
         except CommandFailed as error:
-            print(error_line(error), file=sys.stderr)
+            print(f"error: {visible(str(error))}", file=sys.stderr)
             sys.exit(error.code)
 
 

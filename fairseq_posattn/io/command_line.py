@@ -86,13 +86,14 @@ def one_line(text: str, end: str = "") -> str:
     """Join a text and its end to one line that any terminal shows.
 
     A line that is too long is shortened in the middle, because it begins with the name of a file
-    and ends with what to do.
+    and ends with what to do, which follows the first semicolon.
     """
     text = re.sub(r"\s*\n\s*", " ", text.strip())
     shown = "".join(char if char.isprintable() else escaped(char) for char in text + end)
     if len(shown) <= LONGEST:
         return shown
-    rest = max(LONGEST * 2 // 5, len(end))
+    remedy = min(len(shown.partition("; ")[2]), LONGEST * 2 // 3)
+    rest = max(LONGEST * 2 // 5, len(end), remedy)
     return f"{shown[: LONGEST - rest - 3]}...{shown[-rest:]}"
 
 

@@ -8,7 +8,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -19,6 +19,7 @@ from fairseq_posattn.io.progress import say
 # A file system without locks answers with one of these errors; the work then goes on without one.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 SECONDS_BETWEEN_TRIES = 0.2
+TRAINING = ".training.lock"  # a training holds this lock in the folder of its checkpoints
 held: dict[Path, TextIO] = {}  # the files stay open, because closing one releases its record lock
 
 
@@ -27,12 +28,18 @@ class NoLocks(OSError):
 
 
 @contextlib.contextmanager
-def locked(target: str | os.PathLike[str] | None, wait: bool = False) -> Iterator[None]:
+def locked(
+    target: str | os.PathLike[str] | None,
+    wait: bool = False,
+    pause: Callable[[float], object] = time.sleep,
+) -> Iterator[None]:
     """Hold the lock TARGET.lock while the block runs, so that one run at a time works on TARGET.
 
     If another run holds it, this one waits for it (`wait`) or ends with an error. The lock is
     released when its process ends, even if it is killed; a lock file that stays does no harm. A
     pipe, a device, or no target at all needs no lock.
+
+    pause: waits for some seconds between two tries; it may raise an error to give up.
     """
     if target is None or is_stream(Path(target)):
         yield
@@ -48,7 +55,7 @@ def locked(target: str | os.PathLike[str] | None, wait: bool = False) -> Iterato
                 f"{target}: another run is at work here{_holder(path)}; wait for its end, or "
                 "stop it"
             )
-        time.sleep(SECONDS_BETWEEN_TRIES)
+        pause(SECONDS_BETWEEN_TRIES)
         file = _take(path)
     try:
         yield
@@ -77,6 +84,19 @@ def hold_until_the_end(path: Path, note: str) -> str | None:
         file.flush()
         held[path] = file
     return None
+
+
+def wait_until_released(path: Path, pause: Callable[[float], object] = time.sleep) -> None:
+    """Wait until no other process holds the lock that `hold_until_the_end` takes on a file."""
+    told = False
+    with contextlib.suppress(NoLocks):
+        while path.exists() and (holder := hold_until_the_end(path, this_process())) is not None:
+            if not told:
+                say(f"{path.parent}: {holder} still trains here; this run waits for its end")
+            told = True
+            pause(SECONDS_BETWEEN_TRIES)
+    if path in held:
+        held.pop(path).close()
 
 
 def _take(path: Path) -> int | None:

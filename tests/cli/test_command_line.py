@@ -74,6 +74,13 @@ def test_a_long_line_keeps_the_file_name_and_the_remedy(capsys):
     assert line.endswith("xxx'; mend it with tr") and "x...x" in line
 
 
+def test_a_long_remedy_is_not_cut(capsys):
+    remedy = f"; choose another --save-dir. If they are to train as one, {'give options ' * 10}now"
+    line = ended(capsys, InputError(f"another training writes to /{'d' * 150}{remedy}"))
+    assert len(line) == LONGEST
+    assert line.startswith("error: another training writes to /ddd") and line.endswith(remedy[2:])
+
+
 @pytest.mark.parametrize("length", [LONGEST - 1, LONGEST, LONGEST + 1, 5 * LONGEST])
 def test_a_line_is_as_long_as_it_may_be(length):
     assert len(one_line("x" * length)) == min(length, LONGEST)

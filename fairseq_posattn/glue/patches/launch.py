@@ -19,11 +19,10 @@ from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.glue.patches.input_errors import utf8_lines
 from fairseq_posattn.glue.patches.patch import Patch
 from fairseq_posattn.io.atomic import full_disk_named
-from fairseq_posattn.io.lock import NoLocks, hold_until_the_end, this_process
+from fairseq_posattn.io.lock import TRAINING, NoLocks, hold_until_the_end, this_process
 
 logger = logging.getLogger(__name__)
 
-LOCK = ".training.lock"
 UNTRIED = "POSATTN_UNTRIED"  # if it is 1, a training may do what nobody has tried
 
 AS_ONE = (
@@ -94,7 +93,7 @@ def refuse_strangers(world_size: int) -> None:
 
 def take_lock(save_dir: str) -> None:
     """Refuse a second training in this folder, as long as this process lives."""
-    path = Path(os.path.realpath(os.path.join(save_dir, LOCK)))
+    path = Path(os.path.realpath(os.path.join(save_dir, TRAINING)))
     try:
         holder = hold_until_the_end(path, this_process())
     except NoLocks as error:

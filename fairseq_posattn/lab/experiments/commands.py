@@ -15,7 +15,9 @@ from typing import Any
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole
+from fairseq_posattn.io.command_line import one_line
 from fairseq_posattn.io.lock import locked
+from fairseq_posattn.work.descendants import ended_with_this_process
 
 LOOK_AGAIN = 0.5  # seconds between two looks at the log of a command
 INTERPRETER = "POSATTN_PYTHON"  # recipes/common.sh sets it
@@ -24,7 +26,7 @@ Command = Sequence[str | Path]
 
 
 class CommandFailed(InputError):
-    """This error says that a command has failed.
+    """This error says that a command has failed; its message holds that of the command whole.
 
     code: the exit code that the recipe ends with, too: 128 + N after signal N.
     """
@@ -60,7 +62,12 @@ class Shell:
 
     def alone(self, path: Path) -> contextlib.AbstractContextManager:
         """Return what keeps others, who wait, from the work at a path."""
-        return contextlib.nullcontext() if self.dry_run else locked(path, wait=True)
+        return contextlib.nullcontext() if self.dry_run else locked(path, True, self.pause)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for some seconds, unless a signal has ended the work."""
+        if self.stopped.wait(seconds):
+            raise CommandFailed("the work was stopped by a signal", 1)
 
     def run(
         self,
@@ -162,12 +169,13 @@ class Shell:
 
     @contextlib.contextmanager
     def passing_signals_on(self) -> Iterator[None]:
-        """Let the commands end together with this process, where a signal ends it."""
+        """Let the commands end together with this process, even where SIGKILL ends it."""
         passed = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
         heard = [n for n in passed if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores one
         before = {number: signal.signal(number, self.stop) for number in heard}
         try:
-            yield
+            with contextlib.nullcontext() if self.dry_run else ended_with_this_process():
+                yield
         except Stopped as stopped:  # the process ends by the signal, as without this function
             signal.signal(stopped.number, signal.SIG_DFL)
             signal.raise_signal(signal.Signals(stopped.number))
@@ -220,7 +228,7 @@ def last_message(log: Path, begin: int = 0) -> str:
         lines = file.read().decode("utf-8", "replace").splitlines()
     filled = [line.strip() for line in lines if line.strip()] or ["it has said nothing"]
     errors = [line for line in filled if line.startswith("error: ")]
-    return errors[-1].removeprefix("error: ") if errors else filled[-1]
+    return errors[-1].removeprefix("error: ") if errors else one_line(filled[-1])
 
 
 def python(module: str, *arguments: str | Path) -> list[str | Path]:

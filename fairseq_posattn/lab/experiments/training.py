@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.lock import TRAINING as TRAINING_LOCK
+from fairseq_posattn.io.lock import wait_until_released
 from fairseq_posattn.lab.experiments.allowed import Options
 from fairseq_posattn.lab.experiments.board import LogReader, TrainingProgress
 from fairseq_posattn.lab.experiments.commands import Command
@@ -165,9 +168,24 @@ def train_once(
     place: Place, run: Run, command_of: Callable[[], Command], machine: Machine, share: Share
 ) -> None:
     """Train a run by a command to its end, unless that was done."""
-    if not place.shell.act(begin, place, run, instead=True):
+    with alone_in(place, run, machine):
+        if place.shell.act(begin, place, run, instead=True):
+            train(place, run, command_of(), machine, share)
+
+
+@contextmanager
+def alone_in(place: Place, run: Run, machine: Machine) -> Iterator[None]:
+    """Wait until no other process trains a run, and let none begin; several machines share it."""
+    if machine.nodes > 1 or run.is_finished:
+        yield
         return
-    command = command_of()
+    with place.shell.alone(run.folder / "training"):
+        place.shell.act(wait_until_released, run.folder / TRAINING_LOCK, place.shell.pause)
+        yield
+
+
+def train(place: Place, run: Run, command: Command, machine: Machine, share: Share) -> None:
+    """Train a run by a command, and show how far it is."""
     if f"--{RESET}" in command:
         place.board.finish(run.name, "processes or batches have changed: the epoch begins again")
     log = run.folder / machine.log_name()
@@ -190,7 +208,7 @@ def train_once(
 
     place.shell.act(note_start, run.folder, command, machine, share)
     meter = place.shell.act(Meter, run.folder, machine, share)
-    place.shell.act(place.board.show, run.name, f"begins to train in {run.folder}", True)
+    place.shell.act(lambda: place.board.show(run.name, beginning(run.folder), True))
     place.shell.run(command, log, share.environment(), look)
     place.shell.act(finish)
 
@@ -205,6 +223,19 @@ def begin(place: Place, run: Run) -> bool:
     if other := take_over(run):
         place.board.finish(run.name, f"this training is that of {other}")
     return other is None
+
+
+def beginning(folder: Path) -> str:
+    """Return how a training begins: anew, or where its last checkpoint ends."""
+    update = None
+    if any(folder.glob("checkpoint*.pt")):
+        from fairseq_posattn import plugin  # noqa: F401  (it loads checkpoints safely)
+        from fairseq_posattn.glue.patches.atomic import newest, updates
+
+        last = newest(folder, "")
+        update = last and updates(last)
+    how = f"continues from update {update:,}" if update else "begins to train"
+    return f"{how} in {folder}"
 
 
 def save_interval(every: int, averaged: int, updates: int) -> int:

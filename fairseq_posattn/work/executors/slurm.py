@@ -17,6 +17,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import replaced_whole, written_whole
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.work.cluster import PARSER_THREADS, Cluster
+from fairseq_posattn.work.descendants import MARK
 from fairseq_posattn.work.lines import TASK, LineWork, do_shard, join_once
 from fairseq_posattn.work.slurm_jobs import LOGS, Jobs, Submitted, job_id
 
@@ -85,8 +86,9 @@ def sbatch(
     script = logs / f"{name}.slurm"
     with written_whole(script) as file:
         file.write(SCRIPT % filled)
-    # The new job must not inherit the memory, the nodes and the array of the one that this runs in.
-    ours = {key: value for key, value in os.environ.items() if not OF_A_JOB.match(key)}
+    # The new job must not inherit the memory, the nodes and the array of the one that this runs in,
+    # and it does not end with this process.
+    ours = {k: v for k, v in os.environ.items() if k != MARK and not OF_A_JOB.match(k)}
     after = [f"--dependency=afterok:{array}"] if array else []
     command = ["sbatch", "--export=ALL", *after, str(script)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=ours, check=False)

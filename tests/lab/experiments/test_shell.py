@@ -5,11 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from fairseq_posattn.cli import recipe
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments.commands import CommandFailed, Shell
+from fairseq_posattn.lab.experiments.workplace import Place
+from support.commands import PATIENCE
+from support.processes import children, command_line, is_alive
 
 SAY = "import sys; print('a line'); print(sys.argv[1]); sys.exit(int(sys.argv[2]))"
 WAIT = """
@@ -40,6 +45,23 @@ def test_a_failure_is_told_by_the_last_line_of_its_own(tmp_path):
     assert log.read_text().count("a line") == 2
 
 
+def test_the_message_of_a_failure_is_whole(tmp_path, monkeypatch, capsys):
+    """What to do stands at the end of what the command said, before the name of a long log."""
+    message = f"found {'x' * 190}; do this, and then do that, which mends all of it"
+    monkeypatch.setattr(
+        recipe, "experiment_of", lambda _: SimpleNamespace(place=Place(tmp_path, Shell()))
+    )
+    monkeypatch.setitem(
+        recipe.STEPS,
+        "table",
+        lambda *_: say(Shell(), tmp_path / ("l" * 90), f"error: {message}", 3),
+    )
+    monkeypatch.setattr(sys, "argv", ["posattn-recipe", "table", "any"])
+    with pytest.raises(SystemExit):
+        recipe.main()
+    assert f"exit code 3: {message}; see {tmp_path}/lll" in capsys.readouterr().err
+
+
 def test_of_several_commands_the_others_are_stopped(tmp_path):
     commands = [["sleep", "600"], [sys.executable, "-c", SAY, "error: none", "1"]]
     logs = [tmp_path / "0", tmp_path / "1"]
@@ -61,21 +83,45 @@ def started(*arguments: str) -> tuple[subprocess.Popen, int]:
     return process, int(process.stdout.readline())
 
 
-def children(pid: int) -> list[str]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return file.read().split()
+def commands_of(pid: int) -> list[int]:
+    """The children of a shell, without the process that ends them if the shell is killed."""
+    return [child for child in children(pid) if b"descendants.py" not in command_line(child)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_ends_the_command_too(number):
     process, pid = started("plain", "600")
-    while not children(pid):
+    while not commands_of(pid):
         time.sleep(0.01)
-    [child] = children(pid)
+    [child] = commands_of(pid)
     os.kill(pid, number)
     assert process.wait() == -number
     assert process.stdout.read() == ""
     assert not os.path.exists(f"/proc/{child}")
+
+
+FAMILY = """
+import sys
+from fairseq_posattn.lab.experiments.commands import Shell
+shell = Shell()
+with shell.passing_signals_on():
+    shell.run(["sh", "-c", "setsid sleep 600 & sleep 600 & echo $$ $! && wait"])
+"""
+
+
+def test_kill_9_ends_all_that_the_command_has_started():
+    """Even what runs in a session of its own, as the workers of torchrun do."""
+    process = subprocess.Popen([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, text=True)
+    command = int(process.stdout.readline().split()[0])
+    while len(family := [command, *children(command)]) < 3:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    end = time.monotonic() + PATIENCE
+    while left := [pid for pid in family if is_alive(pid)]:
+        assert time.monotonic() < end, left
+        time.sleep(0.01)
 
 
 EARLY = """
@@ -88,9 +134,9 @@ class Popen(subprocess.Popen):
         print(self.pid, flush=True)
         os.kill(os.getpid(), signal.SIGINT)
 
-subprocess.Popen = Popen
 shell = Shell()
 with shell.passing_signals_on():
+    subprocess.Popen = Popen
     shell.run(["sleep", "600"])
 """
 
@@ -104,7 +150,7 @@ def test_a_signal_while_a_command_starts():
 
 def test_nohup_is_kept():
     process, pid = started("nohup", "1")
-    while not children(pid):
+    while not commands_of(pid):
         time.sleep(0.01)
     os.kill(pid, signal.SIGHUP)
     assert process.communicate()[0] == "to the end\n" and process.returncode == 0

@@ -142,6 +142,7 @@ def test_jobs_do_not_inherit_the_job_that_they_were_submitted_from(slurm, given,
     """What the user set for all jobs is kept."""
     of_the_job = {"SLURM_JOB_ID": "7", "SLURM_MEM_PER_NODE": "1500", "SLURM_CPUS_PER_TASK": "8"}
     of_the_job |= {"SLURM_ARRAY_TASK_ID": "0", "SLURM_NTASKS": "4", "SLURM_PROCID": "0"}
+    of_the_job["POSATTN_ENDS_WITH"] = "a recipe, which ends before the job"
     of_the_user = {"SLURM_CONF": "/etc/slurm.conf", "SBATCH_ACCOUNT": "nlp"}
     slurm.parse(*given, "--out", tmp_path / "out.conllu", env={**of_the_job, **of_the_user})
     assert len(slurm.submitted()) == 2

@@ -1,0 +1,70 @@
+"""Let the processes that a program starts end with it, even if it is killed.
+
+A program that is killed with SIGKILL cannot end its children. So a helper process waits for the end
+of the program, and then kills all processes whose environment contains a mark. Children inherit it,
+and so do their children, even in a session of their own as the workers of torchrun.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+MARK = "POSATTN_ENDS_WITH"
+LATE = 0.5  # seconds after which a child that was just being started has its own environment
+
+
+@contextlib.contextmanager
+def ended_with_this_process() -> Iterator[None]:
+    """Let all processes that are started in this block end with it, and with this process.
+
+    This works where there is /proc, as on Linux.
+    """
+    before, mark = os.environ.get(MARK), f"{os.getpid()}.{secrets.token_hex(8)}"
+    helper = subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, f"{MARK}={mark}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={},  # a program around this one must not end the helper
+        cwd="/",
+        start_new_session=True,  # signals to the group of this process do not reach it
+    )
+    os.environ[MARK] = mark
+    try:
+        yield
+    finally:
+        os.environ.pop(MARK)
+        if before is not None:
+            os.environ[MARK] = before
+        with contextlib.suppress(BrokenPipeError):
+            helper.communicate(b"no child is just being started")
+
+
+def kill_all(mark: bytes) -> bool:
+    """Kill the processes that have a mark in their environment; return whether there were any."""
+    found = False
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has just ended, or belongs to another user
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
+                found = True
+    return found
+
+
+def wait_and_kill(mark: bytes) -> None:
+    """Wait until the program closes standard input, if only by its end, and kill its processes."""
+    until = 0.0 if sys.stdin.buffer.read() else time.monotonic() + LATE
+    while kill_all(mark) or time.monotonic() < until:
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    wait_and_kill(os.fsencode(sys.argv[1]))
