@@ -1,13 +1,13 @@
 """Kill programs at random moments, again and again, and compare what they end with.
 
-    python -m tests.kills --kills 60 --seed 1           a table: program, kills, restarts, lost
+    python -m tests.kills --kills 60 --seed 1           a table: program, kills, lost
     python -m tests.kills --only table --kills 15
 
 Each kill is a SIGKILL, of the command alone or of all its processes, and the same command is then
-started again, at once. What it makes in the end must be what an undisturbed run makes, and nothing
-may lie beside it. At last, each program is started twice at the same time: one of the two makes the
-same, and the other does, too, or is refused in one line. Programs start in forks of a process that
-has imported fairseq; WARM=no starts each anew.
+started again, at once. All that it had started must end with it. What it makes in the end must be
+what an undisturbed run makes, and nothing may lie beside it. At last, each program is started twice
+at the same time: one of the two makes the same, and the other does, too, or is refused in one line.
+Programs start in forks of a process that has imported fairseq; WARM=no starts each anew.
 """
 
 from __future__ import annotations
@@ -38,14 +38,19 @@ from support.parse_toys import StanzaModels
 from support.probes import make_world
 from support.raw_corpus import KINDS, Corpus, contents
 
+RECIPE = "multi30k_en_de"
 AVERAGED = ("--encoder-embed-dim", "256", "--decoder-embed-dim", "256", "--max-update", "4")
 
 
 class Program(NamedTuple):
-    """A program: its command with an output of its own, and what must be the same each time."""
+    """A program: its command with an output of its own, and what must be the same each time.
+
+    alone: it is always killed alone.
+    """
 
     command: Callable[[Path], list]
     result: Callable[[Path], Any]
+    alone: bool = False
 
 
 def module(name: str, *arguments) -> list:
@@ -70,12 +75,15 @@ def preparing(folder: Path) -> Program:
     return Program(lambda out: module("prepare", *options, "--out", out), result)
 
 
-def table(folder: Path) -> Program:
+def table(folder: Path, *machine: Any, alone: bool = False) -> Program:
     """Two models of a recipe are trained and evaluated, and their table is written."""
     corpus = raw_corpus(folder)
-    small = prepared(corpus, "multi30k_en_de", folder / "killed-table")
+    data = folder / "killed-table"
+    small = Experiment(RECIPE, data / "work")
+    if not data.exists():
+        prepared(corpus, RECIPE, data)
     options = ["--cpu", "--size", "demo", "--models", "sequence", "structural", "--updates", 4]
-    options += ["--last", 2, "--examples", 0, "--", *TINY, "--dropout", 0]
+    options += ["--last", 2, "--examples", 0, *machine, "--", *TINY, "--dropout", 0]
 
     def command(out: Path) -> list:
         if not out.exists():
@@ -83,7 +91,15 @@ def table(folder: Path) -> Program:
             copy_of(small, out)
         return Experiment(small.recipe, out / "work").command("table", *options)
 
-    return Program(command, lambda out: table_of(out / "work"))
+    return Program(command, lambda out: table_of(out / "work"), alone)
+
+
+def parent(folder: Path) -> Program:
+    """The same with two processes for each training; of all processes, the recipe alone is killed.
+
+    torchrun starts the two in sessions of their own.
+    """
+    return table(folder, "--processes", 2, alone=True)
 
 
 def table_of(work: Path) -> Any:
@@ -144,7 +160,8 @@ def averaging(folder: Path) -> Program:
 
 
 # what is made for several programs lies in one folder, and is made once
-PROGRAMS = {"prepare": preparing, "table": table, "probe": probing, "average": averaging}
+PROGRAMS = {"prepare": preparing, "table": table, "parent": parent}
+PROGRAMS |= {"probe": probing, "average": averaging}
 
 
 def started_twice(program: Program, out: Path, dice: random.Random, seconds: float) -> Any:
@@ -162,7 +179,7 @@ def started_twice(program: Program, out: Path, dice: random.Random, seconds: flo
 
 def lost_by(program: Program, folder: Path, tally: Tally) -> list[str]:
     """What an undisturbed run has, and others have not, in words; the tally tells what was done."""
-    outputs = killed_at_random_moments(program.command, folder, tally)
+    outputs = killed_at_random_moments(program.command, folder, tally, program.alone)
     whole = program.result(next(outputs))
     lost = [f"{out}: another result" for out in outputs if program.result(out) != whole]
     dice, twice = random.Random(f"{tally.seed} twice"), folder / "twice"
@@ -184,7 +201,7 @@ def main() -> None:
     logging.getLogger("filelock").setLevel(logging.WARNING)
     root, failed = Path(tempfile.mkdtemp(prefix="kills-")), False
     print(f"{root}: seed {options.seed}", file=sys.stderr)
-    print(f"{'program':<10}{'kills':>7}{'restarts':>10}{'refused':>9}{'lost':>6}{'seconds':>9}")
+    print(f"{'program':<10}{'kills':>7}{'lost':>6}{'seconds':>9}")
     for number, name in enumerate(options.only):
         wanted = len(range(number, options.kills, len(options.only)))
         tally, folder = Tally(wanted, options.seed), root / name
@@ -195,7 +212,7 @@ def main() -> None:
         except AssertionError:
             lost = [traceback.format_exc()]
         seconds = time.monotonic() - begin
-        counts = f"{tally.kills:>7}{tally.restarts:>10}{tally.refused:>9}{len(lost):>6}"
+        counts = f"{tally.kills:>7}{len(lost):>6}"
         print("\n  ".join([f"{name:<10}{counts}{seconds:>9.0f}", *lost]), flush=True)
         failed |= bool(lost)
     sys.exit(failed)

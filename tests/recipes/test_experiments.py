@@ -130,13 +130,14 @@ def test_a_table_that_is_killed_goes_on(small, tmp_path):
     table = ("table", "--cpu", "--size", "demo", "--models", "sequence", "structural")
     table += ("--updates", 6, "--last", 2, "--examples", 0, "--", *TINY, "--dropout", 0)
     moments = ("sequence*/checkpoint_*_3.pt", "*/averaged.pt", "*/*.shard0")
-    for sign in (*moments, "structural*/checkpoint_*_3.pt"):
-        kill_when(broken, lambda sign=sign: list(broken.work.glob(f"runs/{sign}")), *table)
+    for k, sign in enumerate((*moments, "structural*/checkpoint_*_3.pt")):
+        found = lambda sign=sign: list(broken.work.glob(f"runs/{sign}"))  # noqa: E731
+        kill_when(broken, found, *table, alone=k % 2 == 1)
         assert not (broken.work / "table.md").exists()
         if sign == moments[0]:
             refused = broken.start("evaluate", "sequence", "--cpu", check=False)
             assert refused.returncode == 1 and "its training has not ended" in refused.stdout
-    broken.start(*table)
+    assert "structural.demo.seed1: continues from update 3 in" in broken.start(*table).stdout
     (tmp_path / "whole").mkdir()
     whole = copy_of(small, tmp_path / "whole")
     whole.start(*table)
@@ -193,8 +194,8 @@ def test_two_processes_train_as_one(small, tmp_path):
         assert translated["sentences"] == len(lines_of(small.work / "raw/test_2016_flickr.en"))
 
 
-def kill_when(experiment: Experiment, condition, script: str, *arguments) -> None:
-    """Start it, and kill it with all its processes as soon as the condition holds."""
+def kill_when(experiment: Experiment, condition, script: str, *arguments, alone=False) -> None:
+    """Start it, and kill it, alone or with its group, as soon as the condition holds."""
     command = experiment.command(script, *arguments)
     process = subprocess.Popen(
         [str(part) for part in command],
@@ -208,7 +209,7 @@ def kill_when(experiment: Experiment, condition, script: str, *arguments) -> Non
         assert process.poll() is None, "ended before"
         assert time.monotonic() < end
         time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
+    (os.kill if alone else os.killpg)(process.pid, signal.SIGKILL)
     process.wait()
 
 

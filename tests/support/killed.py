@@ -16,6 +16,7 @@ from pathlib import Path
 
 from support.background import Background
 from support.commands import PATIENCE
+from support.processes import children, command_line
 
 KILLS, SEED = int(os.environ.get("KILLS", "2")), int(os.environ.get("KILLS_SEED", "1"))
 AT_WORK = ("another run is at work", "another training")  # where what was started lives on
@@ -56,17 +57,18 @@ class Tally:
     wanted: int = KILLS
     seed: int = SEED
     kills: int = 0
-    restarts: int = 0
-    refused: int = 0  # of the restarts, because what the killed one had started was still at work
     runs: int = 0
     seconds: float = 0.0  # of an undisturbed run
 
 
 def killed_at_random_moments(
-    command_for: Callable[[Path], list], folder: Path, tally: Tally | None = None
+    command_for: Callable[[Path], list],
+    folder: Path,
+    tally: Tally | None = None,
+    alone: bool = False,
 ) -> Iterator[Path]:
     """The outputs of a command: of an undisturbed run, then of runs that are killed again and
-    again, the command alone or with all that it has started.
+    again, the command alone or, unless it is always killed `alone`, with its group.
 
     A run may end before it is killed often enough; then there is another one with its own output.
     """
@@ -79,25 +81,20 @@ def killed_at_random_moments(
     while tally.kills < tally.wanted:
         out = folder / f"killed{tally.runs}"
         while tally.kills < tally.wanted and killed_after(
-            dice.uniform(0, tally.seconds), command_for(out), dice.random() < 0.5, tally
+            dice.uniform(0, tally.seconds), command_for(out), dice.random() < 0.5, alone
         ):
             tally.kills += 1
-            tally.restarts += 1
-        assert not killed_after(PATIENCE, command_for(out), tally=tally)
+        assert not killed_after(PATIENCE, command_for(out))
         yield out
         tally.runs += 1
     if not quiet:
         print(f"\n{tally}")
 
 
-def killed_after(
-    seconds: float, command: list, group: bool = False, tally: Tally | None = None
-) -> bool:
-    """Return whether it had to be killed; its workers then die, too, with the group or by
-    themselves.
+def killed_after(seconds: float, command: list, group: bool = False, alone: bool = False) -> bool:
+    """Return whether it had to be killed; all that it has started must then end, too.
 
-    The commands of a recipe outlive it for a while. What is started meanwhile may be refused, and
-    is then started again.
+    alone: what it has started is stopped before, so that nothing of it can end by itself.
     """
     with Background(command, alone=True) as background:
         end = time.monotonic() + seconds
@@ -105,19 +102,33 @@ def killed_after(
             background.look()
             time.sleep(0.02)
         alive = background.is_running()
-        if alive and group:
+        if alive and alone:
+            background.seen |= stopped_family(background.process.pid)
+        elif alive and group:
             with suppress(ProcessLookupError):
                 os.killpg(background.process.pid, signal.SIGKILL)
         background.kill()
-        if alive or background.wait() == 0:
-            assert tally is not None or background.left_behind() == []
-            return alive
-        printed = background.printed()
-    assert tally is not None and is_refusal(printed), printed[-3000:]
-    tally.refused += 1
-    tally.restarts += 1
-    time.sleep(0.5)
-    return killed_after(seconds, command, group, tally)
+        assert alive or background.wait() == 0, background.printed()[-3000:]
+        assert background.left_behind() == []
+        return alive
+
+
+def stopped_family(pid: int) -> set[int]:
+    """Stop a recipe and all that it has started, but for the helper that is to end them."""
+    found: set[int] = set()
+    new = {pid} if any(map(is_helper, children(pid))) else set()  # else no command has begun yet
+    while new:
+        for process in new:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+        found |= new
+        young = {child for parent in found for child in children(parent)} - found
+        new = {child for child in young if not is_helper(child)}
+    return found
+
+
+def is_helper(pid: int) -> bool:
+    return b"descendants.py" in command_line(pid)
 
 
 def is_refusal(printed: str) -> bool:
