@@ -23,8 +23,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
 
 sys.path.insert(0, str(Path(__file__).parent))  # the package `support`
 
@@ -75,31 +78,43 @@ def preparing(folder: Path) -> Program:
     return Program(lambda out: module("prepare", *options, "--out", out), result)
 
 
-def table(folder: Path, *machine: Any, alone: bool = False) -> Program:
+SMALL = ("--cpu", "--size", "demo", "--updates", 4)
+
+
+def table(folder: Path) -> Program:
     """Two models of a recipe are trained and evaluated, and their table is written."""
-    corpus = raw_corpus(folder)
-    data = folder / "killed-table"
-    small = Experiment(RECIPE, data / "work")
-    if not data.exists():
-        prepared(corpus, RECIPE, data)
-    options = ["--cpu", "--size", "demo", "--models", "sequence", "structural", "--updates", 4]
-    options += ["--last", 2, "--examples", 0, *machine, "--", *TINY, "--dropout", 0]
-
-    def command(out: Path) -> list:
-        if not out.exists():
-            out.mkdir()
-            copy_of(small, out)
-        return Experiment(small.recipe, out / "work").command("table", *options)
-
-    return Program(command, lambda out: table_of(out / "work"), alone)
+    options = (*SMALL, "--models", "sequence", "structural", "--last", 2, "--examples", 0)
+    command = partial(recipe_command, folder, "table", *options)
+    return Program(command, lambda out: table_of(out / "work"))
 
 
 def parent(folder: Path) -> Program:
-    """The same with two processes for each training; of all processes, the recipe alone is killed.
+    """Of all processes of a recipe, the first one alone is killed.
 
-    torchrun starts the two in sessions of their own.
+    torchrun starts the two processes of the training in sessions of their own.
     """
-    return table(folder, "--processes", 2, alone=True)
+    command = partial(recipe_command, folder, "train", "structural", *SMALL, "--processes", 2)
+    return Program(command, lambda out: trained_in(out / "work"), alone=True)
+
+
+def recipe_command(folder: Path, step: str, *options_and_out: Any) -> list:
+    """The command of a step of a recipe, whose data are made once."""
+    *options, out = options_and_out
+    small = Experiment(RECIPE, folder / "killed-recipe/work")
+    if not small.work.exists():
+        prepared(raw_corpus(folder), RECIPE, small.work.parent)
+    if not out.exists():
+        out.mkdir()
+        copy_of(small, out)
+    return Experiment(RECIPE, out / "work").command(step, *options, "--", *TINY, "--dropout", 0)
+
+
+def trained_in(work: Path) -> dict[str, bytes]:
+    """The parameters of the only model."""
+    [run] = (work / "runs").iterdir()
+    assert (run / "finished").exists()
+    model = torch.load(run / "checkpoint_last.pt", weights_only=False)["model"]
+    return {name: parameter.numpy().tobytes() for name, parameter in model.items()}
 
 
 def table_of(work: Path) -> Any:
