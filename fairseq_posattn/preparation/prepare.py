@@ -54,11 +54,14 @@ class PreparationRun:
             self.translate(split, files)
         for split, prefix in self.job.corpus.splits().items():
             self.normalize(split, prefix)
+        after_parse = self.config.splits_parsers_words
+        if not after_parse:  # the parser takes long, and --symbols may be refused
+            self.learn()
+        for split, prefix in self.job.corpus.splits().items():
             if self.config.parsed:
                 self.parse(split, prefix)
-            if self.config.lowercase:
-                self.lowercase(split)
-        self.learn()
+        if after_parse:
+            self.learn()
         for split in self.job.corpus.splits():
             self.segment(split)
             if self.config.has_trees:
@@ -152,6 +155,8 @@ class PreparationRun:
 
     def learn(self) -> None:
         """Learn the segmenter, or one for each language, from the training data."""
+        for split in self.job.corpus.splits() if self.config.lowercase else ():
+            self.lowercase(split)
         texts, models = self.to_segment("train"), self.job.segmenters()
         jobs = (
             zip(texts, models, strict=True) if self.job.learning.separate else [(texts, models[0])]

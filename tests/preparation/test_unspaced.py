@@ -125,3 +125,13 @@ def test_what_the_parser_calls_the_language(tmp_path):
     options = {"parser_lang": None, "parser_dir": None, "parser_tokenized": False}
     cfg = SimpleNamespace(source_lang="zh_TW", missing_tree="error", **options)
     assert parser_settings(cfg, None).lang == "zh-hant"
+
+
+def test_too_many_pieces_are_refused_before_the_parse(tmp_path):
+    """Here the parse would fail, because there are no trees."""
+    write_corpus(tmp_path, "zho")
+    given = ("prepare", "--source", "zho", "--target", "en", "--parser", "conllu", "--tokenize")
+    given += ("moses", "--symbols", 4000, "--out", tmp_path / "data")
+    files = [word for s in ("train", "valid", "test") for word in (f"--{s}", tmp_path / s)]
+    printed = step(*given, *files, check=False).stdout
+    assert re.search(r"for --symbols 4000; give at most --symbols \d+, or more text", printed)
