@@ -60,7 +60,10 @@ class Collector:
                     self.join(f"{test}.{name}", [f"{test}.{name}"])
 
     def take_pair(self, name: str) -> None:
-        """Make both sides of a text from the folder or, if they are not there, by sacrebleu."""
+        """Make both sides of a text from the folder or, if they are not there, by sacrebleu.
+
+        Trees that lie beside the text, for --parser conllu, are copied, too.
+        """
         from_sacrebleu = self.content.corpus.sacrebleu.get(name)
         if from_sacrebleu and not self.has(f"{name}.{self.content.source}"):
             self.fetch_pair(name, from_sacrebleu)
@@ -70,6 +73,8 @@ class Collector:
             return
         for suffix in self.languages:
             self.join(f"{name}.{suffix}", [f"{name}.{suffix}"])
+        if self.has(f"{name}.conllu"):
+            self.join(f"{name}.conllu", [f"{name}.conllu"])
 
     def take_treebanks(self, name: str, pattern: str) -> None:
         """Make both sides of a text, and the trees of its source, from a treebank of each."""
