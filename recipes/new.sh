@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a recipe for your own corpus: recipes/new.sh NAME --source en --target ja --from FOLDER
+# Writes a recipe for your own corpus: recipes/new.sh FOLDER --source en --target ja --from FOLDER
 # recipes/new.sh --help lists all options.
 set -euo pipefail
 # shellcheck source=recipes/common.sh

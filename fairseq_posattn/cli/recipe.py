@@ -14,7 +14,7 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
-from shlex import join, quote
+from shlex import join
 from typing import Any
 
 from fairseq_posattn.errors import InputError
@@ -105,13 +105,11 @@ def table(experiment: Any, options: argparse.Namespace) -> None:
 
 def new(options: argparse.Namespace) -> None:
     """Write a recipe for new texts."""
+    from fairseq_posattn.lab.experiments.commands import called
     from fairseq_posattn.lab.experiments.new_recipe import new_recipe
-    from fairseq_posattn.lab.experiments.recipe import CHECKOUT
 
-    name = options.name
-    folder = Path(name) if "/" in name else CHECKOUT / "recipes" / name
-    path = new_recipe(folder, options.source, options.target, options.corpus)
-    print(f"{path}: the recipe was written; go on with recipes/prepare.sh {quote(name)}")
+    path = new_recipe(options.folder, options.source, options.target, options.corpus)
+    print(f"{path}: the recipe was written; go on with {called('prepare', options.folder)}")
 
 
 def options_of_training(options: argparse.Namespace) -> None:

@@ -234,3 +234,9 @@ def last_message(log: Path, begin: int = 0) -> str:
 def python(module: str, *arguments: str | Path) -> list[str | Path]:
     """Return the command that runs a module with the Python of the door, or else with this one."""
     return [os.environ.get(INTERPRETER, sys.executable), "-m", module, *arguments]
+
+
+def called(step: str, recipe: str | Path) -> str:
+    """Return the command of a step as this user starts it: a script of the checkout, or ours."""
+    door = f"recipes/{step}.sh" if INTERPRETER in os.environ else f"posattn-recipe {step}"
+    return f"{door} {shlex.quote(str(recipe))}"

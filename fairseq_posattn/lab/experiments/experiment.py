@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.experiments.commands import Command
+from fairseq_posattn.lab.experiments.commands import Command, called
 from fairseq_posattn.lab.experiments.machine import Machine, Share, run_side_by_side, shares
 from fairseq_posattn.lab.experiments.runs import FINISHED, Run
 from fairseq_posattn.lab.experiments.training import train_once
@@ -91,7 +91,7 @@ class Experiment:
 
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         """Make the data from a corpus."""
-        raise InputError(f"{self.name} makes its data itself: start recipes/table.sh {self.name}")
+        raise InputError(f"{self.name} makes its data itself: start {called('table', self.name)}")
 
     def sweep(self, size: str | None, seeds: Seeds) -> None:
         """Train and evaluate a model with several values of an option, and draw the scores."""

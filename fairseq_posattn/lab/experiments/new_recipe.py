@@ -7,16 +7,16 @@ from pathlib import Path
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_whole
-from fairseq_posattn.io.files import count_lines
+from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.lab.experiments.allowed import PLAIN, is_plain
 from fairseq_posattn.lab.experiments.corpora import PACKED
 from fairseq_posattn.lab.experiments.recipe import FILE
-from fairseq_posattn.lab.experiments.sizes import DEMO, fitted, size_on_gpus, symbols
+from fairseq_posattn.lab.experiments.sizes import DEMO, FEW, fitted, size_on_gpus, symbols
 from fairseq_posattn.text.languages import language
 
 VALID = ("valid", "val", "dev")
 TEMPLATE = """\
-# This file was written by recipes/new.sh; change whatever you like. docs/recipes.md explains it.
+# posattn-recipe new wrote this file; change whatever you like. docs/recipes.md explains it.
 title = "{source} to {target}"
 source = "{source}"
 target = "{target}"
@@ -88,7 +88,8 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
             f"{corpus}: there is no {', no '.join(missing)}, plain or compressed; put the texts "
             "there under these names, one sentence a line"
         )
-    pairs = sentences(corpus, f"train.{source}")
+    texts = [text_of(corpus, f"train.{language}") for language in (source, target)]
+    pairs = count_lines(texts[0])
     content = TEMPLATE.format(
         source=source,
         target=target,
@@ -96,7 +97,7 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
         train="train",
         valid=valid,
         tests=", ".join(toml_string(name) for name in tests),
-        prepare=prepare_options(source, target, pairs),
+        prepare=prepare_options(source, target, pairs, texts),
         size=size_on_gpus(pairs),
         demo=demo_size(pairs),
     )
@@ -118,12 +119,19 @@ def demo_size(pairs: int) -> str:
     return "\n".join(lines)
 
 
-def prepare_options(source: str, target: str, pairs: int) -> str:
-    """Return the options of posattn-prepare that suit the languages and the number of pairs."""
-    lines = [f"symbols = {symbols(pairs)}"]
+def prepare_options(source: str, target: str, pairs: int, texts: Sequence[Path] = ()) -> str:
+    """Return the options of posattn-prepare that suit the languages and the training texts."""
+    number, segmenter = symbols(pairs), []
     if not (language(source).spaced and language(target).spaced):
-        lines.append('segmenter = "sentencepiece" # for text without spaces between words')
-    return "\n".join(lines)
+        segmenter = ['segmenter = "sentencepiece" # for text without spaces between words']
+        if pairs < FEW:  # sentencepiece refuses a number that a small text cannot reach
+            number = min(number, pairs + number_of_characters(texts))
+    return "\n".join([f"symbols = {number}", *segmenter])
+
+
+def number_of_characters(texts: Sequence[Path]) -> int:
+    """Return how many different characters there are."""
+    return len({char for text in texts for line in read_lines(text) for char in line})
 
 
 def texts_in(corpus: Path, source: str, target: str) -> list[str]:
@@ -137,11 +145,9 @@ def texts_in(corpus: Path, source: str, target: str) -> list[str]:
     return sorted(of(source) & of(target))
 
 
-def sentences(corpus: Path, name: str) -> int:
-    """Return how many lines a text has, plain or compressed."""
-    return next(
-        count_lines(corpus / f"{name}{end}") for end in PACKED if (corpus / f"{name}{end}").exists()
-    )
+def text_of(corpus: Path, name: str) -> Path:
+    """Return the file of a text, plain or compressed."""
+    return next(path for end in PACKED if (path := corpus / f"{name}{end}").exists())
 
 
 def toml_string(text: str) -> str:

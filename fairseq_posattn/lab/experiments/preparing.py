@@ -14,7 +14,7 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_json, write_json
 from fairseq_posattn.io.progress import say
-from fairseq_posattn.lab.experiments.commands import python
+from fairseq_posattn.lab.experiments.commands import called, python
 from fairseq_posattn.lab.experiments.corpora import Collector, references
 from fairseq_posattn.lab.experiments.downloads import fetch
 from fairseq_posattn.lab.experiments.recipe import arguments, refuse_chosen
@@ -144,7 +144,7 @@ def check_texts(place: Workplace, trees: str) -> None:
     record = record_of(place, trees)
     if not record.exists() or not place.raw.is_dir():
         return
-    again = f"start recipes/prepare.sh {place.recipe.called} again"
+    again = f"start {called('prepare', place.recipe.called)} again"
     was, now, paths = read_json(record, again), fingerprints_of(place), texts_of(place)
     splits = {key.partition(".")[0] for key in paths}
     for key in (key for key in {**now, **was} if key.partition(".")[0] in splits):

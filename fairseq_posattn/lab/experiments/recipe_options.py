@@ -247,9 +247,7 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
         "write a recipe for a corpus of your own",
         "",
         (
-            option(
-                "name", help="name the recipe, which becomes a folder of recipes/, or name a folder"
-            ),
+            option("folder", type=Path, help="write the recipe into this folder, such as mine"),
             option(
                 "--source",
                 required=True,

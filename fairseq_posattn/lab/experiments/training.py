@@ -13,7 +13,7 @@ from fairseq_posattn.io.lock import TRAINING as TRAINING_LOCK
 from fairseq_posattn.io.lock import wait_until_released
 from fairseq_posattn.lab.experiments.allowed import Options
 from fairseq_posattn.lab.experiments.board import LogReader, TrainingProgress
-from fairseq_posattn.lab.experiments.commands import Command
+from fairseq_posattn.lab.experiments.commands import Command, called
 from fairseq_posattn.lab.experiments.energy import Meter
 from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
 from fairseq_posattn.lab.experiments.preparing import check_texts
@@ -64,7 +64,7 @@ def run_of(place: Workplace, row: Row, seed: int, plan: Plan) -> Run:
     data = place.data(row.trees)
     if not place.shell.is_there(data):
         raise InputError(
-            f"{data}: there are no data; start recipes/prepare.sh {place.recipe.called} first"
+            f"{data}: there are no data; start {called('prepare', place.recipe.called)} first"
         )
     place.shell.act(check_texts, place, row.trees)
     options = arguments(dict(sorted(options_of(place, row, seed, plan).items()))) + [*plan.training]

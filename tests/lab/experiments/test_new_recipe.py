@@ -1,11 +1,19 @@
 """A recipe for a corpus of one's own."""
 
+import random
+import sys
+
 import pytest
 
+from fairseq_posattn.cli import recipe
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.experiments import sizes
+from fairseq_posattn.lab.experiments.commands import Shell
+from fairseq_posattn.lab.experiments.corpora import Collector
 from fairseq_posattn.lab.experiments.new_recipe import new_recipe, prepare_options
 from fairseq_posattn.lab.experiments.recipe import read_recipe
+from fairseq_posattn.preparation.segment import learn_sentencepiece
+from support.files import write
 
 
 @pytest.fixture
@@ -38,6 +46,7 @@ def test_languages_without_spaces(target):
 
 def test_a_large_corpus_gets_a_larger_model(tmp_path, corpus, monkeypatch):
     monkeypatch.setattr(sizes, "LARGE", 3)
+    monkeypatch.setattr("fairseq_posattn.lab.experiments.new_recipe.FEW", 3)
     new_recipe(tmp_path / "mine", "en", "ja", corpus)
     content = read_recipe(str(tmp_path / "mine")).content
     assert list(content.sizes) == ["base", "demo"]
@@ -71,3 +80,44 @@ def test_a_recipe_is_not_overwritten(tmp_path, corpus):
     with pytest.raises(InputError, match="there is a recipe already; name another one"):
         new_recipe(tmp_path / "mine", "ja", "en", corpus)
     assert path.read_text() == before
+
+
+def test_sentencepiece_can_learn_as_many_pieces(tmp_path):
+    """A number that a small text cannot reach would be refused."""
+    random.seed(1)
+    words = ["".join(random.choices("あいうえおかきくけこ日本語", k=3)) for _ in range(200)]
+    for name in ("train", "dev", "test"):
+        for language in ("en", "ja"):
+            lines = ["".join(random.choices(words, k=6)) for _ in range(300)]
+            write(tmp_path / f"{name}.{language}", lines)
+    new_recipe(tmp_path / "mine", "en", "ja", tmp_path)
+    number = read_recipe(str(tmp_path / "mine")).content.corpus.prepare["symbols"]
+    assert number == 300 + 13
+    texts = [str(tmp_path / f"train.{language}") for language in ("en", "ja")]
+    learn_sentencepiece(texts, str(tmp_path / "model"), number)
+
+
+@pytest.mark.parametrize("door", ["recipes/{}.sh", "posattn-recipe {}"])
+def test_a_name_is_a_folder_of_the_current_one(tmp_path, corpus, monkeypatch, capsys, door):
+    """The next command is one of those that the user starts, and finds the recipe by this name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POSATTN_PYTHON", raising=False)
+    if door.startswith("recipes"):
+        monkeypatch.setenv("POSATTN_PYTHON", sys.executable)
+    words = ["new", "mine", "--source", "en", "--target", "ja", "--from", str(corpus)]
+    monkeypatch.setattr(sys, "argv", ["posattn-recipe", *words])
+    recipe.main()
+    assert capsys.readouterr().out == (
+        f"mine/recipe.toml: the recipe was written; go on with {door.format('prepare')} mine\n"
+    )
+    assert read_recipe("mine").folder == tmp_path / "mine"
+
+
+def test_trees_beside_the_texts_are_copied(tmp_path, corpus):
+    (corpus / "dev.ja.gz").rename(corpus / "dev.ja")
+    (corpus / "train.conllu").write_text("1\tx\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+    new_recipe(tmp_path / "mine", "en", "ja", corpus)
+    raw = tmp_path / "raw"
+    Collector(read_recipe(str(tmp_path / "mine")), Shell(), corpus, raw, any_size=True).collect()
+    assert (raw / "train.conllu").read_text() == (corpus / "train.conllu").read_text()
+    assert not (raw / "dev.conllu").exists()

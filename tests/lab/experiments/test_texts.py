@@ -49,7 +49,7 @@ def refused(folder, text: str, key: str) -> None:
     message = f"{folder}/work/raw/{text}: {folder}/work/data was made from another text as {key}; "
     with pytest.raises(InputError) as error:
         run(folder)
-    assert str(error.value) == f"{message}start recipes/prepare.sh {folder} again"
+    assert str(error.value) == f"{message}start posattn-recipe prepare {folder} again"
 
 
 def test_a_preparation_that_fails_after_the_texts_were_replaced(prepared):
@@ -83,5 +83,5 @@ def test_texts_that_are_others_now(prepared):
     write(raw / "one.sgm", "x")
     refused(folder, "one.sgm", "test.reference0")
     (folder / "work/data.texts.json").write_text("[]")
-    with pytest.raises(InputError, match=r"data.texts.json: the file is damaged .*; start recipes"):
+    with pytest.raises(InputError, match=r"data.texts.json: the file is damaged .*; start posattn"):
         run(folder)
