@@ -57,6 +57,11 @@ def plain() -> Mapping[str, Any]:
     return limit(lambda value: are_plain([value] if isinstance(value, str) else value), PLAIN)
 
 
+def plain_or_empty() -> Mapping[str, Any]:
+    """Return the metadata of a field that is a plain name, or empty."""
+    return limit(lambda name: not name or is_plain(name), PLAIN)
+
+
 def is_value(value: object) -> bool:
     """Return whether a value of TOML can be passed on; dates cannot."""
     if isinstance(value, dict):
