@@ -6,7 +6,7 @@ import re
 import pytest
 
 from fairseq_posattn.lab.experiments.recipe import read_recipe
-from fairseq_posattn.lab.experiments.study import kept
+from fairseq_posattn.lab.experiments.study import check_pools, kept
 from fairseq_posattn.lab.probing.results import read_probes
 from fairseq_posattn.lab.probing.tables import Results, all_tables
 from fairseq_posattn.lab.scoring.plain_tables import markdown, rows_for_programs
@@ -22,7 +22,9 @@ def test_each_run_has_its_translations_and_its_options(recipe):
     runs = kept(RECIPES / recipe / "study", RECIPES)
     files = {path.name for path in (RECIPES / recipe / "study").glob("*.xz")}
     assert files == {run.translations(test).name for run in runs for test in tests}
+    check_pools(runs)
     for run in runs:
+        assert run.record.references.keys() == set(tests)
         assert (RECIPES / recipe / f"study/{run.name}.json").exists()
 
 

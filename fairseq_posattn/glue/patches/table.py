@@ -24,6 +24,7 @@ from fairseq_posattn.glue.patches import (
     checked_data,
     checked_state,
     diagnostics,
+    evaluated,
     fitting,
     input_errors,
     launch,
@@ -95,6 +96,7 @@ PATCHES = [
 def install() -> None:
     """Install all patches: a later one wraps an earlier one."""
     safe.register_classes()
+    evaluated.install()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra would print a traceback itself
     for patch in PATCHES:
         patch.install()

@@ -28,6 +28,12 @@ SPECIFICATIONS = (  # our parser reads these, and they look like calls
     *("encoder-attention", "decoder-attention", "cross-attention"),
     *("encoder-positions", "decoder-positions"),
 )
+LONGEST = 10_000  # characters of a value
+HARMLESS = (  # what literals and plain words consist of, as Python reads them
+    *(ast.Expression, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Load),
+    *(ast.UnaryOp, ast.USub, ast.UAdd, ast.BinOp, ast.Add, ast.Sub, ast.Div, ast.BitOr),
+    *(ast.Name, ast.Attribute),
+)
 NOT_PREPARE = (
     *("out", "work", "source", "target", "train", "valid", "test", "plan"),
     *("treebank", "target-treebank", "target-comment", "align-by"),
@@ -49,6 +55,11 @@ def are_plain(names: Iterable[object]) -> bool:
 def plain() -> Mapping[str, Any]:
     """Return the metadata of a field that is a plain name, or has plain names only."""
     return limit(lambda value: are_plain([value] if isinstance(value, str) else value), PLAIN)
+
+
+def plain_or_empty() -> Mapping[str, Any]:
+    """Return the metadata of a field that is a plain name, or empty."""
+    return limit(lambda name: not name or is_plain(name), PLAIN)
 
 
 def is_value(value: object) -> bool:
@@ -84,10 +95,13 @@ def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
 
 
 def is_code(text: str) -> bool:
-    """Return whether a text, evaluated as Python, does more than to write down a value."""
+    """Return whether a text, evaluated as Python, does more than to write down a value or a path,
+    which may look like names and quotients."""
+    if len(text) > LONGEST:
+        return True
     try:
         parts = ast.walk(ast.parse(text.strip(), mode="eval"))
-        return any(isinstance(part, ast.Call | ast.Pow) for part in parts)
+        return not all(isinstance(part, HARMLESS) for part in parts)
     except (SyntaxError, ValueError):
         return False  # so it cannot be evaluated
     except (RecursionError, MemoryError):

@@ -22,11 +22,13 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.code_version import code_version
-from fairseq_posattn.io.records import Open, as_document, read_record
+from fairseq_posattn.io.records import Open, as_document, at_least, read_record
+from fairseq_posattn.lab.experiments.allowed import plain, plain_or_empty
 
 RECORD, FINISHED = "run.json", "finished"
 TRAINED = ("checkpoint*.pt", "train*.log", "machine*.json", "curve.jsonl")  # what a training leaves
 KEY_DIGITS = 8
+SAME = "nothing"  # in which two runs differ
 AGAIN = "move the folder away, and train again"
 
 
@@ -40,15 +42,15 @@ class RunRecord(Open):
     tested: the trees of the test sets, if they are other ones.
     """
 
-    name: str
-    size: str
-    seed: int
-    updates: int
-    trees: str
+    name: str = field(metadata=plain())
+    size: str = field(metadata=plain())
+    seed: int = field(metadata=at_least(0))
+    updates: int = field(metadata=at_least(0))
+    trees: str = field(metadata=plain())
     options: list[str]
     files: dict[str, dict]
     versions: list[str] = field(default_factory=list)
-    tested: str = ""
+    tested: str = field(default="", metadata=plain_or_empty())
 
     @property
     def key(self) -> str:
@@ -71,14 +73,15 @@ class RunRecord(Open):
     def choices(self) -> dict[str, list[str]]:
         """Return all that was chosen, by name."""
         of_training = {k: v for k, v in by_option(self.options).items() if k != "--seed"}
-        return {"--updates": [str(self.updates)], "trees": [self.trees], **of_training}
+        others = {"trees": [self.trees], "trees of the tests": [self.test_trees]}
+        return {"--updates": [str(self.updates)], **others, **of_training}
 
     def refuse_another_training(self, other: RunRecord) -> None:
         """Refuse a run of a model that differs from one of another seed in more than the seed."""
-        if self.choices() != other.choices():
+        if (found := self.difference(other)) != SAME:
             raise InputError(
                 f"{self.system}: the runs of the seeds {other.seed} and {self.seed} were trained "
-                f"otherwise ({self.difference(other)}); score each by itself, or train both alike"
+                f"differently ({found}); score each by itself, or train both alike"
             )
 
     def difference(self, other: RunRecord) -> str:
@@ -87,11 +90,11 @@ class RunRecord(Open):
         for name in dict.fromkeys([*now, *was]):
             if now.get(name) != was.get(name):
                 before, after = (" ".join(found.get(name, ["-"])) for found in (was, now))
-                return f"{name} was '{before}', is now '{after}'"
+                return f"{name} was '{before[:60]}', is now '{after[:60]}'"
         for name in sorted({*self.files, *other.files}):
             if self.files.get(name) != other.files.get(name):
                 return f"the file {name} is another one"
-        return "nothing"
+        return SAME
 
 
 def by_option(words: Sequence[str]) -> dict[str, list[str]]:

@@ -12,17 +12,33 @@ from typing import Any
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.lab.experiments.commands import Command, python
+from fairseq_posattn.lab.experiments.corpora import references
 from fairseq_posattn.lab.experiments.evaluating import evaluate
 from fairseq_posattn.lab.experiments.experiment import Experiment, Seeds
 from fairseq_posattn.lab.experiments.machine import Machine, Share, visible_devices
 from fairseq_posattn.lab.experiments.preparing import prepare
-from fairseq_posattn.lab.experiments.recipe import read_recipe, refuse_unknown
+from fairseq_posattn.lab.experiments.recipe import arguments, read_recipe, refuse_unknown
 from fairseq_posattn.lab.experiments.recipe_content import Row
 from fairseq_posattn.lab.experiments.reproducibility import note_preparing, write_page
-from fairseq_posattn.lab.experiments.runs import RECORD, Run, one_run, runs_in
+from fairseq_posattn.lab.experiments.runs import (
+    RECORD,
+    Run,
+    files_in,
+    fingerprint_of,
+    one_run,
+    runs_in,
+)
 from fairseq_posattn.lab.experiments.scoring import check_scoring, score
 from fairseq_posattn.lab.experiments.sizes import DEMO
-from fairseq_posattn.lab.experiments.study import STUDY, Kept, keep, kept, rows_of
+from fairseq_posattn.lab.experiments.study import (
+    STUDY,
+    Kept,
+    check_pools,
+    check_references,
+    keep,
+    kept,
+    rows_of,
+)
 from fairseq_posattn.lab.experiments.tables import (
     Results,
     lines_of,
@@ -139,7 +155,10 @@ class Translation(Experiment):
                         f"{row.title}: no run that is kept has one of these --seeds; name others, "
                         "or leave it out of --models"
                     )
-            return [run for run in found if run.record.system in {row.system for row in rows}]
+            found = [run for run in found if run.record.system in {row.system for row in rows}]
+            check_pools(found)
+            self.place.shell.act(lambda: check_references(found, self.references()))
+            return found
         return super().finished(rows, seeds)
 
     def kept(self, size: str | None, seeds: Seeds = ()) -> list[Kept]:
@@ -178,7 +197,28 @@ class Translation(Experiment):
 
         self.place.shell.act(write)
         if self.plan.keep:
-            self.place.shell.act(keep, self.place.recipe.folder / STUDY, runs, tests)
+            self.place.shell.act(self.keep, runs, tests)
+
+    def keep(self, runs: Sequence[Run], tests: Sequence[str]) -> None:
+        """Keep the translations in the recipe, and all that makes them."""
+        evaluation = self.place.content.evaluation
+        translated = {
+            name: {
+                "averaged": self.plan.last or size.averaged,
+                "beam": evaluation.beam,
+                "lenpen": evaluation.lenpen,
+            }
+            for name, size in self.place.content.sizes.items()
+        }
+        keep(self.place.recipe.folder / STUDY, runs, tests, self.references(), translated)
+
+    def references(self) -> dict[str, list[str]]:
+        """Return the SHA-256 of each reference of each test set."""
+        found = {}
+        for test in self.place.content.corpus.tests:
+            files = files_in(arguments(references(self.place.recipe, self.place.raw, test)))
+            found[test] = [fingerprint_of(Path(file))["sha256"] for file in files]
+        return found
 
     def scored(
         self,

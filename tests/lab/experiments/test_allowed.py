@@ -67,12 +67,33 @@ def test_options_that_write_elsewhere_or_run_code(tmp_path, table, option):
         ("encoder-glu", "'eval_bool(\"1\")'"),  # fairseq's own, which evaluates a text in the text
         ("adam-betas", "'9**9**9'"),
         ("label-smoothing", "' [open][0](1)'"),
+        ("adam-betas", "'(0.9, [1 for a.b in [c] if a[0]][0])'"),
+        ("adam-betas", "'[a := 1]'"),
+        ("lamb-betas", "'lambda: 0'"),
+        ("lr", "['0.1', 'a@b']"),
+        ("adafactor-eps", "\"f'{a}'\""),
+        ("adafactor-eps", "'[0]*999999999999'"),
+        ("adafactor-eps", f"'{'-' * 9000}1'"),
+        ("adafactor-eps", f"'{'1' * 20_000}'"),
+        ("adam-betas", '"""\n\\u000c [𝔬pen][\\u005c\n0] """'),
     ],
+    ids=lambda value: value[:30],
 )
 def test_values_that_are_options_or_code(tmp_path, name, value):
     """fairseq evaluates the text of some options as Python."""
     message = refused(tmp_path, f"{GOOD}\n[training]\n{name} = {value}\n")
     assert f"toml: training.{name} has '" in message and "which is an option or code" in message
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["0.9, 0.98", "(0.9, 0.98)", "-0.5", "[1, 2]", "{'a': [1e-9]}", "True", "None", "a/b.c-d/e"]
+    + ["/x/My models (old)/a@b.pt", "label_smoothed_cross_entropy", "1/3", "a:b", "ein Wort", ""]
+    + ["größe_1", "0-2|5", "s3://a/b"],
+)
+def test_plain_values_pass(tmp_path, value):
+    write(tmp_path / "recipe.toml", f'{GOOD}\n[training]\nlr = ["{value}", "1"]\n')
+    assert read_recipe(str(tmp_path)).content.training == {"lr": [value, "1"]}
 
 
 def test_the_name_of_an_option_is_one_word(tmp_path):

@@ -1,15 +1,23 @@
 """Translations that a recipe keeps: what is kept, and tables from it without a training."""
 
 import csv
+import hashlib
 import json
 import lzma
 import sys
+from unittest import mock
 
 import pytest
 
+from fairseq_posattn.cli import recipe as recipe_command
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.experiments.runs import Run, RunRecord
-from fairseq_posattn.lab.experiments.study import keep, kept
+from fairseq_posattn.io import command_line
+from fairseq_posattn.lab.experiments.commands import Shell
+from fairseq_posattn.lab.experiments.machine import Machine
+from fairseq_posattn.lab.experiments.runs import Run, RunRecord, runs_in
+from fairseq_posattn.lab.experiments.study import check_pools, check_references, keep, kept
+from fairseq_posattn.lab.experiments.translation import Translation
+from fairseq_posattn.lab.experiments.workplace import Place, Plan
 from support.commands import run
 from support.files import lines_of, write
 
@@ -111,6 +119,89 @@ def test_what_cannot_be_made(recipe, damage, options, message):
     assert refused.returncode and message in refused.stdout
     assert "Traceback" not in refused.stdout
     assert not (recipe / "work/table.md").exists()
+
+
+def refusal(recipe, capsys) -> str:
+    """Return the line that the table ends with, before anything is scored."""
+    capsys.readouterr()
+    words = ["posattn-recipe", "table", str(recipe), "--from-study", "--cpu"]
+    with mock.patch.object(sys, "argv", words), pytest.raises(SystemExit):
+        command_line.run(recipe_command.main)
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+def changed(recipe, run: str, to: str = "", /, **values) -> None:
+    """Change a record of the study, or write it under another name."""
+    path = recipe / f"study/{run}.json"
+    record = {**json.loads(path.read_text()), **values}
+    (recipe / f"study/{to or run}.json").write_text(json.dumps(record))
+
+
+ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"updates": 3}, "--updates was '2', is now '3'"),
+        ({"trees": "chain"}, "trees was 'own', is now 'chain'"),
+        ({"tested": "chain"}, "trees of the tests was 'own', is now 'chain'"),
+        ({"options": ["--lr", "1", "--seed", "2"]}, "--lr was '-', is now '1'"),
+        ({"files": ANOTHER}, "the file dict.en.txt is another one"),
+        ({"translated": {"beam": 4}}, "beam was '-', is now '4'"),
+    ],
+)
+def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
+    changed(recipe, "relative.base.seed2", **values)
+    line = refusal(recipe, capsys)
+    assert f"{recipe}/study/relative.base.seed2.json: relative.base.seed2 does not belong" in line
+    assert message in line and not (recipe / "work/table.md").exists()
+    runs = kept(recipe / "study", recipe / "logs")
+    check_pools([run for run in runs if run.record.seed == 1])
+    changed(recipe, "relative.base.seed2", pooled_because="the machine was another one")
+    check_pools(kept(recipe / "study", recipe / "logs"))
+
+
+@pytest.mark.parametrize(
+    ("to", "values", "message"),
+    [
+        ("relative.base.seed3", {}, "is the record of relative.base.seed1, which would count twic"),
+        ("relative.base.seed3", {"seed": 3, "options": ["--seed", "1"]}, "seed is 3, but the opti"),
+        ("z", {"name": "../../x/evil"}, 'name is "../../x/evil", expected a plain name'),
+        ("z", {"name": "-o"}, 'name is "-o", expected a plain name'),
+        ("z", {"size": "/x"}, 'size is "/x", expected a plain name'),
+        ("z", {"trees": "../x"}, 'trees is "../x", expected a plain name'),
+        ("z", {"tested": ".."}, 'tested is "..", expected a plain name'),
+        ("z", {"seed": -1}, "seed is -1, expected at least 0"),
+    ],
+)
+def test_a_record_that_is_not_right(recipe, capsys, to, values, message):
+    changed(recipe, "relative.base.seed1", to, **values)
+    before = {path.name for path in recipe.rglob("*")}
+    line = refusal(recipe, capsys)
+    assert f"{recipe}/study/{to}.json: " in line and message in line
+    assert {path.name for path in recipe.rglob("*")} == before
+
+
+def test_references_that_have_changed(recipe, capsys):
+    """Reversed they would give other scores. What is kept has their checksums."""
+    study, texts = recipe / "study", recipe / "work/raw"
+    place = Place(recipe / "work", Shell())
+    experiment = Translation(recipe / "recipe.toml", place, Plan(last=3), Machine(cpu=True))
+    check_references(kept(study, recipe / "logs"), experiment.references())
+    assert "4 others lack checksums of the references, so nobody knows" in capsys.readouterr().err
+    experiment.keep(runs_in(recipe / "runs"), ["gen", "test"])
+    found = kept(study, recipe / "logs")
+    sums = hashlib.sha256((texts / "gen.de").read_bytes()).hexdigest()
+    assert [run.record.references["gen"] for run in found] == [[sums]] * len(RIGHT)
+    assert found[0].record.translated == {"averaged": 3, "beam": 5, "lenpen": 1.0}
+    check_references(found, experiment.references())
+    assert capsys.readouterr().err == ""
+    write(texts / "gen.de", TEXT[::-1])
+    line = refusal(recipe, capsys)
+    assert "older.base.seed1.json: the references of gen have changed since" in line
 
 
 def test_a_recipe_that_keeps_nothing(tmp_path):

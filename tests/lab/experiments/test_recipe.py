@@ -287,7 +287,9 @@ def test_runs_of_several_seeds_are_trained_alike(updates, tmp_path, monkeypatch,
     monkeypatch.setattr("sys.argv", ["posattn-recipe", *map(str, words)])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
-    message = "sequence.base: the runs of the seeds 1 and 2 were trained otherwise (--updates was "
+    message = (
+        "sequence.base: the runs of the seeds 1 and 2 were trained differently (--updates was "
+    )
     assert end.value.code == 1 and (message in capsys.readouterr().err) == (updates == 20)
 
 
