@@ -5,8 +5,10 @@ It is registered in the library's AttentionInterface.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -42,9 +44,8 @@ class State:
         self.forget(device)
 
     def forget(self, device: torch.device) -> None:
-        """Forget what is known of the former batch on a device."""
-        for key in [key for key in self.contexts if key[-1] == device]:
-            del self.contexts[key]
+        """Forget what is known of the former batch on a device, but for layers that run again."""
+        self.contexts = {key: found for key, found in self.contexts.items() if key[-1] != device}
 
     def tree_on(self, device: torch.device) -> Tensor | None:
         """Return the trees for a layer, which may lie on another device than the batch."""
@@ -52,6 +53,48 @@ class State:
             return self.trees.get(device)
         [tree] = self.trees.values()
         return None if tree is None else tree.to(device)
+
+
+AGAIN: ContextVar[State | None] = ContextVar("AGAIN", default=None)  # of a layer's first run
+
+
+def bind_checkpoints(model: Any, state: State) -> None:
+    """Let layers that run again under gradient checkpointing find the trees of their own batch."""
+    for module in model.modules():
+        if hasattr(module, "_gradient_checkpointing_func"):  # it is on already
+            module._gradient_checkpointing_func = partial(
+                run_bound, state, module._gradient_checkpointing_func
+            )
+        if hasattr(module, "_set_gradient_checkpointing"):
+            module.__dict__["_set_gradient_checkpointing"] = partial(
+                set_bound, state, module._set_gradient_checkpointing
+            )
+
+
+def set_bound(
+    state: State, set_checkpointing: Callable[..., None], *args: Any, **kwargs: Any
+) -> None:
+    """Set a model's gradient checkpointing to one that knows the state."""
+    name = "gradient_checkpointing_func"
+    if name in kwargs:
+        kwargs[name] = partial(run_bound, state, kwargs[name])
+    set_checkpointing(*args, **kwargs)
+
+
+def run_bound(
+    state: State, checkpoint: Callable[..., Any], layer: Callable[..., Any], *args: Any
+) -> Any:
+    """Run a layer under gradient checkpointing; its second run finds what it knows now."""
+    now = State(dict(state.trees), state.contexts)
+
+    def again(*args: Any) -> Any:
+        token = AGAIN.set(now)
+        try:
+            return layer(*args)
+        finally:
+            AGAIN.reset(token)
+
+    return checkpoint(again, *args)
 
 
 def register() -> None:
@@ -109,7 +152,7 @@ def attention(
 
 def context(module: Any, query: Tensor, key: Tensor, mask: Tensor | None) -> AttentionContext:
     """Return the context of a batch, which all layers of a side share."""
-    state: State = module.__dict__[f"{NAME}_state"]
+    state: State = AGAIN.get() or module.__dict__[f"{NAME}_state"]
     causal = bool(getattr(module, "is_causal", False))
     asked = (id(mask), query.size(2), key.size(2), causal, query.device)
     if asked not in state.contexts:

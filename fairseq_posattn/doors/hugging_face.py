@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention, Use
 from fairseq_posattn.core.specification import SpecificationError
-from fairseq_posattn.doors.attention_interface import NAME, TREE, State, register
+from fairseq_posattn.doors.attention_interface import NAME, TREE, State, bind_checkpoints, register
 from fairseq_posattn.doors.tree_batches import TreeCollator, encode
 from fairseq_posattn.errors import InputError
 
@@ -84,6 +84,7 @@ def add_attention(
                 nn.init.zeros_(parameter)
     about = {"specification": str(read), "layers": None if layers is None else list(layers)}
     model.config.update({NAME: {**(getattr(model.config, NAME, None) or {}), side: about}})
+    bind_checkpoints(model, state)
     if read.uses:
         register()
         model.set_attn_implementation(NAME)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 from unittest import mock
 
@@ -27,6 +28,8 @@ from fairseq_posattn.core.attention.sample_batch import LABELS, WIDTH
 from fairseq_posattn.core.specification import parse
 
 HEADS = 4
+STD = 0.5  # of random parameters
+RANDOM: ContextVar[bool] = ContextVar("RANDOM", default=True)  # whether parameters are random
 SHAPE = AttentionShape(HEADS, WIDTH // HEADS, max_positions=16, brackets=True, **LABELS)
 
 
@@ -54,10 +57,11 @@ class Attention(MultiheadSelfAttention):
 
 
 def attention(specification: str, seed: int = 0, cross: bool = False) -> Attention:
-    """Return a layer in double precision whose mechanisms have random parameters."""
+    """Return a layer in double precision whose mechanisms have random parameters, or, if RANDOM
+    says so, their initial ones."""
     module = fresh(specification, seed, cross)
-    for parameter in module.mechanisms.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)
+    for parameter in module.mechanisms.parameters() if RANDOM.get() else ():
+        torch.nn.init.normal_(parameter, std=STD)
     return module.double().eval()
 
 

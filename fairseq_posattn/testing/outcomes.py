@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.core.attention import Mechanism
-from fairseq_posattn.testing.layer import mechanisms_of
+from fairseq_posattn.testing.layer import RANDOM, STD, fresh, mechanisms_of
 
 METHODS = (  # those that the pipeline calls
     *("before", "transform", "expand", "bias", "change_scores", "allowed", "change_weights"),
@@ -69,6 +69,13 @@ def shape_of(x: Tensor) -> str:
 
 
 Check = Callable[[str], None]
+SOME_VALUES: set[Check] = set()  # checks that hold for a mechanism if they do with some parameters
+
+
+def for_some_values(check: Check) -> Check:
+    """Let a check run with the initial parameters first, and pass if it passes with those."""
+    SOME_VALUES.add(check)
+    return check
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,30 @@ class Outcome:
 
 
 def outcome_of(check: Check, specification: str) -> Outcome:
+    """Return the outcome of a check; a fault says with which parameters it was found."""
+    some = check in SOME_VALUES
+    first = outcome_with(check, specification, random=not some)
+    if first.fault is None or not has_parameters(specification):
+        return first
+    second = outcome_with(check, specification, random=some)
+    if some and second.fault is None:
+        return second
+    initial = "with" if second.fault else "but not with"
+    values = f"(with parameters from N(0, {STD}), {initial} the initial ones of the class)"
+    return Outcome(check, fault=f"{first.fault} {values}")
+
+
+def has_parameters(specification: str) -> bool:
+    """Tell whether mechanisms that can be built have parameters."""
+    try:
+        return any(True for _ in fresh(specification).mechanisms.parameters())
+    except Exception:  # whatever the mechanism's own code raises
+        return False
+
+
+def outcome_with(check: Check, specification: str, random: bool) -> Outcome:
+    """Return the outcome of a check with random or with initial parameters."""
+    token = RANDOM.set(random)
     try:
         with torch.random.fork_rng(devices=()):  # the seeds of the checks are nobody else's
             check(specification)
@@ -97,6 +128,8 @@ def outcome_of(check: Check, specification: str) -> Outcome:
         return Outcome(check, fault=described(broken, mechanisms_of(specification)))
     except Exception as error:  # whatever the mechanism's own code raises
         return Outcome(check, fault=unexpected(error, mechanisms_of(specification)))
+    finally:
+        RANDOM.reset(token)
     return Outcome(check)
 
 

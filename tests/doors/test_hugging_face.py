@@ -136,6 +136,35 @@ def test_an_encoder_alone_reads_its_own_trees():
         model.get_encoder()(**{name: given[name] for name in names[:2]})
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("first", [False, True], ids=["added first", "checkpointing first"])
+@pytest.mark.parametrize("name", ["Bart", "T5", "Bert"])
+def test_layers_that_run_again_read_the_trees_of_their_batch(name, first, reentrant):
+    """Gradient checkpointing runs them again in backward, when other batches have come in."""
+    gradients = []
+    for checkpoints in (False, True):
+        model, kwargs = random_model(name), {"use_reentrant": reentrant}
+        if checkpoints and first:
+            model.gradient_checkpointing_enable(kwargs)
+        add_attention(model, "tree_relative")
+        if checkpoints and not first:
+            model.gradient_checkpointing_enable(kwargs)
+        model.train()
+        for dropout in (m for m in model.modules() if isinstance(m, torch.nn.Dropout)):
+            dropout.p = 0.0
+        model.config.attention_probs_dropout_prob = 0.0
+        for attention in model.modules():
+            if hasattr(attention, "attention_dropout"):
+                attention.attention_dropout = 0.0
+        other = batch(left=True)
+        other["source_tree"][:, 1] = 0  # all words are children of the first
+        sum(outputs(model, one).square().sum() for one in (batch(), other)).backward()
+        gradients.append({key: p.grad for key, p in model.named_parameters() if NAME in key})
+    assert gradients[0]
+    for key, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][key], gradient, rtol=1e-4, atol=1e-4)
+
+
 # The same numbers as our own encoder
 
 NEEDS_MORE = {"tree_gcn", "cnn", "block", "tree_supervised", "brackets", "tree_walk", "tree_labels"}

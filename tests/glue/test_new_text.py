@@ -289,6 +289,9 @@ def test_generate_without_tree_files(without_trees, tree_model, toy_data, text, 
     assert "all its sentences get flat ones" in output
     controlled = generate(without_trees, tree_model, "--tree-control", "flat").output
     assert same_translations(*map(hypotheses_and_scores, (output, controlled)))
+    shuffled = ("--missing-tree", "flat", "--tree-control", "shuffled")
+    other = generate(without_trees, tree_model, *shuffled).output
+    assert not same_translations(*map(hypotheses_and_scores, (output, other)))
     path = flat(tmp_path / "flat.conllu", text.lines)
     lines = "".join(f"{line}\n" for line in text.pieces)
     expected = interactive(toy_data, tree_model, lines, "--tree-file", path).output

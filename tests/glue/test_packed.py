@@ -4,8 +4,11 @@ import copy
 
 import pytest
 import torch
+from fairseq.optim.adam import FairseqAdam
+from omegaconf import OmegaConf
 
 from fairseq_posattn.glue.models import packed
+from fairseq_posattn.glue.models.packed import packed_layers
 from support.in_process import build, generate, hypotheses_and_scores
 
 
@@ -21,10 +24,6 @@ def prepared(toy_data):
     plain = copy.deepcopy(model.decoder)
     model.make_generation_fast_()
     return model.decoder, plain
-
-
-def packed_layers(module):
-    return [m for m in module.modules() if isinstance(m, packed.PackedLinear)]
 
 
 def steps(decoder, encoded):
@@ -60,10 +59,30 @@ def test_new_weights_are_not_forgotten(prepared):
         decoder.load_state_dict(plain.state_dict())
         a, b = (steps(one, encoded(plain)) for one in prepared)
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+        for module in prepared:  # no version counts what is written so
+            for parameter in module.parameters():
+                parameter.data.mul_(1.5)
+        a, b = (steps(one, encoded(plain)) for one in prepared)
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
         plain.double(), decoder.double()
         source = encoded(plain)
         source["encoder_out"] = [source["encoder_out"][0].double()]
         assert torch.equal(steps(decoder, source), steps(plain, source))
+
+
+def test_a_step_of_fairseqs_own_adam_is_not_forgotten(prepared):
+    _, plain = prepared
+    options = {"lr": [0.1], "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8, "weight_decay": 0.0}
+    options |= {"use_old_adam": True, "tpu": False, "fp16_adam_stats": False}
+    for one in prepared:
+        steps(one, encoded(plain)).square().sum().backward()
+        with torch.no_grad():
+            steps(one, encoded(plain))  # sorts the weights
+        adam = FairseqAdam(OmegaConf.create(options), list(one.parameters()))
+        adam.step()
+    with torch.no_grad():
+        a, b = (steps(one, encoded(plain)) for one in prepared)
+    torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
 
 
 def test_gradients_flow_as_before(prepared):

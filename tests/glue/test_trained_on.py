@@ -92,6 +92,25 @@ def test_trees_of_another_control(own, toy_data, tmp_path):
     assert "trees of the control" not in generate(chain, stock).output  # it reads none
 
 
+@pytest.mark.parametrize("stored", ["own", "chain", None])
+def test_stored_trees_are_of_the_control_that_is_asked_for(stored, own, toy_data, tmp_path):
+    """They are read as they are, so that another control has to be refused."""
+    data, model = own
+    if stored is None:  # nobody has written it down
+        data = toy_data
+    elif stored == "chain":
+        data = prepared(toy_data, tmp_path / "chain", control=TreeControl("chain"))
+    for asked in ("own", "chain", "chain-flip0.5"):
+        result = generate(data, model, "--tree-control", asked, check=False)
+        if asked == (stored or "own"):
+            assert "H-0" in result.output and "trees of the control" not in result.output
+        else:
+            assert isinstance(result.error, InputError)
+            found = f"--tree-control {asked} is for sentences without stored trees"
+            assert str(result.error).startswith(found)
+            assert f"posattn-prepare --control {asked.split('-')[0]}" in str(result.error)
+
+
 def test_new_text_gets_trees_of_another_control(own, toy_data, tmp_path):
     _, model = own
     choices = {"control": TreeControl("chain"), "parser": ParserSettings("none")}

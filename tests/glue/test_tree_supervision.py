@@ -10,7 +10,7 @@ import torch
 from fairseq_posattn.core.positions import SourceTree
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions.tree_supervised import TreeSupervisedCrossEntropy
-from support.commands import TINY, fairseq
+from support.commands import FULL_TREE, TINY, fairseq
 from support.in_process import (
     batch,
     build,
@@ -143,14 +143,16 @@ def test_the_loss_is_that_of_the_translation_and_the_mean_of_the_heads(options, 
     assert of_batch["tree_words"] == heads * words
 
 
-def test_gradients_under_activation_checkpointing(toy_data):
-    """The loss of a head must reach the layers below it, also where they run twice."""
+@pytest.mark.parametrize("options", [BIAFFINE, FULL_TREE], ids=["supervised", "relative"])
+def test_gradients_under_activation_checkpointing(options, toy_data):
+    """The loss of a head must reach the layers below it, also in layers that run twice, and each
+    batch has its own trees, also where another one comes before `backward`."""
     gradients = []
     for extra in ([], ["--checkpoint-activations"]):
-        task, model, criterion = supervised(toy_data, *BIAFFINE, *extra)
+        task, model, criterion = supervised(toy_data, *options, *extra)
         model.train()
-        loss, _, _ = criterion(model, batch(task))
-        loss.backward()
+        samples = batch(task), batch(task, sentences=range(6, 12))
+        sum(criterion(model, sample)[0] for sample in samples).backward()
         gradients.append({name: p.grad for name, p in model.named_parameters()})
     names = [name.replace("_checkpoint_wrapped_module.", "") for name in gradients[1]]
     assert set(names) == set(gradients[0])

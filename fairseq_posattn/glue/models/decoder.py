@@ -35,7 +35,7 @@ from fairseq_posattn.glue.models.cross_attention import (
     cross_specification,
     with_context,
 )
-from fairseq_posattn.glue.models.packed import pack
+from fairseq_posattn.glue.models.packed import forget, pack
 from fairseq_posattn.glue.models.positions import (
     TargetPositions,
     positions_in_use,
@@ -246,6 +246,8 @@ class PosattnDecoder(TransformerDecoderBase):
 
         As its positions do, it needs all words that have been written, also step by step."""
         looks: list[Tensor] = []
+        if not incremental_state:  # a translation begins
+            forget(self)
         if self.attention.reads_brackets or self.cross.reads_brackets:
             self.target.read(prev_output_tokens)
         if self.cross.uses and encoder_out is not None:

@@ -1,7 +1,7 @@
 """Translate on a CPU with weights in the order in which oneDNN multiplies them.
 
 A step of a decoder multiplies each weight with few rows. torch sorts the weight anew each time,
-which takes a good part of the product; here it is sorted once.
+which takes a good part of the product; here it is sorted once for each translation.
 """
 
 from __future__ import annotations
@@ -43,9 +43,19 @@ def pack(model: nn.Module) -> None:
                 layer.__class__ = PackedLinear
 
 
+def packed_layers(model: nn.Module) -> list[PackedLinear]:
+    return [layer for layer in model.modules() if isinstance(layer, PackedLinear)]
+
+
+def forget(model: nn.Module) -> None:
+    """Let all layers sort their weights again: what is written through `.data`, as fairseq's
+    optimizers do, changes no version."""
+    for layer in packed_layers(model):
+        layer.packed = layer.packed_from = None
+
+
 def unpack(model: nn.Module) -> None:
     """Undo `pack`."""
-    for layer in model.modules():
-        if isinstance(layer, PackedLinear):
-            layer.packed = layer.packed_from = None
-            layer.__class__ = nn.Linear  # type: ignore[assignment]  # back to its base
+    forget(model)
+    for layer in packed_layers(model):
+        layer.__class__ = nn.Linear  # type: ignore[assignment]  # back to its base

@@ -22,6 +22,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.checked_data import checksums
 from fairseq_posattn.text import pipeline
 from fairseq_posattn.text.tagging.vocabulary import Vocabulary
+from fairseq_posattn.trees.control import TreeControl
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +102,21 @@ def warn_of_control(task, control: str | None) -> None:
             "'%s': its results say nothing about trees of the training's kind",
             trained,
             control,
+        )
+
+
+def check_control(task, asked: str | None) -> None:
+    """Refuse a control that is not the one of stored trees, which are read as they are; without
+    one, warn as `warn_of_control` does."""
+    stored = control_of(task)
+    if asked is None:
+        return warn_of_control(task, stored)
+    control = TreeControl.from_tag(asked)
+    if control.tag != (stored or "own"):
+        raise InputError(
+            f"--tree-control {asked} is for sentences without stored trees, but the data have "
+            f"trees of the control '{stored or 'own'}' ({folder_of(task)}); leave the option out, "
+            f"or prepare data with posattn-prepare --control {control.kind}"
         )
 
 

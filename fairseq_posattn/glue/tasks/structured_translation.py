@@ -144,12 +144,12 @@ class StructuredTranslationTask(TranslationTask):
             return self.spelled_source(source, lambda lines: self.new_text.parse(lines, wanted))
         if self.cfg.missing_tree == "flat" and not any(map(exists, prefixes)):
             logger.warning("%s has no trees, so all its sentences get flat ones", prefixes[0])
-            return self.spelled_source(source, lambda lines: [flat(line) for line in lines])
+            control = self.new_text.control
+            return self.spelled_source(source, lambda lines: [control.of(flat(k)) for k in lines])
         labels = self.label_dictionaries if self.needs_labels else None
         by_name = self.folder_of_labels() != self.folder()
         parts = [load_tree_file(prefix, labels, by_name) for prefix in prefixes]
-        if self.cfg.tree_control is None:  # else the user knows of it
-            trained_on.warn_of_control(self, trained_on.control_of(self))
+        trained_on.check_control(self, self.cfg.tree_control)
         for prefix, part in zip(prefixes, parts, strict=True):
             logger.info("%s.tree: %s trees", prefix, f"{len(part):,}")
         return parts[0] if len(parts) == 1 else JoinedTrees(parts, self.cfg.upsample_primary)

@@ -4,6 +4,8 @@ import re
 import sys
 
 import pytest
+import torch
+from torch import nn
 
 from fairseq_posattn.core.attention import MECHANISMS, ScoreBias, WeightChange
 from fairseq_posattn.testing import CONTRACT, ContractError, check
@@ -436,6 +438,39 @@ class Idle(ScoreBias):
 def test_a_class_is_checked_without_being_registered():
     check(Halving)
     assert "halving" not in MECHANISMS
+
+
+class Threshold(ScoreBias):
+    """As FIRE (Li et al. 2024): its parameter has a meaning, and starts with a fitting value."""
+
+    name = "threshold"
+    start = 4.0
+
+    def make_parameters(self):
+        self.length = nn.Parameter(torch.tensor(self.start))
+
+    def bias(self, q, ctx):
+        return -ctx.distances.abs() / torch.clamp(self.length, min=2.0)
+
+
+def test_initial_values_of_a_class_show_that_its_parameters_matter():
+    check(Threshold)
+
+
+def test_a_fault_tells_with_which_values_it_was_found():
+    with pytest.raises(ContractError) as raised:
+        check(type("Idle", (Threshold,), {"name": "idle", "start": 1.0}))
+    found = "expected that mechanisms.idle.length changes the output, found a gradient of zero"
+    [line] = [line for line in str(raised.value).splitlines() if found in line]
+    assert line.endswith("(with parameters from N(0, 0.5), with the initial ones of the class)")
+
+    def bias(self, q, ctx):
+        return -(self.length - 3).log() * ctx.distances.abs()
+
+    with pytest.raises(ContractError) as raised:
+        check(type("Logarithm", (Threshold,), {"name": "logarithm", "bias": bias, "start": 5.0}))
+    for line in str(raised.value).splitlines():
+        assert "(with parameters from N(0, 0.5), but not with the initial ones" in line
 
 
 def test_a_class_that_breaks_the_contract_raises_with_all_its_faults():
