@@ -31,6 +31,7 @@ from fairseq_posattn.io.paths import (
 
 PARTIAL = ".partial."
 RANDOM_BYTES = 6
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -77,7 +78,7 @@ def replaced_together(paths: Sequence[str | Path]) -> Iterator[list[Path]]:
     try:
         for path in paths:
             files.append(_PartialFile(path))
-        with full_disk_named(files[0].target.parent):
+        with full_disk_named(", ".join(str(file.target) for file in files)):
             yield [file.path for file in files]
             for file in files:
                 file.sync()
@@ -174,13 +175,13 @@ def remove_leftovers(target: Path) -> None:
 
 
 @contextlib.contextmanager
-def full_disk_named(folder: Path) -> Iterator[None]:
-    """Add the folder to the error of a full disk, which Python reports without a name."""
+def full_disk_named(path: str | Path) -> Iterator[None]:
+    """Add the path to the error of a failed write, which Python reports without a name."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT) and not error.filename:
-            raise OSError(error.errno, error.strerror, str(folder)) from error
+        if error.errno in NO_ROOM and not error.filename:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 
@@ -207,7 +208,7 @@ def folder_written_whole(
             shutil.rmtree(left, ignore_errors=True)
         partial = new_folder(target)
         try:
-            with full_disk_named(target.parent):
+            with full_disk_named(target):
                 yield partial
             _swap_in(partial, target)
         finally:

@@ -16,6 +16,13 @@ from fairseq_posattn.errors import InputError
 LONGEST = 300  # the line of an error is shortened to this many characters
 TRACEBACK = "POSATTN_TRACEBACK"  # if it is 1, the traceback of any error is printed above its line
 UNEXPECTED = "unexpected error of the program"
+UNWRITABLE = {
+    errno.ENOSPC: "there is no space left on the disk; free some and start this step again",
+    errno.EDQUOT: "your disk quota is used up; free some space and start this step again",
+    errno.EFBIG: "the file exceeds the largest size allowed here; raise the limit (ulimit -f), or "
+    "write to another file system",
+    errno.EROFS: "the file system is read-only; write to another folder",
+}
 # An error of a worker process arrives as text with the whole traceback; the last line is the error.
 IN_WORKER = "Traceback (most recent call last)"
 FORESEEN = re.compile(
@@ -66,10 +73,8 @@ def describe(error: Exception) -> str:
         return last_line(error).partition(": ")[2]
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
-    if error.errno == errno.ENOSPC:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}there is no space left on the disk; free some and start this step again"
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{UNWRITABLE.get(error.errno, error.strerror)}"
 
 
 def with_type(error: Exception) -> str:

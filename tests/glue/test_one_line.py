@@ -51,7 +51,7 @@ def full() -> OSError:
         (CheckpointError("x.pt is torn"), "x.pt is torn"),
         (TreeError("a tree"), "a tree"),
         (full(), "/disk/checkpoint_last.pt: there is no space left on the disk; free some"),
-        (OSError(errno.EROFS, "Read-only file system", "/d"), "/d: Read-only file system"),
+        (OSError(errno.EROFS, "Read-only file system", "/d"), "/d: the file system is read-only"),
         (PermissionError(errno.EACCES, "Permission denied", "/d"), "/d: Permission denied"),
         (FileNotFoundError("Dataset not found: train (/d)"), "Dataset not found: train (/d)"),
         (RuntimeError(f"{SPAWNED}fairseq_posattn.errors.InputError: bad; mend it\n"), "bad; mend"),

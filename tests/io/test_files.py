@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -105,8 +106,39 @@ def test_full_disk(tmp_path, monkeypatch, capsys):
         run(main)
     assert stopped.value.code == 1
     assert capsys.readouterr().err.startswith(
-        f"error: {tmp_path}: there is no space left on the disk"
+        f"error: {tmp_path}/text: there is no space left on the disk"
     )
+    assert names(tmp_path) == []
+
+
+def too_large_a_file(path):
+    with written_whole(path) as file:
+        file.write("new" * 9999)
+
+
+def too_large_a_file_of_two(path):
+    with written_together([path, f"{path}2"]) as files:
+        files[0].write("new" * 9999)
+
+
+def too_large_a_file_in_a_folder(path):
+    with folder_written_whole(path) as folder:
+        (folder / "text").write_text("new" * 9999)
+
+
+@pytest.mark.parametrize(
+    "write", [too_large_a_file, too_large_a_file_of_two, too_large_a_file_in_a_folder]
+)
+def test_a_file_that_grows_too_large(write, tmp_path, capsys):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(SystemExit):
+            run(lambda: write(tmp_path / "out"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    line = capsys.readouterr().err
+    assert line.startswith(f"error: {tmp_path}/out") and "raise the limit (ulimit -f)" in line
     assert names(tmp_path) == []
 
 
