@@ -20,12 +20,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from fairseq_posattn.io.numbers import decimal_number, plain_number
 from fairseq_posattn.io.records import LIMIT
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+INFINITE = ("inf", "-inf")
 BAR = "|"
 NONE = "none"
 Value = TypeVar("Value")
@@ -72,7 +74,11 @@ def read(text: str, kind: Any) -> Any:
         return chosen(text, {"true": True, "false": False})
     if not text:
         raise ValueError("nothing is written")
-    return kind(text)
+    readers = {int: plain_number, float: decimal_number}
+    value = kind(text) if text in INFINITE else readers.get(kind, kind)(text)
+    if value is None:
+        raise ValueError(f"'{text}' is not {PLAIN[kind]}")
+    return value
 
 
 def chosen(text: str, values: Mapping[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
+from fairseq_posattn.io.numbers import decimal_number, plain_number
 from fairseq_posattn.io.records import KEY, LIMIT
 from fairseq_posattn.io.visible import visible
 
@@ -28,6 +29,8 @@ class Parser(ArgumentParser):
 
     def __init__(self, **how: Any):
         super().__init__(**{"formatter_class": Help, **how})
+        self.register("type", int, whole)
+        self.register("type", float, decimal)
 
     def error(self, message: str) -> NoReturn:
         super().error(visible(message))
@@ -131,29 +134,41 @@ def new_folder(text: str) -> Path:
     return Path(text).absolute() if text.startswith("-") else Path(text)
 
 
+def whole(text: str) -> int:
+    """Read a whole number."""
+    if (number := plain_number(text)) is None:
+        raise ArgumentTypeError(f"expected a whole number, found '{text}'")
+    return number
+
+
+def decimal(text: str) -> float:
+    """Read a finite number."""
+    if (number := decimal_number(text)) is None:
+        raise ArgumentTypeError(f"expected a number, found '{text}'")
+    return number
+
+
 def positive(text: str) -> int:
     """Read a whole number above 0."""
-    if not text.isdecimal() or not int(text):
+    if (number := plain_number(text) or 0) < 1:
         raise ArgumentTypeError(f"expected a number above 0, found '{text}'")
-    return int(text)
+    return number
 
 
 def share(text: str) -> float:
     """Read a number from 0 to 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
+    number = decimal_number(text)
+    if number is None or not 0 <= number <= 1:
         raise ArgumentTypeError(f"expected a number from 0 to 1, found '{text}'")
     return number
 
 
 def not_negative(text: str) -> int:
     """Read a whole number that is 0 or more."""
-    if not text.isdecimal():
+    number = plain_number(text)
+    if number is None or number < 0:
         raise ArgumentTypeError(f"expected a number that is not negative, found '{text}'")
-    return int(text)
+    return number
 
 
 METAVARS: dict[Any, str] = {

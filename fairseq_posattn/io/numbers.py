@@ -1,10 +1,13 @@
-"""Read whole numbers as programs write them: `10`, but not `1_0`, `+10`, `010` or other digits."""
+"""Read numbers as programs write them: `10`, but not `1_0`, `+10`, `010` or other digits."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 
 SMALL = {str(number): number for number in range(1024)}  # a look-up is faster than int()
+DECIMAL = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 
 
 def plain_numbers(tokens: Sequence[str]) -> list[int] | None:
@@ -18,6 +21,18 @@ def plain_numbers(tokens: Sequence[str]) -> list[int] | None:
     except ValueError:
         return None
     return numbers if list(map(str, numbers)) == list(tokens) else None
+
+
+def plain_number(text: str) -> int | None:
+    """Return the whole number that a text spells, or None."""
+    numbers = plain_numbers([text])
+    return None if numbers is None else numbers[0]
+
+
+def decimal_number(text: str) -> float | None:
+    """Return the finite number that a text spells, such as `-0.5` or `1e-3`, or None."""
+    number = float(text) if DECIMAL.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else None
 
 
 def first_odd(tokens: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from fairseq_posattn.io.files import count_lines, read_lines
 from fairseq_posattn.io.paths import is_stream, refuse_unwritable
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.text.pipeline import TextConfig
-from fairseq_posattn.text.segmenters import Segmenter
+from fairseq_posattn.text.segmenters import Segmenter, SubwordNmt
 from fairseq_posattn.work.lines import Part
 
 SENTENCEPIECE_MODELS = ("unigram", "bpe")
@@ -109,8 +109,18 @@ def apply(segmenter: Segmenter, text: str, out: str) -> None:
     """Write the pieces of each line of a text."""
     with written_whole(out) as file:
         lines = None if is_stream(Path(text)) else count_lines(text)
-        for line in progress(read_lines(text), lines):
+        for number, line in enumerate(progress(read_lines(text), lines), start=1):
+            refuse_marked(segmenter, line, f"{text}:{number}")
             file.write(" ".join(segmenter.segment(line)) + "\n")
+
+
+def refuse_marked(segmenter: Segmenter, line: str, where: str) -> None:
+    """Refuse a word that would be read as a piece of the next word."""
+    if isinstance(segmenter, SubwordNmt) and segmenter.separator in line:
+        try:
+            segmenter.spans(line)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
 
 
 def segment_lines(config: TextConfig, model: str, part: Part) -> None:

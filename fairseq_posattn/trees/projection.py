@@ -15,6 +15,7 @@ from fairseq_posattn.trees.checks import TreeError
 from fairseq_posattn.trees.sentence import OPEN_BOX, Sentence, shortened
 
 Span = tuple[int, int]
+NOT_SHOWN = f"{OPEN_BOX}\u2581\ufffd"  # sentencepiece writes spaces for the last two
 
 
 def dense(text: str) -> str:
@@ -63,11 +64,24 @@ def match(line: str, tokens: Sequence[str], where: str) -> None:
 
 
 def _alike(a: str, b: str) -> bool:
-    if _is_punctuation(a) and _is_punctuation(b):
-        return True
-    a, b = unicodedata.normalize("NFKC", a), unicodedata.normalize("NFKC", b)
-    # none of these functions knows both the final sigma of Greek and the dotless i of Turkish
-    return any(case(a) == case(b) for case in (str.lower, str.upper, str.casefold))
+    return (_is_punctuation(a) and _is_punctuation(b)) or same_text(a, b)
+
+
+def same_text(a: str, b: str) -> bool:
+    """Return whether texts are the same up to case, compatibility (NFKC), and the kind of
+    punctuation; what is not visible, such as spaces and zero-width characters, does not count."""
+    return a == b or _plain(a) == _plain(b)
+
+
+def _plain(text: str) -> str:
+    # decomposed, a text is the same whether or not its marks are joined to their letters
+    found = (
+        "." if _is_punctuation(character) else character
+        for character in unicodedata.normalize("NFKD", text)
+        if character not in NOT_SHOWN and unicodedata.category(character)[0] not in "CZ"
+    )
+    # together they know the final sigma of Greek and the dotless i of Turkish
+    return "".join(found).upper().casefold()
 
 
 def _is_punctuation(character: str) -> bool:

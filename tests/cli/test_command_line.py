@@ -4,6 +4,7 @@ import errno
 import os
 import pickle
 import re
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.io import command_line
-from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.argument_types import command_parser, positive, share
 from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
 from fairseq_posattn.io.lock import locked, this_process
 from fairseq_posattn.io.progress import say
@@ -222,3 +223,19 @@ def test_a_second_run_with_the_same_output(command, option, arguments, tmp_path)
         )
     assert "another run" not in end_of(command, *words, option, out)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint1.pt"]
+
+
+ODD = ["1_0", "１", "٣", "+1", "01", "", "1e400", "nan", "inf"]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_numbers_on_command_lines_are_plain(odd, capsys):
+    """int() and float() read underscores and the digits of all scripts, too."""
+    parser = command_parser("posattn-x", "")
+    for name, kind in (("n", int), ("x", float), ("p", positive), ("s", share)):
+        parser.add_argument(f"--{name}", type=kind)
+        with pytest.raises(SystemExit):
+            parser.parse_args([f"--{name}={odd}"])
+        assert f"argument --{name}: expected a " in capsys.readouterr().err
+    found = parser.parse_args(["--n", "-3", "--x=-1e-3", "--p", "10", "--s", ".5"])
+    assert found == Namespace(n=-3, x=-0.001, p=10, s=0.5)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_posattn.core.option_values import fault_of
+from fairseq_posattn.core.option_values import fault_of, read
 from fairseq_posattn.core.specification import (
     SpecificationError,
     format_options,
@@ -192,3 +193,12 @@ class Nothing(enum.Enum):
 def test_types_that_a_specification_cannot_write(kind, fault):
     found = fault_of(kind)
     assert (found is None) if fault is None else (fault in found)
+
+
+@pytest.mark.parametrize("odd", ["1_0", "１", "٣", "+1", "01", "nan"])
+def test_numbers_are_plain(odd):
+    for kind in (int, float, int | None, tuple[int, ...]):
+        with pytest.raises(ValueError, match=f"'{re.escape(odd)}' is not a"):
+            read(odd, kind)
+    with pytest.raises(SpecificationError):
+        parse(f"relative@{odd}" if odd != "01" else "relative@x")

@@ -249,3 +249,17 @@ def test_changed_alignments_are_refused(long, tmp_path):
     result = in_process.train(tmp_path / "data", tmp_path / "run", *given, check=False)
     assert isinstance(result.error, InputError)
     assert str(result.error).startswith(f"{path}: the file has another checksum than in checksums")
+
+
+@pytest.mark.parametrize("lines", [1000, 2], ids=["whole", "in shards"])
+@pytest.mark.parametrize("side", ["de", "en"])
+def test_a_word_that_looks_like_a_piece(raw, side, lines, monkeypatch):
+    """It would be joined to the next word, and the next alignments would move by one."""
+    monkeypatch.setattr(Job, "step_lines", lines)
+    row = {"de": "ab a ba", "en": "b a c", "align": "0-0 1-1 2-2"}
+    odd = row[side].replace(" a ", " a@@ ")
+    write_texts(raw, train=[*TRAIN, tuple({**row, side: odd}.values())], valid=VALID)
+    said = refused(*options(raw, *WORDS, "--out", raw / "data"))
+    expected = f"'{odd}': a word ends in @@, which marks pieces; remove it from the text"
+    assert said == f"{raw}/data.work/train.text.{side}:5: {expected}"
+    assert not (raw / "data").exists()

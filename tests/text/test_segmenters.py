@@ -168,6 +168,10 @@ def test_a_word_that_ends_in_the_separator(tmp_path):
     for line in ("x@@ y", "y x@@", "@@"):
         with pytest.raises(InputError, match=f"'{line}': a word ends in @@, which marks pieces"):
             segmenter.spans(line)
+        text, out = write(tmp_path / "text", ["y", line]), tmp_path / "pieces"
+        with pytest.raises(InputError, match=f"^{text}:2: '{line}': a word ends in @@, which"):
+            apply(segmenter, str(text), str(out))
+        assert not out.exists()
 
 
 @pytest.mark.parametrize("k", range(len(LINES)))

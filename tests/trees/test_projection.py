@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairseq_posattn.trees import Parsed, TreeError, escape_whitespace, project, words_of_pieces
+from fairseq_posattn.trees.projection import same_text
 from support.random_trees import forms, parents, split
 
 JOINED = [
@@ -78,3 +79,21 @@ def test_dangling_separator():
 def test_tree_of_another_sentence():
     with pytest.raises(TreeError, match=r"^here: the sentence has 2 words and its tree 3"):
         project(Parsed(["a", "b"], [0, 1, 1]), ["a", "b"], "here")
+
+
+SAME = [
+    ("１０時前に", "10時 前 に"),
+    ("ﾃﾞｰﾀ", "データ"),
+    ("oﬃce ﬁnds", "office finds"),
+    ("cafe\u0301", "café"),
+    ("u \u0308", "ü"),
+    ("ΟΔΟΣ ısı", "οδος ısı"),
+    ("« a »…", '"a"...'),
+    ("می\u200cروم", "می روم"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same_text(one, other):
+    assert same_text(one, other) and same_text(one.lower(), other)
+    assert not same_text(one, f"{other}x") and not same_text(f"x{one}", other)

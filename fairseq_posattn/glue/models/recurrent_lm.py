@@ -23,6 +23,7 @@ from fairseq_posattn.core.recurrent.language_model import (
 )
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.models.preset_files import read_group, register_preset
+from fairseq_posattn.io.numbers import plain_number
 
 STATE = "recurrent_lm"
 
@@ -139,7 +140,7 @@ class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
     @classmethod
     def build_model(cls, cfg, task):
         length = cfg.sentence_length
-        if length not in ("own", "maximal") and not (length.isdecimal() and int(length) > 0):
+        if length not in ("own", "maximal") and (plain_number(length) or 0) < 1:
             raise InputError(
                 f"--sentence-length {length}: expected own, maximal or a number of words"
             )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
+from fairseq_posattn.io.numbers import plain_numbers
 from fairseq_posattn.lab.experiments.machine import DEFAULT_TOKENS, PRECISIONS
 
 
@@ -54,10 +55,10 @@ def seeds_of(text: str) -> list[int]:
     """Read a list of seeds, as in 1-3,7."""
     found: list[int] = []
     for part in text.split(","):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not (last.isdecimal() and int(first) <= int(last))):
+        ends = plain_numbers(part.split("-"))
+        if ends is None or len(ends) > 2 or ends[0] > ends[-1]:
             raise argparse.ArgumentTypeError(f"expected seeds as in 1-3 or 1,2,5, found '{text}'")
-        found += range(int(first), int(last if dash else first) + 1)
+        found += range(ends[0], ends[-1] + 1)
     if not found or len(set(found)) < len(found):
         raise argparse.ArgumentTypeError(f"expected each seed once, found '{text}'")
     return found

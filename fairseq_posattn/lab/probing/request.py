@@ -11,13 +11,15 @@ from typing import NamedTuple
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import not_negative, option, positive
+from fairseq_posattn.io.numbers import plain_number
 
 TOP, ALL, MIX = "top", "all", "mix"
 
 
 def layer(text: str) -> str:
     """Read the number of a layer, top, all or mix."""
-    if text not in (TOP, ALL, MIX) and not text.isdecimal():
+    number = plain_number(text)
+    if text not in (TOP, ALL, MIX) and (number is None or number < 0):
         raise ArgumentTypeError(f"expected a number, top, all or mix, found '{text}'")
     return text
 

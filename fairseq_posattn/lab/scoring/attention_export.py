@@ -24,7 +24,7 @@ from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
 from fairseq_posattn.lab.scoring.metrics.buckets import pieces_of_words
 from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks, text_of
 from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
-from fairseq_posattn.trees.projection import dense
+from fairseq_posattn.trees.projection import dense, same_text
 from fairseq_posattn.trees.sentence import Sentence
 
 
@@ -98,8 +98,7 @@ class Translator:
         without notice."""
         unknown = self.task.source_dictionary.unk_word in pieces
         spelled = dense(join_pieces(" ".join(pieces[:-1]), self.separator))
-        same_text = dense(str(given)) == spelled
-        if own.parents is None and not (unknown or same_text):
+        if own.parents is None and not (unknown or same_text(str(given), spelled)):
             raise InputError(
                 f"{given.where}: sentence {number} is '{given}' here, but '{spelled}' in the "
                 "data; give the CoNLL-U file of this subset"

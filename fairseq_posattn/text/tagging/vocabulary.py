@@ -148,7 +148,7 @@ def learn(
 
 def number_of_words(size: str, types: int) -> int:
     """Return how many of the distinct words a vocabulary has; size may be a share of them."""
-    match = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)%", size)
+    match = re.fullmatch(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)%", size)
     if match is None:
         raise InputError(f"--words {size}: give a number, or a share such as 50%")
     return int(match[1]) if match[1] else int(types * float(match[2]) / 100)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import statistics
 
 import pytest
@@ -85,13 +86,17 @@ def test_one_run_without_a_baseline_of_its_own(scored, write):
     [
         (["0.5"] * 11, "COMET={}", "numbers has 11 lines, but there are 12 sentences"),
         (["0.5"] * 11 + ["good"], "COMET={}", "numbers:12: the line is 'good', but a number"),
+        *(
+            (["0.5", odd] * 6, "COMET={}", f"numbers:2: the line is '{odd}', but a number")
+            for odd in ("1_0", "１", "٣", "+1", "01", "", "1e400", "1e308", "0x1", "1 0")
+        ),
         (["0.5", "nan"] * 6, "COMET={}", "numbers:2: the line is 'nan', but a number"),
         (["0.5"] * 12, "{}", "take NAME=FILE, as in COMET=comet.txt"),
     ],
 )
 def test_what_is_refused(scored, write, lines, option, message):
     given = option.format(write("numbers", lines))
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=re.escape(message)):
         scored("--segment-scores", given, runs=1, others=1)
 
 
@@ -107,3 +112,10 @@ def test_small_numbers_have_four_digits():
     """Scores of COMET, which lie between 0 and 1, have four digits; a BLEU of 0.84 has two."""
     assert digits_of(0.84, SEGMENTS) == 4 and digits_of(26.0, SEGMENTS) == 2
     assert digits_of(0.84, "nrefs:1|case:mixed") == 2
+
+
+def test_how_programs_write_numbers(scored, write):
+    lines = ["0.5", "-1e-3", "2E+05", "1.", ".25", "0", "-0", "10", "1e-07", " 3", "4 ", "123.25"]
+    given = f"COMET={write('numbers', lines)}"
+    found = scored("--segment-scores", given, runs=1, others=1)["scores"]["COMET"]["score"]
+    assert found == pytest.approx(statistics.mean(map(float, lines)))

@@ -27,6 +27,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.io.numbers import plain_number
 from fairseq_posattn.lab.scoring.statistics import BATCH, Estimate, Floats, Resampled, drawn_counts
 
 Counted = NDArray[np.float64]  # runs x sentences x sums of a metric
@@ -35,9 +36,10 @@ Counted = NDArray[np.float64]  # runs x sentences x sums of a metric
 def seed_of_sacrebleu() -> int | None:
     """Return the seed of all samples, as sacrebleu reads it; None is another one each time."""
     text = os.environ.get("SACREBLEU_SEED", "12345").lower()
-    if text != "none" and not text.isdecimal():
+    seed = plain_number(text)
+    if text != "none" and (seed is None or seed < 0):
         raise InputError(f"SACREBLEU_SEED is '{text}', expected a whole number or none")
-    return None if text == "none" else int(text)
+    return seed
 
 
 @dataclass(frozen=True)

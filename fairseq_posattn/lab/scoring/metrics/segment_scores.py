@@ -6,7 +6,6 @@ it like the metrics of sacrebleu.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,9 @@ from sacrebleu.metrics.base import Score as Computed
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.files import read_lines
+from fairseq_posattn.io.numbers import decimal_number
 from fairseq_posattn.io.records import ABSENT
+from fairseq_posattn.lab.scoring.json_values import LARGEST, is_number
 from fairseq_posattn.lab.scoring.metrics.comparison import compared_runs
 from fairseq_posattn.lab.scoring.metrics.runs import Counted, Pair, Samples, interval, run_scores
 from fairseq_posattn.lab.scoring.metrics.scores import NIST, TOKENISED, over_runs
@@ -110,12 +111,13 @@ def read_numbers(path: str, sentences: int) -> list[float]:
     """Return the numbers of a file, one for each sentence."""
     found = []
     for k, line in enumerate(read_lines(path), start=1):
-        try:
-            found.append(float(line))
-        except ValueError:
-            found.append(math.nan)
-        if not math.isfinite(found[-1]):
-            raise InputError(f"{path}:{k}: the line is '{line[:40]}', but a number is expected")
+        number = decimal_number(line.strip(" \t\r"))
+        if number is None or not is_number(number):
+            raise InputError(
+                f"{path}:{k}: the line is '{line[:40]}', but a number is expected, such as -0.5 "
+                f"or 1e-3, and none beyond {LARGEST:.0e}"
+            )
+        found.append(number)
     if len(found) != sentences:
         raise InputError(
             f"{path} has {len(found)} lines, but there are {sentences} sentences; score the same "
