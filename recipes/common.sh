@@ -14,6 +14,7 @@ checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 set_up() {
     local environment own='' log='' uv='' stamp key extras_there=''
     choose_environment
+    check_chosen_python
     stamp=$environment/.fairseq_posattn
     key=$(stamp_key)
     if ! stamped "$@"; then
@@ -38,6 +39,17 @@ choose_environment() {
     elif [[ ! -x $environment/bin/python ]]; then
         give_up "the active environment $environment has no bin/python: deactivate it (unset VIRTUAL_ENV)"
     fi
+}
+
+# An environment keeps the Python that it was made with, so another PYTHON is refused.
+check_chosen_python() {
+    local wanted there remedy='deactivate this environment'
+    [[ -n ${PYTHON:-} && -x $environment/bin/python && ! -e $environment/.begun ]] || return 0
+    wanted=$(python_version "$PYTHON") || return 0 # find_python explains it, if it is needed
+    there=$(python_version "$environment/bin/python") || return 0
+    [[ -z $own ]] || remedy="delete $environment, which is then made anew"
+    [[ $wanted == "$there" ]] ||
+        give_up "PYTHON=$PYTHON is Python $wanted, but $environment has Python $there: $remedy, or unset PYTHON"
 }
 
 # The first line of the stamp identifies what was installed from, the second line names the extras.
@@ -135,6 +147,7 @@ install_requirements() { # EXTRAS
     if grep -q '^fairseq-fixed' "$log.wanted" && [[ $(python_version "$environment/bin/python") == 3.13 || $(uname -sm) != 'Linux x86_64' ]]; then
         check_compiler
         compiled='cython numpy'
+        say 'fairseq has no wheel for this Python: compiling it takes about three minutes on two cores that do nothing else, unless a cache has it'
     fi
     plan=$(planned)
     if [[ $plan == *nvidia-* ]] && no_driver && cpu_builds_are_in_reach; then
@@ -149,7 +162,6 @@ install_requirements() { # EXTRAS
     # shellcheck disable=SC2086 # words
     [[ $present == *setuptools==* && $present == *wheel==* && -z $compiled ]] || install 'the build tools' 'setuptools>=64' wheel $compiled
     [[ -z $compiled ]] || install torch 'torch>=2.1'
-    [[ -z $compiled ]] || say 'fairseq has no wheel for this Python; compiling it takes about three minutes on two cores, unless a cache has it'
     if [[ $plan != *'no changes'* ]]; then
         install 'torch, fairseq and what they need' --no-build-isolation -r "$log.wanted"
         compile_fairseq
@@ -223,14 +235,14 @@ choose_versions() {
         <(printf '%s\n' "$kept") "$checkout/constraints.txt" >"$log.pins"
 }
 
-# Sets `python` to the first one that works; for 3.11 and 3.12 there are wheels of everything.
+# Sets `python` to the first one that works, which is the active one if it is of a right version.
 find_python() {
     local candidate version found='' without_venv=''
     if [[ -n ${PYTHON:-} ]]; then
         command -v "$PYTHON" >/dev/null || give_up "PYTHON=$PYTHON is no program: name one that is there"
         check_python_version "$PYTHON" 'set PYTHON to such a Python'
     fi
-    for candidate in ${PYTHON:+"$PYTHON"} python3.12 python3.11 python3.13 python3; do
+    for candidate in ${PYTHON:+"$PYTHON"} python3 python3.12 python3.11 python3.13; do
         version=$(python_version "$candidate") || continue
         found+=", $version ($candidate)"
         right_version "$version" || continue
@@ -283,16 +295,25 @@ check_compiler() {
         give_up "there is no $header, which building fairseq needs: install it (Debian, Ubuntu: apt install python$version-dev)"
 }
 
-# A terminal sees uv's or pip's own progress.
+# A terminal sees uv's or pip's own progress, a log a line from time to time.
 install() { # WHAT ARGUMENTS
-    local what=$1
+    local what=$1 begin=$SECONDS
     shift
     say "installing $what ..."
     if [[ -t 2 ]]; then
         packages install -c "$log.pins" "$@" >&2 || give_up "installing $what failed, for the reason above"
     else
-        packages install -c "$log.pins" "$@" >>"$log" 2>&1 || explain_failure "installing $what"
+        packages install -c "$log.pins" "$@" 8> >(show_life) >>"$log" 2>&1 || explain_failure "installing $what"
     fi
+}
+
+# Says twice a minute that the work goes on, until nobody holds the other end of standard input any more.
+show_life() {
+    while true; do
+        read -rt 30 && continue
+        (($? > 128)) || break # this is no timeout
+        say "still installing $what, for $((SECONDS - begin)) s"
+    done
 }
 
 explain_failure() { # WHAT

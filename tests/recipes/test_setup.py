@@ -178,6 +178,35 @@ def test_python_without_venv(checkout):
     assert "apt install python3.12-venv" in line
 
 
+def test_the_active_python_is_taken(checkout):
+    """It may be of any right version, even where a program of another version is there."""
+    checkout.command("df", "echo header; echo disk 100 99 1024000 99% /")
+    others = checkout.folder.parent / "others"
+    checkout.command(
+        "python3.12", f"echo called >'{others}'; [[ $2 != *version_info* ]] || echo 3.12"
+    )
+    for version, asked in (("3.13", False), ("3.14", True)):
+        checkout.command("python3", f"[[ $2 != *version_info* ]] || echo {version}")
+        assert "disk full" in checkout.failure()
+        assert others.exists() == asked
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_another_python_than_that_of_the_environment(checkout, active):
+    variables = checkout.activate()
+    remedy = "deactivate this environment, or unset PYTHON"
+    if not active:
+        variables.pop("VIRTUAL_ENV")
+        checkout.environment = checkout.environment.rename(checkout.folder / ".venv")
+        remedy = f"delete {checkout.environment}, which is then made anew, or unset PYTHON"
+    there = ".".join(map(str, sys.version_info[:2]))
+    other = checkout.command("other", "echo 3.13" if there != "3.13" else "echo 3.12")
+    line = checkout.failure(PYTHON=str(other), **variables)
+    assert line.startswith(f"set-up: PYTHON={other} is Python 3.1")
+    assert line.endswith(f"but {checkout.environment} has Python {there}: {remedy}")
+    assert checkout.set_up(PYTHON=sys.executable, **variables)[0] == 0
+
+
 # What can be missing or full
 
 
@@ -242,6 +271,25 @@ def test_the_size_is_said_before(checkout, plans, says):
     checkout.stamp.unlink()
     checkout.command("df", "echo header; echo disk 100 99 2500000 99% /")
     assert "disk full:" in checkout.failure(**variables)
+
+
+def test_a_long_installation_shows_signs_of_life(checkout):
+    script = checkout.folder / "recipes/common.sh"
+    script.write_text(script.read_text().replace("read -rt 30", "read -rt 0.2"))
+    variables = {**checkout.activate(), "UV_PLANS": LACKS, "UV_TAKES": "1"}
+    code, _, err = checkout.set_up(**variables)
+    first, *others = err.splitlines()
+    assert (code, first) == (0, "set-up: installing torch, fairseq and what they need ...")
+    assert len(others) >= 2
+    assert all(re.fullmatch(r"set-up: still installing torch, .*, for \d s", o) for o in others)
+
+
+def test_that_fairseq_is_compiled_is_said_first(checkout):
+    checkout.require("fairseq-fixed")
+    checkout.command("uname", "echo Linux arm64")
+    _, _, err = checkout.set_up(**checkout.activate())
+    header = "building fairseq needs"  # on a machine without Python's header files
+    assert "compiling it takes about three minutes" in err.splitlines()[0] or header in err
 
 
 def test_temporary_folder_is_missing(checkout):
