@@ -82,6 +82,12 @@ def seeds(options: argparse.Namespace) -> list[int]:
     return options.seeds or [options.seed]
 
 
+def prepare(experiment: Any, options: argparse.Namespace) -> None:
+    if options.models:
+        experiment.take_only(options.models)
+    experiment.prepare(options.source, options.any_size, options.rest)
+
+
 def evaluate(experiment: Any, options: argparse.Namespace) -> None:
     if options.run and (options.seeds or options.seed != 1):
         raise InputError("--run names one run; leave out --seed and --seeds")
@@ -124,9 +130,7 @@ def options_of_training(options: argparse.Namespace) -> None:
 
 
 STEPS = {
-    "prepare": lambda experiment, asked: experiment.prepare(
-        asked.source, asked.any_size, asked.rest
-    ),
+    "prepare": prepare,
     "train": lambda experiment, asked: experiment.train(row_of(experiment, asked), seeds(asked)),
     "evaluate": evaluate,
     "table": table,

@@ -95,13 +95,15 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
     if path.suffix != ".zip":
         yield from ((f"{path}:{k}", line) for k, line in enumerate(read_lines(path), start=1))
         return
-    password = os.environ.get(PASSWORD, "").encode()
+    password = os.fsencode(os.environ.get(PASSWORD, ""))
     with torn_archive_named(str(path)), zipfile.ZipFile(path) as archive:
         for name in chosen(archive.namelist()):
             try:
                 text = io.TextIOWrapper(archive.open(name, pwd=password), "utf-8")
                 for k, line in enumerate(text, start=1):
                     yield f"{path}/{name}:{k}", line.rstrip("\n")
+            except NotImplementedError:  # an unknown compression, which is a RuntimeError, too
+                raise
             except RuntimeError as error:
                 raise InputError(
                     f"{path}: {PASSWORD} has not the password that opens it; export the one that "

@@ -25,7 +25,7 @@ from fairseq_posattn.lab.experiments.corpora import unpack
 from fairseq_posattn.lab.experiments.downloads import Source, fetch
 from fairseq_posattn.lab.experiments.recipe import read_recipe
 from fairseq_posattn.lab.experiments.recipe_content import Corpus
-from support.files import names
+from support.files import names, with_unknown_compression
 from support.hostile_server import CONTENT, HALF, OTHER, WAYS, serving
 
 SIZE = len(CONTENT)
@@ -373,6 +373,14 @@ def test_torn_archives(tmp_path, name, size):
     assert len(str(raised.value)) <= 300
     for name, content in unpacked(tmp_path / "out").items():
         assert content == FILES[name]
+
+
+def test_a_zip_of_an_unknown_compression(tmp_path):
+    archive = packed(tmp_path / "a.zip")
+    archive.write_bytes(with_unknown_compression(archive.read_bytes()))
+    with pytest.raises(InputError, match=r"a.zip: Python cannot unpack it \(That compression"):
+        unpack(str(archive), tmp_path / "out", [])
+    assert unpacked(tmp_path / "out") == {}
 
 
 @pytest.mark.parametrize("name", ["a.tgz", "a.zip"])

@@ -120,11 +120,12 @@ def test_the_recipe_on_a_tiny_setting(tmp_path):
         (["train", "none", "--corpora", "x"], "there is no such corpus; choose among: tables"),
         (["evaluate", "none", "--baseline", "content"], "lookup compares models in"),
         (["evaluate", "--run", "none.x"], "choose a run of lookup by MODEL"),
-        (["evaluate", "none", "--on-valid"], "lookup does not translate: it has no --last"),
+        (["evaluate", "none", "--on-valid"], "--with-parsing, --on-valid, --keep and --from-study"),
         (["table", "--tokens", "9"], "the recipe.toml of lookup says how large a batch"),
         (["table", "--baseline", "none"], "lookup compares with no --baseline"),
         (["sweep"], "the recipe has no [sweep]"),
         (["prepare"], "lookup makes its data itself"),
+        (["prepare", "--models", "none"], "makes the same data for all models; leave out --models"),
     ],
 )
 def test_what_a_trial_refuses(arguments, message, tmp_path):

@@ -4,6 +4,7 @@ way from published files to a table."""
 # ruff: noqa: E501 (a form stands on one line)
 
 import base64
+import os
 import sys
 import zipfile
 from itertools import combinations, pairwise, product
@@ -16,7 +17,7 @@ from fairseq_posattn.trees.conllu import read_conllu
 from fairseq_posattn.trees.sentence import Sentence
 from support.commands import ROOT, run, script
 from support.experiments import TINY, Experiment
-from support.files import lines_of
+from support.files import lines_of, with_unknown_compression
 
 FOLDER = ROOT / "recipes/slog"
 
@@ -461,12 +462,16 @@ def damage(folder, what):
     if what == "missing":
         zipped.unlink()
         return f"{folder}: there is no generalization_sets.zip nor generalization_half.zip; put one"
+    if what == "compression":
+        zipped.write_bytes(with_unknown_compression(zipped.read_bytes()))
+        return f"{zipped}: Python cannot unpack it (That compression method is not supported); pack"
     zipped.write_bytes(base64.b64decode(LOCKED))
     return f"{zipped}: SLOG_PASSWORD has not the password that opens it; export the one that the"
 
 
-@pytest.mark.parametrize("what", ["line", "torn", "missing", "password"])
-def test_damaged_files_are_named(published, tmp_path, what):
+@pytest.mark.parametrize("what", ["line", "torn", "missing", "compression", "password"])
+def test_damaged_files_are_named(published, tmp_path, monkeypatch, what):
+    monkeypatch.setenv("SLOG_PASSWORD", os.fsdecode(b"\xff"))  # is no UTF-8
     message = damage(published, what)
     result = run(
         *(sys.executable, "-m", "fairseq_posattn.cli.recipe", "prepare", "slog"),

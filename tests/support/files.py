@@ -1,5 +1,6 @@
 """These functions write and read small files of tests."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,3 +25,13 @@ def lines_of(path: Path) -> list[str]:
 def names(folder: Path) -> list[str]:
     """Return the names of all that a folder has, in their order."""
     return sorted(path.name for path in folder.iterdir())
+
+
+def with_unknown_compression(data: bytes) -> bytes:
+    """Return a ZIP whose files say that they are compressed by a method that nobody knows."""
+    found = bytearray(data)
+    for start in (match.start() for match in re.finditer(rb"PK\x01\x02", data)):
+        found[start + 10 : start + 12] = b"\x77\x00"
+    for start in (match.start() for match in re.finditer(rb"PK\x03\x04", data)):
+        found[start + 8 : start + 10] = b"\x77\x00"
+    return bytes(found)

@@ -16,7 +16,7 @@ from typing import TextIO
 
 from fairseq_posattn.io.progress import duration
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.lab.scoring.training_log import INSIDE, TRAIN, measured_in
+from fairseq_posattn.lab.scoring.training_log import INSIDE, RESUMED, TRAIN, measured_in
 
 SECONDS_BETWEEN_LINES = 60.0
 UP_AND_CLEAR = "\x1b[{}A\x1b[J"
@@ -118,6 +118,8 @@ class TrainingProgress:
     def read(self, lines: list[str]) -> None:
         """Take in lines of the log of fairseq-train."""
         for line in lines:
+            if resumed := RESUMED.search(line):
+                self.done = int(resumed[1])
             found = measured_in(line)
             if found is None:
                 continue

@@ -210,6 +210,11 @@ def torn_archive_named(archive: str) -> Iterator[None]:
     except (*TORN, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise  # the disk has failed; a seek before the file's beginning is the archive's fault
+        if isinstance(error, NotImplementedError):
+            raise InputError(
+                f"{archive}: Python cannot unpack it ({str(error)[:80]}); pack it as plain ZIP or "
+                "tar.gz"
+            ) from error
         raise InputError(
             f"{archive}: the archive is incomplete or damaged ({str(error)[:80]}); get it again"
         ) from error

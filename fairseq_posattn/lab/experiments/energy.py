@@ -11,11 +11,11 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.io.files import write_json
-from fairseq_posattn.io.records import Open, as_document, read_record
+from fairseq_posattn.io.records import Open, as_document, at_least, read_record
 from fairseq_posattn.lab.experiments.machine import Machine, Share, gpu_properties
 from fairseq_posattn.lab.experiments.runs import AGAIN
 
@@ -29,9 +29,9 @@ LONGEST = 120.0  # a machine that slept longer may have begun its counters anew
 class Energy(Open):
     """processors, gpus: joules, None where the machine does not tell; seconds: metered so long."""
 
-    processors: float | None
-    gpus: float | None
-    seconds: float
+    processors: float | None = field(metadata=at_least(0))
+    gpus: float | None = field(metadata=at_least(0))
+    seconds: float = field(metadata=at_least(0))
 
     def __add__(self, other: Energy) -> Energy:
         return Energy(

@@ -93,6 +93,10 @@ class Experiment:
         """Make the data from a corpus."""
         raise InputError(f"{self.name} makes its data itself: start {called('table', self.name)}")
 
+    def take_only(self, models: Sequence[str]) -> None:
+        """Leave out what the other models of the recipe need."""
+        raise InputError(f"{self.name} makes the same data for all models; leave out --models")
+
     def sweep(self, size: str | None, seeds: Seeds) -> None:
         """Train and evaluate a model with several values of an option, and draw the scores."""
         raise InputError(f"{self.folder}: the recipe has no [sweep]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -125,29 +125,39 @@ def read_content(kind: type[Record], path: Path) -> Record:
             for name, size in sizes.items()
         }
     if isinstance(rows := document.get("models"), list):
-        document["models"] = [alike(row, known, path) for row in rows]
+        named: dict[str, list[Any]] = {}
+        for row in (row for row in known if isinstance(row, dict)):
+            named.setdefault(str(row.get("name", row.get("model"))), []).append(row)
+        document["models"] = [alike(row, named, path) for row in rows]
     return as_record(kind, document, str(path), REMEDY)
 
 
-def alike(row: Any, known: Sequence[Any], path: Path) -> Any:
+def alike(row: Any, named: Mapping[str, Sequence[Any]], path: Path) -> Any:
     """Return a row with what it does not say itself from the row that it is `like`, which may be
     like another one; options of training are added to those of that row."""
-    if not isinstance(row, dict) or "like" not in row:
+    if not isinstance(row, dict):
         return row
-    known = [other for other in known if other is not row and isinstance(other, dict)]
-    named = (other for other in known if other.get("name", other.get("model")) == row["like"])
-    if (found := next(named, None)) is None:
-        raise InputError(
-            f"{path}: a model is like '{row['like']}', which no row is called but those that are "
-            f"like it; {REMEDY}"
-        )
-    other = alike(found, known, path)
-    shared = {key: other[key] for key in ("model", "size", "trees", "training") if key in other}
-    own = {key: value for key, value in row.items() if key != "like"}
-    theirs, ours = shared.get("training"), own.get("training")
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        own["training"] = theirs | ours
-    return {**shared, **own}
+    chain, seen = [row], {id(row)}
+    turns: dict[str, Iterator[Any]] = {}  # no row is looked at twice
+    while (like := chain[-1].get("like")) is not None:
+        rows = turns.setdefault(str(like), iter(named.get(str(like), ())))
+        if (found := next((other for other in rows if id(other) not in seen), None)) is None:
+            raise InputError(
+                f"{path}: a model is like '{like}', which no row is called but those that are "
+                f"like it; {REMEDY}"
+            )
+        chain.append(found)
+        seen.add(id(found))
+    whole: dict[str, Any] = {}
+    for one in reversed(chain):
+        shared = {key: whole[key] for key in ("model", "size", "trees", "training") if key in whole}
+        own = {key: value for key, value in one.items() if key != "like"}
+        if isinstance(ours := own.get("training"), dict):
+            theirs = shared.get("training")
+            own["training"] = theirs if isinstance(theirs, dict) else {}
+            own["training"].update(ours)
+        whole = {**shared, **own}
+    return whole
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -151,6 +151,12 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
                 help="read the corpus in DIR (default: download it, where that is allowed)",
             ),
             option("--any-size", action="store_true", help="accept any number of sentences"),
+            option(
+                "--models",
+                nargs="+",
+                metavar="MODEL",
+                help="make only the data that these models of the recipe read (default: all)",
+            ),
         ),
     ),
     "train": (

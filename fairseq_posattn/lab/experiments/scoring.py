@@ -121,8 +121,9 @@ def check_labels(place: Workplace) -> None:
     before hours of other work."""
     from fairseq_posattn.lab.scoring.metrics.buckets import read_labels
     from fairseq_posattn.lab.scoring.metrics.texts import read_text
+    from fairseq_posattn.lab.scoring.score_record import MEAN
 
-    known = {"mean"}
+    known = {MEAN}
     for test in place.content.corpus.tests:
         for name, path in labels_of(place, test).items():
             text = read_text(str(place.raw / f"{test}.{place.content.source}"))

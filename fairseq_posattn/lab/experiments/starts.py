@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fairseq_posattn.io.files import write_json
-from fairseq_posattn.io.records import Open, as_document, read_record
+from fairseq_posattn.io.records import Open, as_document, at_least, read_record
 from fairseq_posattn.lab.experiments.commands import Command
 from fairseq_posattn.lab.experiments.machine import Machine, Share, cores, gpu_properties
 from fairseq_posattn.lab.experiments.runs import AGAIN
@@ -33,11 +33,11 @@ class Start(Open):
     """
 
     processor: str
-    cores: int
-    memory: int
+    cores: int = field(metadata=at_least(1))
+    memory: int = field(metadata=at_least(0))
     gpus: list[str]
-    processes: int
-    threads: int | None
+    processes: int = field(metadata=at_least(1))
+    threads: int | None = field(metadata=at_least(1))
     precision: str
     versions: dict[str, str]
 

@@ -111,11 +111,10 @@ def kept(study: Path, logs: Path) -> list[Kept]:
                 f"{path}: this is the record of {run.name}, which would count twice; delete it, or "
                 f"rename it to {run.file.name}"
             )
-        if by_option(run.record.options).get(SEED, [str(run.record.seed)]) != [
-            str(run.record.seed)
-        ]:
+        seed = [str(run.record.seed)]
+        if by_option(run.record.options).get(SEED, seed) != seed:
             raise InputError(
-                f"{path}: seed is {run.record.seed}, but the options have another {SEED}; {AGAIN}"
+                f"{path}: seed is {seed[0]}, but the options have another {SEED}; {AGAIN}"
             )
     return sorted(found, key=lambda run: (run.record.system, run.record.seed))
 

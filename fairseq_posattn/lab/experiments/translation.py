@@ -107,6 +107,12 @@ class Translation(Experiment):
         plan = self.plan if shown else replace(self.plan, examples=0)
         evaluate(self.place, run, plan, machine, share)
 
+    def take_only(self, models: Sequence[str]) -> None:
+        recipe = self.place.recipe
+        refuse_unknown(models, [row.title for row in recipe.content.models])
+        rows = [row for row in recipe.content.models if row.title in models]
+        self.place.recipe = replace(recipe, content=replace(recipe.content, models=rows))
+
     def prepare(self, source: Path | None, any_size: bool, rest: Sequence[str]) -> None:
         prepare(self.place, source, any_size, rest)
         self.place.shell.act(note_preparing, self.place, self.plan)

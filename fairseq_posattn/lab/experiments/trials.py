@@ -37,8 +37,10 @@ from fairseq_posattn.lab.scoring.plain_tables import Table
 AGAIN = "delete it and start the recipe again"
 TRIAL, RESULT = "trial.py", "result.json"
 UPDATES = "max-update"
-NO_TRANSLATION = "{name} does not translate: it has no --last, --with-parsing, --on-valid, --keep "
-"and --from-study"
+NO_TRANSLATION = (
+    "{name} does not translate; leave out --last, --with-parsing, --on-valid, --keep and "
+    "--from-study"
+)
 WITHOUT = {  # options of the doors that a trial has no use for
     "tokens": "--tokens {}: the recipe.toml of {name} says how large a batch is; leave it out",
     "last": NO_TRANSLATION,

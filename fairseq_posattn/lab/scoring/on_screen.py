@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fairseq_posattn.io.records import ABSENT
 from fairseq_posattn.io.visible import visible
 from fairseq_posattn.lab.scoring.score_record import (
+    MEAN,
     SEGMENTS,
     Difference,
     Part,
@@ -98,7 +99,7 @@ def part_lines(result: ScoredSystem, name: str) -> Iterator[str]:
     """Yield a line for each part of the test set, and for the mean over labels."""
     parts: list[tuple[str, Part]] = [(part.name, part) for part in result.parts[name]]
     if name in (result.subsets or {}):
-        parts.append(("mean", result.subsets[name].mean))
+        parts.append((MEAN, result.subsets[name].mean))
     width = max(12, *(len(shown) for shown, _ in parts))
     yield f"{name.replace('_', ' '):{width}} sentences  {result.main or 'BLEU':>6}"
     for shown, part in parts:

@@ -9,7 +9,7 @@ from fairseq_posattn.io.records import known
 from fairseq_posattn.lab.scoring.cells import NONE, p_value
 from fairseq_posattn.lab.scoring.metrics.comparison import with_marks
 from fairseq_posattn.lab.scoring.plain_tables import Figures, Marked, Table
-from fairseq_posattn.lab.scoring.score_record import Bucket, Part, ScoredSystem
+from fairseq_posattn.lab.scoring.score_record import MEAN, Bucket, Part, ScoredSystem
 
 COLUMNS = ("", " deviation", " from", " to", " gain", " Welch p", " bootstrap p", " mark")
 Column = dict[str, Part]  # by the name of the row
@@ -43,7 +43,7 @@ def table_of(title: str, name: str, systems: Sequence[ScoredSystem], published: 
         sizes[""] = systems[0].subsets[name].mean.sentences
         means = marked([{"": system.subsets[name].mean} for system in systems])
         columns = [{**column, **mean} for column, mean in zip(columns, means, strict=True)]
-    shown = {row: row or "mean" for row in sizes}  # no label is empty
+    shown = {row: row or MEAN for row in sizes}  # no label is empty
     beside = {key: found for key, found in published.items() if {*shown.values()} & {*found}}
     rows: list[list[str | Figures | Marked]] = []
     for row, size in sizes.items():

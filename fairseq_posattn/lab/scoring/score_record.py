@@ -18,6 +18,7 @@ EXACT = "exact"  # the share of sentences that equal a reference
 MAIN_SCORES = ("BLEU", "chrF2", EXACT)  # one of them can be chosen
 MAIN_BY_DEFAULT = ("NIST BLEU", "BLEU")  # in tables, the first that is there
 SEGMENTS = "segments:mean"  # the signature of numbers that another program gave the sentences
+MEAN = "mean"  # the mean over all labels has this name in tables, so no label has it
 VERSION = 1
 LOWER_IS_BETTER = ("TER",)  # of the scores that are computed here
 

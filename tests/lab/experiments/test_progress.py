@@ -101,3 +101,11 @@ def test_a_log_has_a_line_a_minute():
 def test_durations():
     found = [duration(seconds) for seconds in (0, 59, 90, 3599, 7300, 90000)]
     assert found == ["0 s", "59 s", "2 min", "1 h 0 min", "2 h 2 min", "1 d 1 h"]
+
+
+def test_a_training_that_had_ended_before():
+    """Nothing is logged but the checkpoint with which it goes on."""
+    progress = TrainingProgress(150)
+    line = "2026 | INFO | fairseq.trainer | Loaded checkpoint /a/b.pt (epoch 4 @ 150 updates)"
+    progress.read([line])
+    assert str(progress) == "update 150 of 150"

@@ -1,5 +1,6 @@
 """What a recipe may say, and how it is refused."""
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -174,6 +175,44 @@ def test_a_size_without_rows_has_the_models_of_the_first(tmp_path):
     [row] = found.rows("big")
     assert (row.system, row.published) == ("sequence.big", {})
     assert found.rows("base")[0].published == {"test": 27.0}
+
+
+def test_data_are_made_for_some_models_only(tmp_path, monkeypatch, capsys):
+    row = '\n[[models]]\nname = "{0}"\nmodel = "structural"\nsize = "base"\ntrees = "{0}"\n'
+    (tmp_path / "recipe.toml").write_text(GOOD + row.format("chain") + row.format("flat"))
+
+    def prepared(*models) -> list[str]:
+        words = ["prepare", str(tmp_path), "--from", str(tmp_path), "--dry-run", *models]
+        monkeypatch.setattr("sys.argv", ["posattn-recipe", *words])
+        with pytest.raises(SystemExit):
+            command_line.run(recipe_command.main)
+        told = capsys.readouterr()
+        return re.findall(rf"--out {tmp_path}/work/(\S+)", told.out) or [told.err]
+
+    assert prepared() == ["data", "data.chain", "data.flat"]
+    assert prepared("--models", "flat") == ["data", "data.flat"]
+    assert prepared("--models", "sequence") == ["data"]
+    [refused] = prepared("--models", "x")
+    assert refused == "error: there is no model 'x'; choose one of: sequence chain flat\n"
+
+
+def test_a_long_chain_of_rows_that_are_like_another(tmp_path):
+    """It costs no depth of calls, and no row is looked at again and again."""
+    rows = '[[models]]\nmodel = "sequence"\nname = "m{0}"\nlike = "m{1}"\ntraining.{2} = {0}\n'
+    chain = [rows.format(k, k + 1, ("lr", "dropout")[k % 2]) for k in range(1100)]
+    sizes = [
+        f'[sizes.s{k}]\narch = "_tiny"\nupdates = 1\nbatch_tokens = 9\n'
+        f'[[models]]\nname = "same"\nlike = "same"\nsize = "s{k}"\n'
+        for k in range(100)
+    ]
+    ends = (
+        '[[models]]\nname = "m1100"\nlike = "sequence"\n',
+        '[[models]]\nname = "same"\nlike = "m7"',
+    )
+    found = recipe(tmp_path, GOOD + "".join([*chain, ends[0], *sizes, ends[1]]))
+    assert found.content.models[1].training == {"lr": 0, "dropout": 1}
+    assert found.content.models[2].training == {"lr": 2, "dropout": 1}
+    assert [row.training for row in found.content.models[-101:]] == [{"lr": 8, "dropout": 7}] * 101
 
 
 def test_a_row_that_is_like_another(tmp_path):

@@ -16,7 +16,7 @@ from fairseq_posattn.lab.experiments.machine import Machine, Share
 from fairseq_posattn.lab.experiments.recipe import read_recipe
 from fairseq_posattn.lab.experiments.reproducibility import note_preparing, write_page
 from fairseq_posattn.lab.experiments.runs import Run, RunRecord
-from fairseq_posattn.lab.experiments.starts import note_start
+from fairseq_posattn.lab.experiments.starts import note_start, starts_in
 from fairseq_posattn.lab.experiments.tables import lines_of
 from fairseq_posattn.lab.experiments.training import train_once
 from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
@@ -318,3 +318,22 @@ def test_a_training_is_metered(place, machine):
     train_once(place, run, lambda: command, Machine(cpu=True), Share())
     found = json.loads((run.folder / "energy.json").read_text())
     assert found == {"processors": 2.0, "gpus": None, "seconds": 0}
+
+
+@pytest.mark.parametrize("key", ["processors", "gpus", "seconds"])
+def test_energies_are_not_negative(tmp_path, key):
+    metered = {"processors": 1.5, "gpus": None, "seconds": 2, key: -1}
+    path = write(tmp_path / "energy.json", json.dumps(metered))
+    with pytest.raises(InputError, match=rf"{path}: {key} is -1, expected at least 0; "):
+        energy.energy_in(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["cores", "processes", "threads"])
+def test_a_machine_has_cores(tmp_path, machine, key):
+    note_start(tmp_path, ["--cpu"], Machine(cpu=True), Share(threads=1))
+    path = tmp_path / "machine.json"
+    noted = json.loads(path.read_text())
+    noted["starts"][0][key] = 0
+    write(path, json.dumps(noted))
+    with pytest.raises(InputError, match=rf"starts\[0\].{key} is 0, expected at least 1; "):
+        starts_in(tmp_path)

@@ -82,6 +82,11 @@ def test_labels_are_copied_beside_their_test_set_and_checked(tmp_path):
         f"{tmp_path}/recipe.toml: evaluation.published.a parser has 'deep', but no sentence has "
         "this label; mend the recipe"
     )
+    write(place.raw / "gen.category", ["deep", "mean"])
+    with pytest.raises(
+        InputError, match=r"gen.category:2: the label 'mean' is the name of the mean"
+    ):
+        check_labels(place)
     write(place.raw / "gen.category", ["deep"])
     with pytest.raises(InputError, match=r"gen.en has 2 lines, but .*gen.category has 1 labels"):
         check_labels(place)

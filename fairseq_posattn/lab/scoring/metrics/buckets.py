@@ -20,7 +20,7 @@ from fairseq_posattn.lab.scoring.metrics.runs import (
     resampled,
 )
 from fairseq_posattn.lab.scoring.metrics.texts import Text, check_count
-from fairseq_posattn.lab.scoring.score_record import Bucket, Part, Subset, Subsets
+from fairseq_posattn.lab.scoring.score_record import MEAN, Bucket, Part, Subset, Subsets
 from fairseq_posattn.lab.scoring.statistics import Resampled
 from fairseq_posattn.text.segmenters import SPACE
 from fairseq_posattn.trees.checks import TreeError
@@ -134,6 +134,11 @@ def read_labels(given: Sequence[str], text: Text) -> dict[str, list[str]]:
         if "" in found[name]:
             line = found[name].index("") + 1
             raise InputError(f"{path}:{line}: the line is empty, but a label is expected")
+        if MEAN in found[name]:
+            raise InputError(
+                f"{path}:{found[name].index(MEAN) + 1}: the label '{MEAN}' is the name of the mean "
+                "over all labels; choose another name"
+            )
         check_count(text, path, len(found[name]), "labels")
     return found
 
