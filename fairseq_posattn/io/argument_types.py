@@ -3,6 +3,7 @@
 Options that several commands share are added here, too.
 """
 
+import contextlib
 from argparse import (
     Action,
     ArgumentParser,
@@ -10,13 +11,13 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
-from fairseq_posattn.io.records import KEY, LIMIT
+from fairseq_posattn.io.records import KEY, LIMIT, SHOWN
 from fairseq_posattn.io.visible import visible
 
 Kind = TypeVar("Kind")
@@ -138,15 +139,19 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def share(text: str) -> float:
-    """Read a number from 0 to 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise ArgumentTypeError(f"expected a number from 0 to 1, found '{text}'")
-    return number
+def between(least: float, most: float) -> Callable[[str], Any]:
+    """Return a reader of numbers within limits, which are whole if the limits are."""
+    kind, name = (int, "a whole number") if isinstance(least, int) else (float, "a number")
+
+    def read(text: str) -> Any:
+        with contextlib.suppress(ValueError):
+            if "_" not in text and least <= (number := kind(text)) <= most:
+                return number
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+        raise ArgumentTypeError(f"expected {name} from {least:,} to {most:,}, found '{shown}'")
+
+    METAVARS[read] = "N" if kind is int else "X"
+    return read
 
 
 def not_negative(text: str) -> int:
@@ -158,6 +163,7 @@ def not_negative(text: str) -> int:
 
 METAVARS: dict[Any, str] = {
     **dict.fromkeys((int, positive, not_negative), "N"),
-    **dict.fromkeys((float, share), "X"),
+    float: "X",
     **dict.fromkeys((Path, new_folder), "PATH"),
 }
+share = between(0.0, 1.0)
