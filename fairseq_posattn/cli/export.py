@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fairseq_posattn.doors.exported import ExportRequest
+from fairseq_posattn.doors.exported import ExportRequest, import_ctranslate2
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 
@@ -19,6 +19,7 @@ from fairseq_posattn.io.command_line import run
 def main() -> None:
     """Write the folder, and print how far both programs differ."""
     request = asked(ExportRequest, "posattn-export", __doc__)
+    import_ctranslate2()  # whether it is installed is known before torch is imported
     from fairseq_posattn.doors.export import export
 
     about = export(request)

@@ -8,15 +8,13 @@ Neither torch nor fairseq is needed or imported.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from io import TextIOWrapper
 from itertools import islice
 
-from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import asked, not_negative, option, positive
+from fairseq_posattn.io.argument_types import asked, between, option
 from fairseq_posattn.io.command_line import run
+from fairseq_posattn.io.files import decoded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,15 +22,25 @@ class TranslationRequest:
     """This says with what, and how, text is translated; each field is an option."""
 
     folder: str = option("the folder that posattn-export has written", metavar="FOLDER")
-    beam: int = option("search with so many hypotheses (default: %(default)s)", 5, type=positive)
-    lenpen: float = option("divide scores by this power of the length (default: %(default)s)", 1.0)
+    beam: int = option(
+        "search with so many hypotheses (default: %(default)s)", 5, type=between(1, 1000)
+    )
+    lenpen: float = option(
+        "divide scores by this power of the length (default: %(default)s)",
+        1.0,
+        type=between(-10.0, 10.0),
+    )
     alternatives: int = option(
-        "write so many translations of each line (default: %(default)s)", 1, type=positive
+        "write so many translations of each line (default: %(default)s)", 1, type=between(1, 1000)
     )
     scores: bool = option("write the score and a tab before each translation", False)
-    batch: int = option("translate so many lines at once (default: %(default)s)", 32, type=positive)
+    batch: int = option(
+        "translate so many lines at once (default: %(default)s)", 32, type=between(1, 10_000)
+    )
     threads: int = option(
-        "compute with so many threads (default: as many as there are cores)", 0, type=not_negative
+        "compute with so many threads (default, and at most: as many as there are cores)",
+        0,
+        type=between(0, 1_000_000),
     )
 
 
@@ -42,9 +50,8 @@ def main() -> None:
 
     request = asked(TranslationRequest, "posattn-translate", __doc__)
     translator = Translator(request.folder, request.threads)
-    number = 1
-    source = TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="\n")  # \r alone is no end
-    for lines in batches(source, request.batch):
+    source, number = decoded(sys.stdin.buffer, "standard input"), 1
+    while lines := list(islice(source, request.batch)):
         found = translator.candidates(
             lines, request.beam, request.lenpen, request.alternatives, number
         )
@@ -53,16 +60,6 @@ def main() -> None:
                 print(f"{one.score:.4f}\t{one.text}" if request.scores else one.text)
         sys.stdout.flush()
         number += len(lines)
-
-
-def batches(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield the lines, without their ends, in batches."""
-    rest = iter(lines)
-    try:
-        while batch := [line.rstrip("\r\n") for line in islice(rest, size)]:
-            yield batch
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input: this is no UTF-8 ({error.reason}); convert it") from None
 
 
 command = partial(run, main)

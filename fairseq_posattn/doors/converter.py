@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.mechanism import Mechanism
-from fairseq_posattn.doors.exported import import_ctranslate2
+from fairseq_posattn.doors.exported import PADDING, import_ctranslate2
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.scoring.loaded_model import Loaded
 
@@ -27,7 +27,10 @@ ACTIVATIONS = {
     "swish": "SWISH",
 }
 # options of fairseq that change what a layer computes, and that CTranslate2 has not
-NOT_THERE = ("scale_fc", "scale_attn", "scale_heads", "scale_resids", "cross_self_attention")
+NOT_THERE = (
+    *("scale_fc", "scale_attn", "scale_heads", "scale_resids"),
+    *("cross_self_attention", "no_cross_attention", "base_layers"),
+)
 ALIBI = "alibi"
 KNOWN = "relative, t5_bias, rope, temperature and tree_supervised, and alibi in a decoder"
 
@@ -81,6 +84,8 @@ class Converter:
         for name in NOT_THERE:
             if getattr(self.cfg, name, False):
                 raise Refused(f"--{name.replace('_', '-')}", "train without it")
+        if min(self.model.max_positions()) < 2:
+            raise Refused("a single position", "train with more --max-target-positions")
         if decoder.adaptive_softmax is not None:
             raise Refused("--adaptive-softmax-cutoff", "train without it")
         if self.cfg.activation_fn not in ACTIVATIONS:
@@ -258,6 +263,8 @@ class Converter:
             if turned and mechanism.between is not None:  # they take queries without the matrix
                 raise Refused(f"'{name}' with a matrix beside them", "train with scores=dot")
             return {}
+        if name == "relative" and any(other.name == "t5_bias" for other in beside):
+            raise Refused("'relative' and 't5_bias' in one layer", "train with one of them there")
         if mechanism.heads is not None:
             raise Refused(f"'{name}' on some heads", "train it on all heads")
         if name == "relative" and options.shared_heads:
@@ -281,6 +288,10 @@ def mechanisms_of(attention: Any) -> dict[str, Mechanism]:
 
 
 def vocabulary(dictionary: Any) -> list[str]:
-    """Return the pieces as CTranslate2 names them."""
-    names = {dictionary.pad_word: "<blank>"}
-    return [names.get(symbol, symbol) for symbol in dictionary.symbols]
+    """Return the pieces as CTranslate2 names them, which looks them up by their names."""
+    names = list(dictionary.symbols)
+    names[dictionary.pad()] = PADDING
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(f"a vocabulary that has '{twice}' twice", "prepare the data again")
+    return names

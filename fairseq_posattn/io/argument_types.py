@@ -3,6 +3,7 @@
 Options that several commands share are added here, too.
 """
 
+import contextlib
 from argparse import (
     Action,
     ArgumentParser,
@@ -10,14 +11,14 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 from fairseq_posattn.io.numbers import decimal_number, plain_number
-from fairseq_posattn.io.records import KEY, LIMIT
+from fairseq_posattn.io.records import KEY, LIMIT, SHOWN
 from fairseq_posattn.io.visible import visible
 
 Kind = TypeVar("Kind")
@@ -155,12 +156,21 @@ def positive(text: str) -> int:
     return number
 
 
-def share(text: str) -> float:
-    """Read a number from 0 to 1."""
-    number = decimal_number(text)
-    if number is None or not 0 <= number <= 1:
-        raise ArgumentTypeError(f"expected a number from 0 to 1, found '{text}'")
-    return number
+def between(least: float, most: float) -> Callable[[str], Any]:
+    """Return a reader of numbers within limits, which are whole if the limits are."""
+    is_whole = isinstance(least, int)
+    reader: Callable[[str], float | None] = plain_number if is_whole else decimal_number
+    limits = f"from {least:,} to {most:,}" if is_whole else f"from {least:g} to {most:g}"
+
+    def read(text: str) -> Any:
+        if (number := reader(text)) is not None and least <= number <= most:
+            return number
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+        kind = "a whole number" if is_whole else "a number"
+        raise ArgumentTypeError(f"expected {kind} {limits}, found '{shown}'")
+
+    METAVARS[read] = "N" if is_whole else "X"
+    return read
 
 
 def not_negative(text: str) -> int:
@@ -173,6 +183,7 @@ def not_negative(text: str) -> int:
 
 METAVARS: dict[Any, str] = {
     **dict.fromkeys((int, positive, not_negative), "N"),
-    **dict.fromkeys((float, share), "X"),
+    float: "X",
     **dict.fromkeys((Path, new_folder), "PATH"),
 }
+share = between(0.0, 1.0)

@@ -16,7 +16,7 @@ from fairseq_posattn.errors import InputError
 LONGEST = 300  # the line of an error is shortened to this many characters
 TRACEBACK = "POSATTN_TRACEBACK"  # if it is 1, the traceback of any error is printed above its line
 UNEXPECTED = "unexpected error of the program"
-UNWRITABLE = {
+UNWRITABLE: dict[int | None, str] = {
     errno.ENOSPC: "there is no space left on the disk; free some and start this step again",
     errno.EDQUOT: "your disk quota is used up; free some space and start this step again",
     errno.EFBIG: "the file exceeds the largest size allowed here; raise the limit (ulimit -f), or "

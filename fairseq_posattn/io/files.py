@@ -10,7 +10,7 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
@@ -120,19 +120,30 @@ def read_lines(path: str | Path) -> Iterator[str]:
     number = 0
     try:
         with open_to_read(path) as file:
-            for number, line in enumerate(file, start=1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                yield line.rstrip(b"\r\n").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}:{number}: the line is not UTF-8 ({error.reason}); convert the file, with "
-            "iconv for example"
-        ) from error
+            for number, line in enumerate(decoded(file, path), start=1):  # noqa: B007
+                yield line
     except PACKING_ERRORS as error:
         raise InputError(
             f"{path}:{number + 1}: the file cannot be decompressed ({error}), because it is cut "
             "off or damaged; get it again"
+        ) from error
+
+
+def decoded(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    """Yield lines as text, without their line ends and the byte order mark of the first one.
+
+    name: of the file, for messages.
+    """
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            yield line.rstrip(b"\r\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name}:{number}: the line is not UTF-8 ({error.reason}); convert the file, with "
+            "iconv for example"
         ) from error
 
 

@@ -5,66 +5,31 @@ import json
 import shutil
 import subprocess
 import sys
-from argparse import Namespace
-from types import SimpleNamespace
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 pytest.importorskip("ctranslate2")
 import ctranslate2
-from fairseq.data import Dictionary
-from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models.transformer import TransformerModel
 
 from fairseq_posattn.cli import translate
 from fairseq_posattn.core.attention import MECHANISMS
+from fairseq_posattn.doors import proof
 from fairseq_posattn.doors.converter import Converter, Refused
 from fairseq_posattn.doors.exported import Translator
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.lab.scoring.loaded_model import Loaded
-from fairseq_posattn.plugin import PosattnTransformerModel
 from support.commands import ROOT, run
 from support.files import lines_of, write
 from support.in_process import call, posattn
+from support.random_model import build
 from support.raw_corpus import write_raw
 
 EXPORTED = {"relative", "t5_bias", "rope", "temperature", "tree_supervised"}
-LENGTHS = (5, 9, 30, 150)  # beyond the last bucket of t5_bias
-
-
-def task():
-    dictionary = Dictionary()
-    for symbol in [*(f"w{number}" for number in range(58)), "(", ")"]:
-        dictionary.add_symbol(symbol)
-    dictionary.finalize()
-    return SimpleNamespace(
-        source_dictionary=dictionary,
-        target_dictionary=dictionary,
-        provides_trees=True,
-        label_sizes=lambda kinds: {"relations": 5, "tags": 5},
-        label_dictionaries=SimpleNamespace(fingerprint=b"00"),
-    )
-
-
-def build(kind=PosattnTransformerModel, arch="posattn_no_positions_tiny", **options) -> Loaded:
-    """A model of random weights, none of which is 0 or 1 in the beginning."""
-    torch.manual_seed(0)
-    sizes = {
-        f"{side}_{name}": size
-        for side in ("encoder", "decoder")
-        for name, size in (("layers", 2), ("embed_dim", 32), ("attention_heads", 4))
-    }
-    sizes |= {"encoder_ffn_embed_dim": 64, "decoder_ffn_embed_dim": 64}
-    sizes |= {"encoder_positions": "none", "decoder_positions": "none"}
-    sizes |= {"max_source_positions": 200, "max_target_positions": 200}
-    args = Namespace(arch="posattn_transformer", dropout=0.0, **{**sizes, **options})
-    ARCH_CONFIG_REGISTRY[arch](args)
-    of_task = task()
-    model = kind.build_model(args, of_task).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, float(parameter.dim() == 1), 0.25)
-    return Loaded(model, of_task, None)
+LENGTHS = (5, 9, 30, 150, 192)  # beyond the last bucket of t5_bias
 
 
 def difference(loaded: Loaded, folder, batch=None) -> float:
@@ -129,6 +94,8 @@ def test_each_mechanism_is_the_same_there_or_refused_by_name(side, use, tmp_path
         {"cross_attention": "temperature"},
         {"encoder_attention": "relative + temperature + tree_supervised@0"},
         {"encoder_attention": "relative + rope", "decoder_attention": "t5_bias + rope"},
+        {"encoder_attention": "relative@0 + t5_bias@1"},
+        {"decoder_attention": "t5_bias@0 + relative@1"},
         {"encoder_attention": "relative(max=3)@0 + rope(base=9)@1"},
         {"encoder_attention": "relative@1", "encoder_positions": "sequence"},
         {"decoder_attention": "t5_bias@1 + temperature", "decoder_positions": "sequence"},
@@ -161,6 +128,10 @@ def test_a_model_of_fairseq_itself(options, tmp_path):
             {"encoder_attention": "tree_supervised(scores=biaffine)@0 + relative@0"},
             "with a matrix beside them",
         ),
+        ({"encoder_attention": "relative + t5_bias"}, "'relative' and 't5_bias' in one layer"),
+        ({"decoder_attention": "t5_bias@1 + relative"}, "'relative' and 't5_bias' in one layer"),
+        ({"no_cross_attention": True}, "--no-cross-attention; train without it"),
+        ({"max_target_positions": 1}, "a single position"),
         ({"activation_fn": "tanh"}, "--activation-fn tanh; take one of relu, gelu"),
         ({"scale_heads": True}, "--scale-heads; train without it"),
     ],
@@ -175,6 +146,64 @@ def test_nothing_that_was_learnt_is_left_behind():
     loaded.model.encoder.layers[0].more = torch.nn.Linear(2, 2)
     with pytest.raises(Refused, match=r"the parameter encoder\.layers\.0\.more\.weight"):
         Converter(loaded).specification()
+
+
+def saved(loaded: Loaded, folder: Path):
+    spec = Converter(loaded).specification()
+    spec.validate()
+    spec.save(str(folder))
+    return ctranslate2.Translator(str(folder), device="cpu", intra_threads=1)
+
+
+def test_words_that_other_programs_reserve(tmp_path):
+    """`<blank>` is a word like others, and no word of a text is padding."""
+    loaded = build()
+    loaded.task.source_dictionary.add_symbol("<blank>", overwrite=True)
+    loaded.task.source_dictionary.symbols[7] = "<blank>"
+    loaded.task.source_dictionary.symbols.pop()
+    model = saved(loaded, tmp_path)
+    pairs = [[proof.Symbol(7, "<blank>")], [proof.Symbol(3, "<pad>")], [proof.Symbol(2, "</s>")]]
+    pairs = [proof.Pair(source, pairs[0]) for source in pairs]
+    assert proof.largest_difference(loaded, model, pairs) < 1e-5
+
+
+def test_a_word_that_the_vocabulary_has_twice():
+    loaded = build()
+    loaded.task.source_dictionary.symbols[9] = "w1"
+    with pytest.raises(Refused, match="a vocabulary that has 'w1' twice"):
+        Converter(loaded).specification()
+
+
+@pytest.mark.parametrize("positions", [(12, 60), (2, 2), (200, 3), (3, 200)])
+def test_the_proof_tries_all_lengths_and_symbols(positions, tmp_path):
+    sizes = dict(zip(("max_source_positions", "max_target_positions"), positions, strict=True))
+    loaded = build(encoder_positions="sequence", encoder_learned_pos=True, **sizes)
+    pairs = proof.synthetic_pairs(loaded)
+    for side, longest in zip(zip(*pairs, strict=True), positions, strict=True):
+        assert {len(sentence) for sentence in side} >= set(range(1, min(longest, 32)))
+        assert max(map(len, side)) == longest - 1
+        tried = {symbol for sentence in side for symbol in sentence}
+        assert {symbol.number for symbol in tried} == {*range(64)} - {1}
+        assert (3, proof.UNKNOWN) in tried and (3, "<unk>") in tried
+    assert proof.largest_difference(loaded, saved(loaded, tmp_path), pairs) < 1e-5
+
+
+def test_the_proof_finds_what_no_test_sentence_shows(tmp_path):
+    loaded = build(decoder_attention="t5_bias", encoder_positions="sequence")
+    model = saved(loaded, tmp_path)
+    pairs = proof.synthetic_pairs(loaded)
+    with torch.no_grad():
+        loaded.model.encoder.embed_tokens.weight[50] += 1
+    assert proof.largest_difference(loaded, model, pairs) > 1e-2
+
+
+def test_weights_of_which_nothing_can_be_computed(tmp_path):
+    loaded = build()
+    with torch.no_grad():
+        loaded.model.decoder.layers[1].fc1.weight.fill_(1e30)
+    model = saved(loaded, tmp_path)
+    with pytest.raises(InputError, match="the log-probabilities of the model are not finite"):
+        proof.largest_difference(loaded, model, proof.synthetic_pairs(loaded))
 
 
 @pytest.mark.long
@@ -202,14 +231,7 @@ def trained(tmp_path_factory):
     texts = [f"--{name}={folder}/tidy/{name}" for name in ("train", "valid", "test")]
     how = ("--parser", "none", "--tokenize", "moses", "--symbols", 90, "--min-frequency", 2)
     posattn("prepare", "--source", "de", "--target", "en", *texts, *how, "--out", folder / "data")
-    sizes = [f"--{side}-{name}" for side in ("encoder", "decoder") for name in ("layers",)]
-    call(
-        *("train", folder / "data", "--task", "structured_translation", "--num-workers", 0),
-        *("--arch", "posattn_no_positions_tiny", "--encoder-attention", "relative"),
-        *(word for size in sizes for word in (size, 2)),
-        *("--optimizer", "adam", "--lr", "3e-3", "--max-tokens", 800, "--max-update", 30, "--cpu"),
-        *("--save-dir", folder / "run", "--disable-validation", "--no-epoch-checkpoints"),
-    )
+    train(folder, folder / "run", "--encoder-attention", "relative", "--max-update", 30)
     done = posattn(
         *("export", "ctranslate2", folder / "run/checkpoint_last.pt"),
         *("--out", folder / "out", "--quantization", "int8", "--sentences", 5),
@@ -217,6 +239,15 @@ def trained(tmp_path_factory):
     assert done.code == 0, done.err
     assert "by 5 sentences, the log-probability of a piece differs by" in done.out
     return folder
+
+
+def train(folder, run, *options):
+    call(
+        *("train", folder / "data", "--task", "structured_translation", "--num-workers", 0),
+        *("--arch", "posattn_no_positions_tiny", "--encoder-layers", 2, "--decoder-layers", 2),
+        *("--optimizer", "adam", "--lr", "3e-3", "--max-tokens", 800, "--cpu", "--save-dir", run),
+        *("--disable-validation", "--no-epoch-checkpoints", *options),
+    )
 
 
 def translated(monkeypatch, folder, lines, *options) -> list[str]:
@@ -256,33 +287,140 @@ def test_neither_torch_nor_fairseq_is_needed(trained):
     assert done.stdout.startswith("['")
 
 
+def changed(name, *change):
+    """Replace a part of a file by one that is as long."""
+
+    def damage(folder):
+        content = (folder / name).read_bytes()
+        assert content.count(change[0]) > 0
+        (folder / name).write_bytes(content.replace(*change, 1))
+
+    return damage
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: (folder / "model.bin").write_bytes(b"x"), "export the model again"),
-        (lambda folder: (folder / "model.bin").unlink(), "export the model again"),
+        (changed("model.bin", b"decoder", b"encoder"), "model.bin: the file was changed"),
+        (lambda folder: (folder / "model.bin").write_bytes(bytes(9999)), "model.bin: the file was"),
+        (lambda folder: (folder / "model.bin").unlink(), "model.bin: the file is missing"),
+        (changed("config.json", b"null", b"0.01"), "config.json: the file was changed"),
+        (changed("config.json", b'"</s>"', b'"<s>"'), "config.json: the file was changed"),
+        (changed("shared_vocabulary.json", b"a", b"e"), "shared_vocabulary.json: the file was"),
+        (changed("exported.json", b'"longest": 1024', b'"longest": 9999'), "exported.json: the f"),
+        (changed("exported.json", b'"checksum"', b'"something"'), "version 0.3.0 or an earlier"),
         (lambda folder: (folder / "exported.json").unlink(), "there is no exported.json"),
-        (lambda folder: (folder / "prepare.json").unlink(), "there is no prepare.json, so nobody"),
-        (lambda folder: write(folder / "segmenter", ["x"]), "another checksum than the segmenter"),
+        (lambda folder: (folder / "prepare.json").unlink(), "prepare.json: the file is missing"),
+        (lambda folder: write(folder / "segmenter", ["x"]), "segmenter: the file was changed"),
         (lambda folder: shutil.rmtree(folder), "there is no exported.json"),
     ],
 )
 def test_a_damaged_folder(trained, tmp_path, damage, message):
-    folder = tmp_path / "out"
-    shutil.copytree(trained / "out", folder)
+    folder = shutil.copytree(trained / "out", tmp_path / "out")
     damage(folder)
     with pytest.raises(InputError, match=message) as refused:
         Translator(folder)
     assert str(folder) in str(refused.value)
 
 
-def test_a_long_source_is_read_whole(trained, tmp_path):
-    """By itself, CTranslate2 reads 1,024 pieces."""
+def test_other_files_in_the_folder_are_not_read(trained, tmp_path):
     folder = shutil.copytree(trained / "out", tmp_path / "out")
-    about = json.loads((folder / "exported.json").read_text())
-    (folder / "exported.json").write_text(json.dumps({**about, "longest": 4096}))
+    (folder / "vmap.txt").write_text("x")
+    (folder / "source_vocabulary.json").write_text('["x"]')
+    lines = lines_of(trained / "tidy/test.de")[:3]
+    found = [Translator(one, threads=1).translate(lines) for one in (folder, trained / "out")]
+    assert found[0] == found[1]
+
+
+def test_data_without_a_record_of_the_preparation(trained, tmp_path):
+    data = shutil.copytree(trained / "data", tmp_path / "data")
+    (data / "prepare.json").unlink()
+    done = exported(trained, tmp_path / "out", "--data", data)
+    assert done.code == 0, done.err
+    shutil.copy(trained / "data/prepare.json", tmp_path / "out")  # it was not exported
+    with pytest.raises(InputError, match=r"there is no prepare\.json, so nobody knows"):
+        Translator(tmp_path / "out")
+
+
+def exported(trained, out, *options):
+    path = trained / "run/checkpoint_last.pt"
+    return posattn("export", "ctranslate2", path, "--out", out, "--sentences", 2, *options)
+
+
+def test_text_of_which_case_was_ignored(trained, tmp_path):
+    """The source of data with --lowercase is in lower case, also where nothing is parsed."""
+    about = json.loads((trained / "data/prepare.json").read_text())
+    data = shutil.copytree(trained / "data", tmp_path / "data")
+    (data / "prepare.json").write_text(json.dumps({**about, "lowercase": True}))
+    assert exported(trained, tmp_path / "out", "--data", data).code == 0
+    upper, lower = Translator(tmp_path / "out", threads=1).translate(["Der Hund", "der hund"])
+    assert upper == lower
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(trained, monkeypatch):
+    lines = lines_of(trained / "tidy/test.de")[:2]
+    expected = translated(monkeypatch, trained / "out", lines, "--scores")
+    marked = [f"\ufeff{lines[0]}", *lines[1:]]
+    assert translated(monkeypatch, trained / "out", marked, "--scores") == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--lenpen", "nan"), "--lenpen: expected a number from -10.0 to 10.0, found 'nan'"),
+        (("--lenpen=-1e30",), "--lenpen: expected a number from"),
+        (("--beam", 10**9), "--beam: expected a whole number from 1 to 1,000"),
+        (("--beam", "9" * 5000), "--beam: expected a whole number from 1 to 1,000"),
+        (("--beam", "1_0"), "--beam: expected a whole number from 1 to 1,000"),
+        (("--alternatives", 0), "--alternatives: expected a whole number from 1 to 1,000"),
+        (("--batch", 10**20), "--batch: expected a whole number from 1 to 10,000"),
+        (("--threads", "x"), "--threads: expected"),
+        (("--threads", "9" * 5000), "--threads: "),
+    ],
+)
+def test_numbers_that_make_no_sense(options, message, trained):
+    done = posattn("translate", trained / "out", *options, input=b"ein haus\n")
+    assert done.code == 2 and done.out == ""
+    assert message in done.err and len(done.err.splitlines()[-1]) < 300
+
+
+def test_more_threads_than_cores_are_not_used(trained):
+    done = posattn("translate", trained / "out", "--threads", 999_999, input=b"ein haus\n")
+    assert done.code == 0 and len(done.out.splitlines()) == 1
+
+
+def test_numbers_of_a_program_that_make_no_sense(trained):
+    translator = Translator(trained / "out", threads=1)
+    for options in ({"lenpen": float("nan")}, {"beam": 10**12}):
+        with pytest.raises(InputError, match=r"choose (another --lenpen|smaller numbers)"):
+            translator.translate(["ein haus"], **options)
+
+
+def test_it_is_said_at_once_that_ctranslate2_is_missing():
+    code = "import sys; sys.modules.update(torch=None, ctranslate2=None); "
+    code += "sys.argv[1:] = ['ctranslate2', 'x.pt', '--out', 'x']; "
+    code += "from fairseq_posattn.cli.export import command; command()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stderr.startswith("error: CTranslate2 is not installed: pip install")
+
+
+def test_a_model_with_few_positions(trained, tmp_path):
+    """fairseq shortens translations, and the proof takes the sentences that fit."""
+    few = ("--max-source-positions", 30, "--max-target-positions", 30)
+    train(trained, tmp_path / "run", "--encoder-attention", "", *few, "--max-update", 1)
+    asked = ("ctranslate2", tmp_path / "run/checkpoint_last.pt", "--out", tmp_path / "out")
+    done = posattn("export", *asked)
+    assert done.code == 0, done.err
+    assert 0 < json.loads((tmp_path / "out/exported.json").read_text())["sentences"] < 24
+    assert len(Translator(tmp_path / "out", threads=1).translate(["ein haus", "der hund"])) == 2
+
+
+def test_a_long_source_is_read_whole(trained):
+    """By itself, CTranslate2 reads 1,024 pieces."""
+    translator = Translator(trained / "out", threads=1)
+    translator.about = replace(translator.about, longest=4096)
     lines = [" ".join(["haus"] * 1100 + [word] * 200) for word in ("haus", "ein")]
-    [[first], [second]] = Translator(folder, threads=1).candidates(lines, beam=1)
+    [[first], [second]] = translator.candidates(lines, beam=1)
     assert first.score != second.score
 
 
@@ -301,10 +439,7 @@ def test_another_result_there_is_refused(trained, tmp_path, monkeypatch):
     """A model that computes something else there leaves no folder."""
     monkeypatch.setattr(Converter, "fold_biaffine", None)
     monkeypatch.setattr(Converter, "norm", lambda self, spec, module: broken(self, spec, module))
-    done = posattn(
-        *("export", "ctranslate2", trained / "run/checkpoint_last.pt"),
-        *("--out", tmp_path / "out", "--sentences", 2),
-    )
+    done = exported(trained, tmp_path / "out")
     assert done.code == 1 and "log-probability of a piece is off by" in done.err
     assert not (tmp_path / "out").exists()
 

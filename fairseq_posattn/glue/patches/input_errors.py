@@ -70,10 +70,13 @@ def data_found(setup_task, cfg, **kwargs):
 
 
 def utf8_lines(buffered_read, input, buffer_size):
-    """Wrap fairseq_cli.interactive.buffered_read to name a line of the input that is not UTF-8."""
+    """Wrap fairseq_cli.interactive.buffered_read, which takes a byte order mark for a part of the
+    first word, to name a line of the input that is not UTF-8, too."""
     lines = 0
     try:
         for buffer in buffered_read(input, buffer_size):
+            if not lines:  # the first line may begin with a byte order mark
+                buffer[0] = buffer[0].removeprefix("\ufeff").strip()
             for line in buffer:
                 line.encode("utf-8")  # Python may have read odd bytes as lone surrogates
                 lines += 1

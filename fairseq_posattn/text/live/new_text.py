@@ -30,7 +30,6 @@ from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.sentence import KINDS, NO_TAGS, UNKNOWN, mended
 
-BYTE_ORDER_MARK = "\ufeff"
 PARSED_TOGETHER = 32  # lines that are parsed ahead, which other lines may have to wait for
 Prepared = tuple[list[SegmentedLine], dict[int, Sentence]]  # lines, and trees by their numbers
 Given = Sequence[int] | Sentence | None  # a program gives the parents of the words, or a sentence
@@ -42,7 +41,6 @@ class NewText:
     def __init__(self, cfg: Any, pipeline: TextPipeline | None):
         self.cfg = cfg
         self.pipeline = pipeline
-        self.began = False  # whether lines of a file or a pipe were read
         self.ahead: deque[tuple[list[str], Future[Prepared]]] = deque()
         self.prepared = 0  # how often lines were prepared ahead
 
@@ -61,14 +59,6 @@ class NewText:
             return self.provider
         return StanzaProvider(parser_settings(self.cfg, self.pipeline))
 
-    def without_mark(self, lines: Sequence[str]) -> list[str]:
-        """Return lines of a file or a pipe without the byte order mark that may begin the first."""
-        first, self.began = not self.began, True
-        return [
-            line.removeprefix(BYTE_ORDER_MARK) if first and k == 0 else line
-            for k, line in enumerate(lines)
-        ]
-
     def prepare_ahead(self, raw: Sequence[str], trees: bool, labels: WantedLabels | None) -> None:
         """Segment lines of a file or a pipe that will be asked for next; an error is raised then.
 
@@ -78,7 +68,7 @@ class NewText:
         prepared: Future[Prepared] = Future()
         try:
             with self.stanza.parser.turns.giving_way():
-                lines = self.lines(self.without_mark(raw), str, trees)
+                lines = self.lines(raw, str, trees)
                 waits = trees and self.provider.lazy and self.prepared > 0
                 found = self.parse_ahead(lines, labels) if waits else {}
             prepared.set_result((lines, found))
@@ -102,7 +92,7 @@ class NewText:
         """Return lines of a file or a pipe, and the trees that were found ahead."""
         if self.ahead and self.ahead[0][0] == list(raw):
             return self.ahead.popleft()[1].result()
-        return self.lines(self.without_mark(raw), encode, trees), {}
+        return self.lines(raw, encode, trees), {}
 
     def lines(
         self, raw: Sequence[str], encode: Callable[[str], str], trees: bool

@@ -104,7 +104,7 @@ class PipelineCodec:
 
     def encode(self, line: str) -> str:
         """Return the pieces of a raw line."""
-        text = self.pipeline.source_text(line)
+        text = self.pipeline.segmented(self.pipeline.source_text(line), None)
         return " ".join(self.pipeline.segmenter.segment(text))
 
     def decode(self, pieces: str) -> str:
