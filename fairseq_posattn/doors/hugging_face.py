@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,7 @@ def add_attention(
     and generate from now on.
     """
     attentions = attentions_of(model, side)
-    for number in layers or ():
-        if number not in range(len(attentions)):
-            raise InputError(
-                f"layers: there is no layer {number}; the model has {len(attentions)} layers, "
-                "counted from 0"
-            )
+    check_numbers(layers, len(attentions))
     read = AttentionSpecification(specification)
     shape = shape_of(model, attentions[0])
     read.check(len(attentions), shape)
@@ -87,7 +83,8 @@ def add_attention(
     if read.uses:
         register()
         model.set_attn_implementation(NAME)
-    model.__class__ = taking_trees(type(model))
+    kind: Any = type(model)
+    model.__class__ = taking_trees(kind)
     return model
 
 
@@ -154,6 +151,19 @@ def attentions_of(model: Any, side: str) -> list[Any]:
     return found
 
 
+def check_numbers(layers: Any, count: int) -> None:
+    """Refuse what is no list of numbers of layers, and layers that the model lacks."""
+    if layers is None:
+        return
+    if isinstance(layers, str) or not isinstance(layers, Sequence):
+        raise InputError(f"layers={layers!r}: give a list of numbers, such as [0, 1]")
+    for number in layers:
+        if type(number) is not int or number not in range(count):
+            raise InputError(
+                f"layers: there is no layer {number}; the model has {count} layers, counted from 0"
+            )
+
+
 def shape_of(model: Any, attention: Any) -> AttentionShape:
     """Return heads, width of a head, and the longest sentence."""
     heads, width = (
@@ -173,6 +183,8 @@ def refuse(uses: Sequence[Use], side: str) -> None:
             reason = "it reads labels of words"
         elif mechanism.learns_from_trees:
             reason = "it adds a loss to the training"
+        elif mechanism.reads_brackets and mechanism.cross_safe:
+            reason = "it acts in cross-attention, which add_attention does not change"
         elif mechanism.reads_brackets:
             reason = "it reads the brackets of the target"
         elif side == "decoder" and not mechanism.causal_safe:
@@ -212,6 +224,14 @@ def within() -> Iterator[None]:
         WITHIN.reset(token)
 
 
+def without_weights(kind: Any) -> Any:
+    """Return a model of `taking_trees(kind)` for pickle, which fills it."""
+    register()
+    made = taking_trees(kind)
+    return made.__new__(made)
+
+
+@cache
 def taking_trees(kind: Any) -> Any:
     """Return the class of a model whose forward and generate take trees."""
     if hasattr(kind, f"{NAME}_takes_trees"):
@@ -236,6 +256,9 @@ def taking_trees(kind: Any) -> Any:
                     return super().generate(*args, **kwargs)
             finally:
                 state.generating = False
+
+        def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+            return without_weights, (kind,), self.__dict__
 
     own = inspect.signature(kind.forward)
     tree = inspect.Parameter(TREE, inspect.Parameter.KEYWORD_ONLY, default=None)
