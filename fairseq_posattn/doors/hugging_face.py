@@ -24,6 +24,16 @@ from fairseq_posattn.core.attention import AttentionShape, AttentionSpecificatio
 from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention, Use
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.doors.attention_interface import NAME, TREE, State, register
+from fairseq_posattn.doors.saved_models import (
+    CONFIG,
+    added_in,
+    check_sums,
+    load,
+    load_own,
+    own_weights,
+    weight_files,
+    write_sums,
+)
 from fairseq_posattn.doors.tree_batches import TreeCollator, encode
 from fairseq_posattn.errors import InputError
 
@@ -89,29 +99,22 @@ def add_attention(
 
 
 def from_pretrained(kind: Any, folder: str | Path, **options: Any) -> Any:
-    """Return a model that save_pretrained has written with its mechanisms; `kind` is its class."""
-    from safetensors.torch import load_file
-    from transformers.utils import logging
+    """Return a model that save_pretrained has written with its mechanisms; `kind` is its class.
 
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # the parameters of the mechanisms are unknown to it
-    try:
-        model = kind.from_pretrained(folder, **options)
-    finally:
-        logging.set_verbosity(verbosity)
-    about = getattr(model.config, NAME, None)
-    if not about:
-        raise InputError(f"{folder}: this model has no mechanisms; load it by {kind.__name__}")
+    Raise an InputError if a file changed since, or if weights are missing, unknown or not finite.
+    """
+    folder = Path(folder)
+    check_sums(folder)
+    added = added_in(folder, kind.__name__)
+    weights = own_weights(weight_files(folder))
+    model, unused = load(kind, folder, options)
     model.config.update({NAME: None})
-    for side, added in about.items():
-        add_attention(model, added["specification"], added["layers"], side)
-    ours = {name for name in model.state_dict() if NAME in name}
-    found: dict[str, Tensor] = {}
-    for path in sorted(Path(folder).glob("*.safetensors")):
-        found |= {name: tensor for name, tensor in load_file(path).items() if name in ours}
-    if lacking := sorted(ours - set(found)):
-        raise InputError(f"{folder}: the parameter {lacking[0]} is missing; save the model again")
-    model.load_state_dict(found, strict=False)
+    for side, one in added.items():
+        try:
+            add_attention(model, one.specification, one.layers, side)
+        except InputError as error:
+            raise InputError(f"{folder / CONFIG}: {error}") from None
+    load_own(model, weights, unused, folder)
     return model
 
 
@@ -256,6 +259,11 @@ def taking_trees(kind: Any) -> Any:
                     return super().generate(*args, **kwargs)
             finally:
                 state.generating = False
+
+        def save_pretrained(self, save_directory: str | Path, *args: Any, **options: Any) -> None:
+            super().save_pretrained(save_directory, *args, **options)
+            if options.get("is_main_process", True):
+                write_sums(Path(save_directory))
 
         def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
             return without_weights, (kind,), self.__dict__
