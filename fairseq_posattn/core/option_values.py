@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fairseq_posattn.io.numbers import decimal_number, plain_number
-from fairseq_posattn.io.records import LIMIT
+from fairseq_posattn.io.records import LIMIT, limit, shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -30,6 +30,9 @@ PLAIN = {bool: "true or false", int: "a whole number", float: "a number", str: "
 INFINITE = ("inf", "-inf")
 BAR = "|"
 NONE = "none"
+LARGEST = 2**16  # pieces of the longest sentence: sizes, distances and lengths beyond it are typos
+MOST_LAYERS = 32
+ANY_SIZE = "any_size"  # marks an option that may be larger, because nothing is allocated for it
 Value = TypeVar("Value")
 
 
@@ -41,12 +44,27 @@ def option(default: Value, meaning: str, limit: Mapping[str, Any] = MappingProxy
     return dataclasses.field(default=default, metadata={"help": meaning, **limit})
 
 
+def some_layers() -> Mapping[str, Any]:
+    """Return the metadata of an option that counts layers."""
+    return limit(lambda count: 1 <= count <= MOST_LAYERS, f"1 to {MOST_LAYERS}")
+
+
+def is_huge(value: Any) -> bool:
+    return type(value) is int and abs(value) > LARGEST
+
+
 def check_limits(options: DataclassInstance) -> None:
     """Raise a ValueError for the first option whose value is beyond its limit."""
     for field in dataclasses.fields(options):
-        limit, value = field.metadata.get(LIMIT), getattr(options, field.name)
-        if limit and not limit.admits(value):
-            raise ValueError(f"{field.name}={value}: expected {limit.expected}")
+        limits, value = field.metadata.get(LIMIT), getattr(options, field.name)
+        parts = value if isinstance(value, tuple) else (value,)
+        if ANY_SIZE not in field.metadata and any(map(is_huge, parts)):
+            raise ValueError(
+                f"{field.name}={shown(value)}: give a whole number up to {LARGEST:,}, the pieces "
+                "of the longest sentence"
+            )
+        if limits and not limits.admits(value):
+            raise ValueError(f"{field.name}={value}: expected {limits.expected}")
 
 
 def kinds_of(options: type[DataclassInstance]) -> dict[str, Any]:

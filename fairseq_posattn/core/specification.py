@@ -87,7 +87,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
     """Return the numbers that a text lists: (0, 1, 2, 5) for '0-2|5'."""
     numbers: set[int] = set()
     for part in text.replace(" ", "").split("|"):
-        match = re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", part)
+        match = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
             raise SpecificationError(f"cannot read '{text}': expected numbers like 0-2 or 0|3")

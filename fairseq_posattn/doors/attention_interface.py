@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.core.attention import AttentionContext, AttentionShape
+from fairseq_posattn.core.attention.kernels import scaled_scores, softmax_weights
 from fairseq_posattn.core.attention.mechanism import Mechanism, ScoreBias
 from fairseq_posattn.core.attention.pipeline import attend
-from fairseq_posattn.core.source_tree import SourceTree
+from fairseq_posattn.core.source_tree import PADDING, SourceTree, doublings
 from fairseq_posattn.errors import InputError
 
 NAME = "posattn"  # of the implementation, of the new modules, and of their key in the configuration
@@ -35,6 +36,10 @@ class State:
     trees: dict[torch.device, Tensor | None] = field(default_factory=dict)
     contexts: dict[Any, tuple[Any, AttentionContext]] = field(default_factory=dict)
     generating: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the batch out of copies of a model, and of files with it."""
+        return State, ()
 
     def begin(self, tree: Tensor | None, batch: Iterable[Any]) -> None:
         """Take the trees of a new batch, B 2 T."""
@@ -129,24 +134,49 @@ def attention(
 ) -> tuple[Tensor, Tensor | None]:
     """Return output, B Q H D, and weights, as functions of the AttentionInterface do.
 
-    Where a module has no mechanisms, this is torch's attention.
+    In a module without mechanisms, this is plain attention.
     """
     mechanisms = getattr(module, NAME, None)
-    if mechanisms is None:
+    wanted = bool(kwargs.get("output_attentions", False) or module.config.output_attentions)
+    if mechanisms is None and not wanted:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         how = {"dropout": dropout, "scaling": scaling, "position_bias": position_bias, **kwargs}
         return sdpa_attention_forward(module, query, key, value, attention_mask, **how)
-    chosen: list[Mechanism] = list(mechanisms.values())
     width = query.size(-1)
     if scaling is not None and scaling != width**-0.5:  # attend divides by sqrt(d)
         query = query * (scaling * width**0.5)
+    if mechanisms is None:
+        return with_weights(module, query, key, value, attention_mask, dropout, position_bias)
+    chosen: list[Mechanism] = list(mechanisms.values())
     if position_bias is not None:
         chosen.append(Given(position_bias, AttentionShape(query.size(1), width)))
     ctx = context(module, query, key, attention_mask)
     rate = nn.Dropout(dropout) if dropout else None
-    wanted = kwargs.get("output_attentions", False) or module.config.output_attentions
-    out, weights = attend(query, key, value, ctx, chosen, rate, bool(wanted))
+    out, weights = attend(query, key, value, ctx, chosen, rate, wanted)
+    return out.transpose(1, 2).contiguous(), weights
+
+
+def with_weights(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    bias: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Return output and weights of plain attention; torch's kernel does not return weights."""
+    scores = scaled_scores(query, key)
+    if bias is not None:
+        scores = scores + bias
+    if mask is None and getattr(module, "is_causal", False):
+        mask = torch.ones(scores.shape[-2:], device=key.device).tril(key.size(2) - query.size(2))
+        mask = mask.bool()
+    if mask is not None and mask.dtype != torch.bool:
+        scores, mask = scores + mask, None
+    weights = softmax_weights(scores, mask)
+    out = nn.functional.dropout(weights, dropout) @ value
     return out.transpose(1, 2).contiguous(), weights
 
 
@@ -170,11 +200,17 @@ def new_context(
     queries, keys = query.size(2), key.size(2)
     trees = None
     if tree is not None and not causal:
+        if tree.dim() != 3 or tree.size(1) != 2 or tree.is_floating_point():
+            raise InputError(
+                f"{TREE} has the shape {list(tree.shape)} and the type {tree.dtype}, expected "
+                "B 2 T of whole numbers; make it by a TreeCollator"
+            )
         if tree.size(-1) < keys or len(tree) != len(key):
             raise InputError(
                 f"{TREE} has {len(tree)} sentences of {tree.size(-1)} columns, and the batch "
                 f"{len(key)} of {keys}; make it by a TreeCollator"
             )
+        check_trees(tree)
         trees = SourceTree(tree[:, 0, :keys], tree[:, 1])
     if queries == keys:
         padding = ~real if real is not None else key.new_zeros(len(key), keys).bool()
@@ -182,6 +218,28 @@ def new_context(
     found = AttentionContext(keys, key.device, real, trees, queries, causal)
     found.nothing_allowed = False  # each query of a step sees itself
     return found
+
+
+def check_trees(tree: Tensor) -> None:
+    """Refuse sentences in which the parents of the words are no tree. tree: B 2 T."""
+    words, parents = tree.unbind(1)
+    columns = torch.arange(tree.size(2), device=tree.device)
+    is_word = columns < words.amax(1, keepdim=True)  # the largest number is that of special pieces
+    above = parents.clamp(0, tree.size(2) - 1)
+    own = is_word & (above == columns)
+    for _ in range(doublings(tree.size(2))):
+        above = above.gather(1, above)
+    outside = (parents < 0) | (
+        parents >= torch.where(is_word, is_word.sum(1)[:, None], len(columns))
+    )
+    lost = is_word & (above != (own * columns).sum(1, keepdim=True))
+    wrong = (outside | lost | (words < PADDING) | (words > len(columns))).any(1)
+    wrong |= own.sum(1) != is_word.any(1)
+    if wrong.any():
+        raise InputError(
+            f"{TREE}: sentence {int(wrong.int().argmax())} of the batch is no tree; exactly one "
+            "word must be its own parent, and the parents of all others must lead to it"
+        )
 
 
 def real_keys(mask: Tensor, causal: bool) -> Tensor:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,16 @@ from fairseq_posattn.core.attention import AttentionShape, AttentionSpecificatio
 from fairseq_posattn.core.attention.mechanism import Mechanism, PostAttention, PreAttention, Use
 from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.doors.attention_interface import NAME, TREE, State, bind_checkpoints, register
+from fairseq_posattn.doors.saved_models import (
+    CONFIG,
+    added_in,
+    check_sums,
+    load,
+    load_own,
+    own_weights,
+    weight_files,
+    write_sums,
+)
 from fairseq_posattn.doors.tree_batches import TreeCollator, encode
 from fairseq_posattn.errors import InputError
 
@@ -48,12 +59,7 @@ def add_attention(
     and generate from now on.
     """
     attentions = attentions_of(model, side)
-    for number in layers or ():
-        if number not in range(len(attentions)):
-            raise InputError(
-                f"layers: there is no layer {number}; the model has {len(attentions)} layers, "
-                "counted from 0"
-            )
+    check_numbers(layers, len(attentions))
     read = AttentionSpecification(specification)
     shape = shape_of(model, attentions[0])
     read.check(len(attentions), shape)
@@ -88,34 +94,28 @@ def add_attention(
     if read.uses:
         register()
         model.set_attn_implementation(NAME)
-    model.__class__ = taking_trees(type(model))
+    kind: Any = type(model)
+    model.__class__ = taking_trees(kind)
     return model
 
 
 def from_pretrained(kind: Any, folder: str | Path, **options: Any) -> Any:
-    """Return a model that save_pretrained has written with its mechanisms; `kind` is its class."""
-    from safetensors.torch import load_file
-    from transformers.utils import logging
+    """Return a model that save_pretrained has written with its mechanisms; `kind` is its class.
 
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # the parameters of the mechanisms are unknown to it
-    try:
-        model = kind.from_pretrained(folder, **options)
-    finally:
-        logging.set_verbosity(verbosity)
-    about = getattr(model.config, NAME, None)
-    if not about:
-        raise InputError(f"{folder}: this model has no mechanisms; load it by {kind.__name__}")
+    Raise an InputError if a file changed since, or if weights are missing, unknown or not finite.
+    """
+    folder = Path(folder)
+    check_sums(folder)
+    added = added_in(folder, kind.__name__)
+    weights = own_weights(weight_files(folder))
+    model, unused = load(kind, folder, options)
     model.config.update({NAME: None})
-    for side, added in about.items():
-        add_attention(model, added["specification"], added["layers"], side)
-    ours = {name for name in model.state_dict() if NAME in name}
-    found: dict[str, Tensor] = {}
-    for path in sorted(Path(folder).glob("*.safetensors")):
-        found |= {name: tensor for name, tensor in load_file(path).items() if name in ours}
-    if lacking := sorted(ours - set(found)):
-        raise InputError(f"{folder}: the parameter {lacking[0]} is missing; save the model again")
-    model.load_state_dict(found, strict=False)
+    for side, one in added.items():
+        try:
+            add_attention(model, one.specification, one.layers, side)
+        except InputError as error:
+            raise InputError(f"{folder / CONFIG}: {error}") from None
+    load_own(model, weights, unused, folder)
     return model
 
 
@@ -155,6 +155,19 @@ def attentions_of(model: Any, side: str) -> list[Any]:
     return found
 
 
+def check_numbers(layers: Any, count: int) -> None:
+    """Refuse what is no list of numbers of layers, and layers that the model lacks."""
+    if layers is None:
+        return
+    if isinstance(layers, str) or not isinstance(layers, Sequence):
+        raise InputError(f"layers={layers!r}: give a list of numbers, such as [0, 1]")
+    for number in layers:
+        if type(number) is not int or number not in range(count):
+            raise InputError(
+                f"layers: there is no layer {number}; the model has {count} layers, counted from 0"
+            )
+
+
 def shape_of(model: Any, attention: Any) -> AttentionShape:
     """Return heads, width of a head, and the longest sentence."""
     heads, width = (
@@ -174,6 +187,8 @@ def refuse(uses: Sequence[Use], side: str) -> None:
             reason = "it reads labels of words"
         elif mechanism.learns_from_trees:
             reason = "it adds a loss to the training"
+        elif mechanism.reads_brackets and mechanism.cross_safe:
+            reason = "it acts in cross-attention, which add_attention does not change"
         elif mechanism.reads_brackets:
             reason = "it reads the brackets of the target"
         elif side == "decoder" and not mechanism.causal_safe:
@@ -213,6 +228,14 @@ def within() -> Iterator[None]:
         WITHIN.reset(token)
 
 
+def without_weights(kind: Any) -> Any:
+    """Return a model of `taking_trees(kind)` for pickle, which fills it."""
+    register()
+    made = taking_trees(kind)
+    return made.__new__(made)
+
+
+@cache
 def taking_trees(kind: Any) -> Any:
     """Return the class of a model whose forward and generate take trees."""
     if hasattr(kind, f"{NAME}_takes_trees"):
@@ -237,6 +260,14 @@ def taking_trees(kind: Any) -> Any:
                     return super().generate(*args, **kwargs)
             finally:
                 state.generating = False
+
+        def save_pretrained(self, save_directory: str | Path, *args: Any, **options: Any) -> None:
+            super().save_pretrained(save_directory, *args, **options)
+            if options.get("is_main_process", True):
+                write_sums(Path(save_directory))
+
+        def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+            return without_weights, (kind,), self.__dict__
 
     own = inspect.signature(kind.forward)
     tree = inspect.Parameter(TREE, inspect.Parameter.KEYWORD_ONLY, default=None)

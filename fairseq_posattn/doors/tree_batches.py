@@ -13,12 +13,31 @@ from fairseq_posattn.doors.attention_interface import TREE
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.text.live.segmented import spelled
 from fairseq_posattn.text.segmenters import SPACE
+from fairseq_posattn.trees.checks import checked_tree
 from fairseq_posattn.trees.projection import Span, checked_parents, dense, project_line
 from fairseq_posattn.trees.sentence import Sentence
 
+# Options of tokenizers after which pieces and words would no longer belong together, by the remedy.
+REFUSED = {
+    "leave it out, the collator pads batches": ("padding", "pad_to_multiple_of"),
+    "leave it out, the collator makes tensors": ("return_tensors",),
+    "give each sentence to encode by itself": (
+        *("text", "text_pair", "text_target", "text_pair_target", "is_split_into_words"),
+        *("return_overflowing_tokens", "stride"),
+    ),
+    "leave it out, encode needs it": ("return_offsets_mapping", "return_special_tokens_mask"),
+}
+
 
 def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]:
-    """Return what a tokenizer makes of a sentence, with its tree as `source_tree`."""
+    """Return what a tokenizer makes of a sentence, with its tree as `source_tree`.
+
+    Options that concern one sentence, such as `truncation` and `max_length`, go to the tokenizer.
+    """
+    for remedy, names in REFUSED.items():
+        for name in names:
+            if options.get(name):
+                raise InputError(f"encode({name}={options[name]!r}): {remedy}")
     text = sentence.text or " ".join(sentence.tokens)
     fast = {"return_offsets_mapping": True} if tokenizer.is_fast else {}
     found = dict(tokenizer(text, return_special_tokens_mask=True, **fast, **options))
@@ -41,10 +60,10 @@ def encode(tokenizer: Any, sentence: Sentence, **options: Any) -> dict[str, Any]
         kept = [piece for piece, one in zip(pieces, special, strict=True) if not one]
         spans = spelled(" ".join(kept), SPACE).spans
     where = f"'{text}'"
+    parents = checked_tree(checked_parents(sentence, where), where)
     counts = project_line(sentence, text, spans, where)
     of_pieces = iter([word for word, count in enumerate(counts) for _ in range(count)])
     words = [len(counts) if one else next(of_pieces) for one in special]
-    parents = checked_parents(sentence, where)
     own = [word if parent == 0 else parent - 1 for word, parent in enumerate(parents)]
     return {**found, TREE: [words, own]}
 
@@ -56,14 +75,23 @@ class TreeCollator:
         self.collator = collator
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> Any:
+        if lacking := [k for k, feature in enumerate(features) if TREE not in feature]:
+            raise InputError(f"sentence {lacking[0]} of the batch has no {TREE}; make it by encode")
         trees = [feature[TREE] for feature in features]
         plain = [{k: v for k, v in one.items() if k != TREE} for one in features]
         batch = self.collator(plain)
+        if "attention_mask" not in batch:
+            raise InputError("the batch has no attention_mask; let the tokenizer return it")
         real = batch["attention_mask"].bool()
         width = max(real.size(1), *(len(parents) for _, parents in trees))
         table = torch.arange(width).repeat(len(trees), 2, 1)
         table[:, 0] = PADDING
         for row, (words, parents) in enumerate(trees):
+            if len(words) != real[row].sum():
+                raise InputError(
+                    f"sentence {row} of the batch has {int(real[row].sum())} pieces, but its "
+                    f"{TREE} {len(words)}; make both by one call of encode"
+                )
             table[row, 0, : real.size(1)][real[row]] = torch.tensor(words)
             table[row, 1, : len(parents)] = torch.tensor(parents)
         batch[TREE] = table

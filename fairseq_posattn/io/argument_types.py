@@ -3,7 +3,6 @@
 Options that several commands share are added here, too.
 """
 
-import contextlib
 from argparse import (
     Action,
     ArgumentParser,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairseq_posattn.core.attention import AttentionShape, AttentionSpecification
 from fairseq_posattn.core.option_values import fault_of, read
 from fairseq_posattn.core.specification import (
     SpecificationError,
@@ -70,24 +71,25 @@ def test_the_canonical_form_of_every_type():
 
 numbers = st.floats(allow_nan=False)
 words = st.text("abcxyz_-.0123456789", min_size=1).filter(lambda text: text.lower() != "none")
+integers = st.integers(-(2**16), 2**16)
 values = st.builds(
     Everything,
     flag=st.booleans(),
-    count=st.integers(),
+    count=integers,
     share=numbers,
     word=words,
     pool=st.sampled_from(Pool),
-    limit=st.none() | st.integers(),
+    limit=st.none() | integers,
     maybe_share=st.none() | numbers,
     maybe_flag=st.none() | st.booleans(),
     maybe_word=st.none() | words,
     maybe_pool=st.none() | st.sampled_from(Pool),
-    sizes=st.lists(st.integers()).map(tuple),
+    sizes=st.lists(integers).map(tuple),
     nothing=st.lists(numbers).map(tuple),
     ends=st.tuples(numbers, numbers),
-    mixed=st.tuples(st.integers(), st.sampled_from(Pool)),
-    gaps=st.lists(st.none() | st.integers()).map(tuple),
-    maybe_sizes=st.none() | st.lists(st.integers()).map(tuple),
+    mixed=st.tuples(integers, st.sampled_from(Pool)),
+    gaps=st.lists(st.none() | integers).map(tuple),
+    maybe_sizes=st.none() | st.lists(integers).map(tuple),
     later=st.lists(words).map(tuple),
 )
 
@@ -146,6 +148,50 @@ def test_an_error_names_option_value_and_what_is_allowed(text, expected):
     with pytest.raises(SpecificationError) as error:
         options_of(f"every({text})")
     assert str(error.value) == f"every({text}): expected {expected}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("count=65537", "count=65537"),
+        ("count=-999999999999", "count=-999999999999"),
+        ("limit=999999999999", "limit=999999999999"),
+        ("sizes=3|999999999999", "sizes=[3, 999999999999]"),
+        ("count=" + "9" * 4000, "count=" + "9" * 40 + "..."),
+    ],
+)
+def test_whole_numbers_that_would_allocate_absurd_amounts(text, shown):
+    with pytest.raises(SpecificationError) as error:
+        options_of(f"every({text})")
+    expected = "give a whole number up to 65,536, the pieces of the longest sentence"
+    assert str(error.value) == f"every: {shown}: {expected}"
+
+
+@pytest.mark.parametrize("numbers", ["0-999999999999", "99999", "0|1-99999"])
+def test_absurd_numbers_of_layers_and_heads(numbers):
+    """A list of them would fill the memory."""
+    for text in (f"relative@{numbers}", f"relative(heads={numbers})"):
+        with pytest.raises(
+            SpecificationError, match=r"cannot read '.*': expected numbers like 0-2"
+        ):
+            AttentionSpecification(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("relative(max=999999999999)", "max=999999999999: give a whole number up to 65,536"),
+        ("block(size=999999999999)", "size=999999999999: give a whole number up to 65,536"),
+        ("convolved_1d(t=60000)", "t=60000: t × t parameters of each head are too many"),
+        ("direct_absolute(t=60000)", r"give a t up to 4,096"),
+        ("cnn(layers=60000)", "layers=60000: expected 1 to 32"),
+        ("tree_gcn(layers=60000)", "layers=60000: expected 1 to 32"),
+        ("cnn(kernel=59999, separable=false)", "kernel=59999: expected an odd number below 1024"),
+    ],
+)
+def test_mechanisms_of_absurd_sizes(text, message):
+    with pytest.raises(SpecificationError, match=message):
+        AttentionSpecification(text).check(6, AttentionShape(8, 64, relations=60))
 
 
 def test_an_option_of_a_class_made_in_a_function():

@@ -1,6 +1,9 @@
 """Mechanisms in models of transformers: random models, and nothing is downloaded."""
 
+import copy
+import io
 import json
+import pickle
 import re
 import sys
 from argparse import Namespace
@@ -27,68 +30,7 @@ from fairseq_posattn.plugin import PosattnTransformerModel
 from fairseq_posattn.trees.sentence import Sentence
 from support.commands import ROOT, run
 from support.files import lines_of, write
-
-KEYS = {"vocab_size": 60, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
-HALVES = {f"{side}_{name}": size for side in ("encoder", "decoder")
-          for name, size in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))}  # fmt: skip
-SEQ2SEQ = {**KEYS, **HALVES, "d_model": 32, "max_position_embeddings": 64, "dropout": 0.0}
-SEQ2SEQ |= {"decoder_start_token_id": 2, "forced_eos_token_id": None}
-T5 = {**KEYS, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
-T5 |= {"decoder_start_token_id": 2, "dropout_rate": 0.0}
-BERT = {**KEYS, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-BERT |= {"intermediate_size": 48, "max_position_embeddings": 64}
-FAMILIES = {
-    "Marian": ("MarianMTModel", "MarianConfig", SEQ2SEQ),
-    "Bart": ("BartForConditionalGeneration", "BartConfig", SEQ2SEQ),
-    "MBart": ("MBartForConditionalGeneration", "MBartConfig", SEQ2SEQ),
-    "M2M100": ("M2M100ForConditionalGeneration", "M2M100Config", SEQ2SEQ),  # and NLLB
-    "T5": ("T5ForConditionalGeneration", "T5Config", T5),
-    "Bert": ("BertModel", "BertConfig", BERT),
-    "Roberta": ("RobertaModel", "RobertaConfig", BERT),
-}
-WITH_DECODER = [name for name in FAMILIES if "ert" not in name]
-LENGTHS = (9, 6, 4)
-
-
-def random_model(name: str, **others):
-    kind, config, options = FAMILIES[name]
-    torch.manual_seed(0)
-    model = getattr(hf, kind)(getattr(hf, config)(**{**options, **others})).eval()
-    for key, parameter in model.named_parameters():
-        if "embed_positions" not in key:  # Marian's are computed, and not saved
-            torch.nn.init.normal_(parameter, float(parameter.dim() == 1), 0.3)
-    return model
-
-
-def batch(left: bool = False, rows=range(3)) -> dict:
-    """Three sentences of different lengths, with chains of two-piece words as trees."""
-    dice = torch.Generator().manual_seed(1)
-    width = max(LENGTHS[row] for row in rows)
-    ids, mask = torch.ones(3, width).long(), torch.zeros(3, width).long()
-    tree = torch.arange(width).repeat(3, 2, 1)
-    tree[:, 0] = -1
-    for row in range(3):
-        length = LENGTHS[row]
-        pieces = torch.randint(4, 60, (length,), generator=dice)
-        if row not in rows:
-            continue
-        place = slice(width - length, width) if left else slice(length)
-        ids[row, place], mask[row, place] = pieces, 1
-        words = torch.arange(length) // 2
-        tree[row, 0, place] = torch.cat([words[:-1], words.max()[None] + 1])
-        tree[row, 1, 1 : int(words.max()) + 1] = torch.arange(int(words.max()))
-    chosen = list(rows)
-    return {"input_ids": ids[chosen], "attention_mask": mask[chosen], "source_tree": tree[chosen]}
-
-
-def outputs(model, given: dict, trees: bool = True) -> torch.Tensor:
-    given = {k: v for k, v in given.items() if trees or k != "source_tree"}
-    if model.config.is_encoder_decoder:
-        dice = torch.Generator().manual_seed(2)
-        rows = len(given["input_ids"])
-        written = torch.randint(4, 60, (3, 7), generator=dice)[-rows:]
-        return model(**given, decoder_input_ids=written).logits
-    return model(**given).last_hidden_state
+from support.tiny_models import FAMILIES, SEQ2SEQ, WITH_DECODER, batch, outputs, random_model
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -250,6 +192,13 @@ def test_what_needs_more_is_refused_by_name(name):
             add_attention(random_model("Bart"), name, side=side)
 
 
+def test_why_mechanisms_are_refused():
+    with pytest.raises(InputError, match=r"'tree_walk' .* it acts in cross-attention"):
+        add_attention(random_model("Bart"), "tree_walk")
+    with pytest.raises(InputError, match=r"brackets.* it reads the brackets \( and \) of a target"):
+        add_attention(random_model("Bart"), "brackets", side="decoder")
+
+
 def test_what_cannot_be_given_mechanisms(monkeypatch):
     with pytest.raises(InputError, match="side='both': choose one of encoder and decoder"):
         add_attention(random_model("Bart"), "relative", side="both")
@@ -263,12 +212,87 @@ def test_what_cannot_be_given_mechanisms(monkeypatch):
     for layers in ([2], [-1], [0, 7]):
         with pytest.raises(InputError, match=rf"there is no layer {layers[-1]}; .* has 2 layers"):
             add_attention(random_model("Bart"), "relative", layers)
+    for layers in (5, "1", {1}):
+        with pytest.raises(
+            InputError, match=r"layers=.*: give a list of numbers, such as \[0, 1\]"
+        ):
+            add_attention(random_model("Bart"), "relative", layers)
+    for layers in ([True], ["1"], [1.0], [None]):
+        with pytest.raises(InputError, match=rf"there is no layer {layers[0]}; .* has 2 layers"):
+            add_attention(random_model("Bart"), "relative", layers)
     gpt = hf.GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=9)
     with pytest.raises(InputError, match="has no self-attention that is known"):
         add_attention(hf.GPT2Model(gpt), "relative")
     monkeypatch.delattr(sys.modules[hf.BartModel.__module__], "ALL_ATTENTION_FUNCTIONS")
     with pytest.raises(InputError, match="in this release of transformers it does not ask the"):
         add_attention(random_model("Bart"), "relative")
+
+
+# Weights
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_weights_of_each_layer(name):
+    """Layers without mechanisms, and cross-attention, return those of the library."""
+    stock = random_model(name, attn_implementation="eager")
+    expected = every_output(stock)
+    model = random_model(name)
+    for side in ("encoder", "decoder") if name in WITH_DECODER else ("encoder",):
+        add_attention(model, "relative(max=3)", layers=[1], side=side)
+    for key, parameter in model.named_parameters():
+        if NAME in key:
+            torch.nn.init.zeros_(parameter)  # so they add nothing
+    found = every_output(model)
+    kinds = [key for key in expected if "attentions" in key and expected[key]]
+    assert len(kinds) == (3 if name in WITH_DECODER else 1)
+    real = batch()["attention_mask"].bool()
+    for kind in kinds:
+        assert len(found[kind]) == len(expected[kind]), kind
+        for ours, theirs in zip(found[kind], expected[kind], strict=True):
+            if theirs.size(2) == real.size(1):  # rows of padding have no meaning
+                ours, theirs = (one.transpose(1, 2)[real] for one in (ours, theirs))
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-5, msg=kind)
+
+
+def every_output(model):
+    given = batch()
+    del given["source_tree"]
+    if model.config.is_encoder_decoder:
+        given["decoder_input_ids"] = torch.arange(4, 25).view(3, 7)
+    return model(**given, output_attentions=True)
+
+
+def test_weights_of_each_step():
+    model = add_attention(random_model("Bart"), "relative(max=3)", layers=[1], side="decoder")
+    how = {"max_new_tokens": 4, "min_new_tokens": 4, "return_dict_in_generate": True}
+    found = model.generate(**batch(), **how, output_attentions=True, num_beams=1)
+    for kind in (found.decoder_attentions, found.cross_attentions):
+        assert [len(step) for step in kind] == [2] * 4
+    assert [step[0].size(-1) for step in found.decoder_attentions] == [1, 2, 3, 4]
+
+
+# Copies
+
+
+@pytest.mark.parametrize("name", ["Bart", "T5"])
+def test_copies_of_a_model(name):
+    model = add_attention(random_model(name), "relative(max=3) + tree_relative + t5_bias")
+    expected = outputs(model, batch())
+    stored = io.BytesIO()
+    torch.save(model, stored)
+    stored.seek(0)
+    for again in (
+        copy.deepcopy(model),
+        pickle.loads(pickle.dumps(model)),
+        torch.load(stored, weights_only=False),
+    ):
+        assert type(again) is type(model)
+        assert torch.equal(outputs(again, batch()), expected)
+        with pytest.raises(InputError, match="the batch has none"):
+            outputs(again, batch(), trees=False)
+        for parameter in again.parameters():
+            torch.nn.init.zeros_(parameter)
+    assert torch.equal(outputs(model, batch()), expected)
 
 
 # Padding, search, training
@@ -395,18 +419,6 @@ def test_a_trainer_trains_saves_and_loads(tmp_path):
     assert torch.equal(outputs(twice, batch()), expected)
 
 
-def test_what_cannot_be_loaded(tmp_path):
-    random_model("Bart").save_pretrained(tmp_path / "plain")
-    with pytest.raises(InputError, match="this model has no mechanisms; load it by BartForCond"):
-        from_pretrained(hf.BartForConditionalGeneration, tmp_path / "plain")
-    model = add_attention(random_model("Bart"), "relative")
-    model.save_pretrained(tmp_path / "ours")
-    plain = (tmp_path / "plain/model.safetensors").read_bytes()
-    (tmp_path / "ours/model.safetensors").write_bytes(plain)
-    with pytest.raises(InputError, match=r"the parameter .*posattn.* is missing; save the model"):
-        from_pretrained(hf.BartForConditionalGeneration, tmp_path / "ours")
-
-
 TWO_PROCESSES = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -491,6 +503,88 @@ def test_a_tree_of_another_text_is_refused():
         encode(tokenizer(), Sentence(["she", "is"]))
     with pytest.raises(InputError, match="'she is': the tokenizer marks no end of the sentence"):
         encode(tokenizer(), Sentence(["she", "is"], [2, 0]), add_special_tokens=False)
+
+
+@pytest.mark.parametrize(
+    ("parents", "fault"),
+    [
+        ([2, 1], "the sentence has no root"),
+        ([0, 0], r"the sentence has 2 roots \(words 1, 2\)"),
+        ([0, 3], "the parent of word 2 is 3, but the sentence has the words 1 to 2"),
+        ([0, -1], "the parent of word 2 is -1"),
+    ],
+)
+def test_what_is_no_tree(parents, fault):
+    with pytest.raises(InputError, match=f"'she is': {fault}"):
+        encode(tokenizer(), Sentence(["she", "is"], parents))
+    with pytest.raises(InputError, match="'a b c d': the parents form a cycle: 3 -> 4 -> 3"):
+        encode(tokenizer(), Sentence(["a", "b", "c", "d"], [0, 1, 4, 3]))
+
+
+NO_TREES = {  # the sentences have 5, 3 and 2 words
+    "cycle": (0, [0, 2, 1, 0, 0]),
+    "two roots": (2, [0, 1]),
+    "no root": (1, [1, 2, 0]),
+    "parent beyond the sentence": (1, [0, 0, 3]),
+    "parent beyond the batch": (0, [0, 0, 1, 9, 0]),
+    "parent below": (0, [0, 0, 1, -1, 0]),
+}
+
+
+@pytest.mark.parametrize(("row", "parents"), NO_TREES.values(), ids=NO_TREES)
+@pytest.mark.parametrize("specification", ["tree_relative", "tree_window"])
+def test_a_batch_without_right_trees(row, parents, specification):
+    model, given = add_attention(random_model("Bart"), specification), batch()
+    given["source_tree"][row, 1, : len(parents)] = torch.tensor(parents)
+    with pytest.raises(InputError, match=f"source_tree: sentence {row} of the batch is no tree"):
+        outputs(model, given)
+    with pytest.raises(InputError, match=f"source_tree: sentence {row} of the batch is no tree"):
+        model.generate(**given, max_new_tokens=2)
+
+
+def test_a_batch_of_something_else():
+    model, given = add_attention(random_model("Bart"), "tree_relative"), batch()
+    for other in (given["source_tree"].float(), given["source_tree"][:, :1], torch.zeros(3, 9)):
+        with pytest.raises(InputError, match="source_tree has the shape"):
+            outputs(model, {**given, "source_tree": other})
+    for place, word in (((0, 0, 2), -5), ((0, 0, 2), 99)):
+        wrong = {**given, "source_tree": given["source_tree"].clone()}
+        wrong["source_tree"][place] = word
+        with pytest.raises(InputError, match="sentence 0 of the batch is no tree"):
+            outputs(model, wrong)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"padding": "max_length", "max_length": 20},
+        {"padding": True},
+        {"return_tensors": "pt"},
+        {"text_pair": "he was"},
+        {"text_target": "he was"},
+        {"return_overflowing_tokens": True, "truncation": True, "max_length": 4},
+        {"return_offsets_mapping": True},
+        {"is_split_into_words": True},
+    ],
+)
+def test_options_that_separate_pieces_from_words(options):
+    name, value = next(iter(options.items()))
+    message = re.escape(f"encode({name}={value!r}): ")
+    with pytest.raises(InputError, match=message):
+        encode(tokenizer(), Sentence(["she", "is"], [2, 0]), **options)
+
+
+def test_batches_that_a_collator_cannot_make():
+    collator = TreeCollator(hf.DataCollatorWithPadding(tokenizer()))
+    first = encode(tokenizer(), Sentence(["she", "is"], [2, 0]))
+    second = {key: value for key, value in first.items() if key != "source_tree"}
+    with pytest.raises(InputError, match="sentence 1 of the batch has no source_tree"):
+        collator([first, second])
+    second = {**first, "source_tree": [[0, 1], [0]]}
+    with pytest.raises(InputError, match="sentence 1 of the batch has 7 pieces, but its source_t"):
+        collator([first, second])
+    with pytest.raises(InputError, match="the batch has no attention_mask"):
+        TreeCollator(lambda features: {"input_ids": torch.zeros(1, 7)})([first])
 
 
 def test_multiword_tokens_and_cut_sentences():

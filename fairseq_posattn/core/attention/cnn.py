@@ -13,18 +13,19 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import PreAttention
-from fairseq_posattn.core.option_values import option
-from fairseq_posattn.io.records import at_least, limit
+from fairseq_posattn.core.option_values import option, some_layers
+from fairseq_posattn.io.records import limit
 
 
 @dataclass(frozen=True)
 class CnnOptions:
-    layers: int = option(2, "this many convolutions follow each other", at_least(1))
+    layers: int = option(2, "this many convolutions follow each other", some_layers())
     kernel: int = option(
         7,
         "each convolution sees this many pieces, an odd number",
         limit(
-            lambda kernel: kernel > 0 and kernel % 2, "an odd number, with its piece in the middle"
+            lambda kernel: 0 < kernel < 1024 and kernel % 2,
+            "an odd number below 1024, with its piece in the middle",
         ),
     )
     separable: bool = option(

@@ -145,8 +145,17 @@ class DirectRelative(Direct):
         return circulant.type_as(self.scores).roll(self.t, dims=-1)  # c[|n - t|]: c is even
 
 
+LONGEST = 4096  # pieces that t may allow for where the model takes fewer
+
+
 def check_length(t: int, shape: AttentionShape, what_is_missing: str) -> None:
-    """Refuse a maximal length t that is shorter than the inputs of the model may be."""
+    """Refuse a maximal length t that is shorter, or far longer, than inputs of the model may be."""
+    longest = max(shape.max_positions, LONGEST)
+    if t > longest:
+        raise InputError(
+            f"t={t}: t × t parameters of each head are too many, and the model's inputs have at "
+            f"most {shape.max_positions} pieces; give a t up to {longest:,}"
+        )
     if t and t < shape.max_positions:
         raise InputError(
             f"t={t} {what_is_missing} but inputs may have {shape.max_positions} pieces: give "

@@ -18,13 +18,15 @@ from fairseq_posattn.core.attention.mechanism import (
     WeightChange,
     at_least_float32,
 )
-from fairseq_posattn.core.option_values import option
+from fairseq_posattn.core.option_values import ANY_SIZE, option
 from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class LocalHardOptions:
-    reach: int = option(10, "a key may lie this many pieces from the centre", at_least(1))
+    reach: int = option(
+        10, "a key may lie this many pieces from the centre", {**at_least(1), ANY_SIZE: True}
+    )
 
 
 class LocalHard(ScoreMask, WeightChange):

@@ -17,14 +17,13 @@ from torch import Tensor, nn
 
 from fairseq_posattn.core.attention.context import AttentionContext
 from fairseq_posattn.core.attention.mechanism import PreAttention
-from fairseq_posattn.core.option_values import option
+from fairseq_posattn.core.option_values import option, some_layers
 from fairseq_posattn.core.source_tree import SourceTree
-from fairseq_posattn.io.records import at_least
 
 
 @dataclass(frozen=True)
 class TreeGcnOptions:
-    layers: int = option(1, "this many convolutions follow each other", at_least(1))
+    layers: int = option(1, "this many convolutions follow each other", some_layers())
 
 
 class TreeGcn(PreAttention):

@@ -565,7 +565,7 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("deps_san(furthest=-1)", "expected at least 0"),
         ("deps_san(drop=1)", "expected a share from 0 to below 1"),
         ("rope(layout=thirds)", "expected pairs or halves"),
-        ("cnn(layers=0)", "at least 1"),
+        ("cnn(layers=0)", "expected 1 to 32"),
         ("parent_scaled(heads=8)", "the model has 8 attention heads, 0 to 7"),
     ],
 )
