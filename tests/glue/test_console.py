@@ -38,6 +38,26 @@ OPTIONS = ["--task", "structured_translation", "-s", "src", "-t", "tgt", "--cpu"
 OPTIONS += ["--batch-size", "16", "--beam", "2"]
 
 
+@pytest.mark.long(ci=["fairseq-train"])
+@pytest.mark.parametrize("program", ["posattn-train", "fairseq-train"])
+def test_a_training_begins_without_warnings_of_hydra(program, tmp_path):
+    """fairseq uses names that hydra has changed since, which the user cannot mend."""
+    command = [shutil.which(program, path=os.path.dirname(sys.executable)), tmp_path]
+    command += [
+        "--user-dir",
+        PLUGIN,
+        *OPTIONS[:-2],
+        "--arch",
+        "posattn_sequence",
+        "--optimizer",
+        "adam",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(PLUGIN.parent), "OMP_NUM_THREADS": "1"}
+    env.pop("PYTHONWARNINGS", None)
+    found = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env)
+    assert "hydra" not in found.stderr and "no dictionary" in found.stderr, found.stderr
+
+
 @pytest.mark.long
 def test_from_generate_to_a_score_as_in_the_readme(tree_model, toy_data, tmp_path):
     log, text, found = (tmp_path / name for name in ("generate.log", "hyp.tgt", "scores.json"))

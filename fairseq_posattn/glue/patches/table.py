@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.data import data_utils, iterators, language_pair_dataset, token_block_dataset
@@ -98,5 +99,7 @@ def install() -> None:
     safe.register_classes()
     evaluated.install()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra would print a traceback itself
+    warnings.filterwarnings("ignore", module="hydra")  # about fairseq's use of older names
+    warnings.filterwarnings("ignore", message=r"(?s).*//hydra\.cc/")
     for patch in PATCHES:
         patch.install()
