@@ -21,6 +21,7 @@ from fairseq_posattn.lab.experiments.sizes import with_shared
 FILE = "recipe.toml"
 USER_DIR = CHECKOUT / "fairseq_posattn"
 REMEDY = "mend the recipe"
+SHARED = ("model", "size", "trees", "training")  # what a row takes from the one that it is like
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def alike(row: Any, named: Mapping[str, Sequence[Any]], path: Path) -> Any:
         seen.add(id(found))
     whole: dict[str, Any] = {}
     for one in reversed(chain):
-        shared = {key: whole[key] for key in ("model", "size", "trees", "training") if key in whole}
+        shared = {key: value for key, value in whole.items() if key in SHARED}
         own = {key: value for key, value in one.items() if key != "like"}
         if isinstance(ours := own.get("training"), dict):
             theirs = shared.get("training")

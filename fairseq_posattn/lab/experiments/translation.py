@@ -164,7 +164,7 @@ class Translation(Experiment):
             found = [run for run in found if run.record.system in {row.system for row in rows}]
             check_pools(found)
             self.place.shell.act(lambda: check_references(found, self.references()))
-            return found
+            return [*found]
         return super().finished(rows, seeds)
 
     def kept(self, size: str | None, seeds: Seeds = ()) -> list[Kept]:
