@@ -142,14 +142,16 @@ def positive(text: str) -> int:
 def between(least: float, most: float) -> Callable[[str], Any]:
     """Return a reader of numbers within limits, which are whole if the limits are."""
     kind, name = (int, "a whole number") if isinstance(least, int) else (float, "a number")
+    limits = f"{name} from {least:,g} to {most:,g}"
 
     def read(text: str) -> Any:
         with contextlib.suppress(ValueError):
             if "_" not in text and least <= (number := kind(text)) <= most:
                 return number
         shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-        raise ArgumentTypeError(f"expected {name} from {least:,} to {most:,}, found '{shown}'")
+        raise ArgumentTypeError(f"expected {limits}, found '{shown}'")
 
+    read.__name__ = limits
     METAVARS[read] = "N" if kind is int else "X"
     return read
 
