@@ -4,6 +4,7 @@ Options that several commands share are added here, too.
 """
 
 import contextlib
+import sys
 from argparse import (
     Action,
     ArgumentParser,
@@ -17,7 +18,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
-from fairseq_posattn.io.records import KEY, LIMIT, SHOWN
+from fairseq_posattn.io.command_line import one_line
+from fairseq_posattn.io.records import KEY, LIMIT
 from fairseq_posattn.io.visible import visible
 
 Kind = TypeVar("Kind")
@@ -31,7 +33,8 @@ class Parser(ArgumentParser):
         super().__init__(**{"formatter_class": Help, **how})
 
     def error(self, message: str) -> NoReturn:
-        super().error(visible(message))
+        self.print_usage(sys.stderr)
+        self.exit(2, one_line(f"{self.prog}: error: {visible(message)}") + "\n")
 
 
 class Help(RawDescriptionHelpFormatter):
@@ -148,8 +151,7 @@ def between(least: float, most: float) -> Callable[[str], Any]:
         with contextlib.suppress(ValueError):
             if "_" not in text and least <= (number := kind(text)) <= most:
                 return number
-        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-        raise ArgumentTypeError(f"expected {limits}, found '{shown}'")
+        raise ArgumentTypeError(f"expected {limits}, found '{text}'")
 
     read.__name__ = limits
     METAVARS[read] = "N" if kind is int else "X"

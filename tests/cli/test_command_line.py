@@ -13,7 +13,7 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.io import command_line
-from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.argument_types import command_parser, positive
 from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
 from fairseq_posattn.io.lock import locked, this_process
 from fairseq_posattn.io.progress import say
@@ -65,6 +65,15 @@ def test_options_and_what_is_said_cannot_steer_the_terminal(capsys):
     printed = capsys.readouterr().err
     assert "\x1b" not in printed and "\u202e" not in printed
     assert printed.endswith("\na\\n\\x1b[2J\\u202e\n")
+
+
+def test_a_value_of_many_characters_is_shortened(capsys):
+    parser = command_parser("x", "")
+    parser.add_argument("--number", type=positive)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--number", "9" * 5000])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("x: error: argument --number: ") and len(last) <= LONGEST
 
 
 def test_a_long_line_keeps_the_file_name_and_the_remedy(capsys):
