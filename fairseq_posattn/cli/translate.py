@@ -40,7 +40,7 @@ class TranslationRequest:
     threads: int = option(
         "compute with so many threads (default, and at most: as many as there are cores)",
         0,
-        type=between(0, 1_000_000),
+        type=between(0, 100_000),
     )
 
 

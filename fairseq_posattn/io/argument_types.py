@@ -3,6 +3,7 @@
 Options that several commands share are added here, too.
 """
 
+import sys
 from argparse import (
     Action,
     ArgumentParser,
@@ -16,8 +17,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
+from fairseq_posattn.io.command_line import one_line
 from fairseq_posattn.io.numbers import decimal_number, plain_number
-from fairseq_posattn.io.records import KEY, LIMIT, SHOWN
+from fairseq_posattn.io.records import KEY, LIMIT
 from fairseq_posattn.io.visible import visible
 
 Kind = TypeVar("Kind")
@@ -33,7 +35,8 @@ class Parser(ArgumentParser):
         self.register("type", float, decimal)
 
     def error(self, message: str) -> NoReturn:
-        super().error(visible(message))
+        self.print_usage(sys.stderr)
+        self.exit(2, one_line(f"{self.prog}: error: {visible(message)}") + "\n")
 
 
 class Help(RawDescriptionHelpFormatter):
@@ -159,15 +162,14 @@ def between(least: float, most: float) -> Callable[[str], Any]:
     """Return a reader of numbers within limits, which are whole if the limits are."""
     is_whole = isinstance(least, int)
     reader: Callable[[str], float | None] = plain_number if is_whole else decimal_number
-    limits = f"from {least:,} to {most:,}" if is_whole else f"from {least:g} to {most:g}"
+    limits = f"{'a whole number' if is_whole else 'a number'} from {least:,g} to {most:,g}"
 
     def read(text: str) -> Any:
         if (number := reader(text)) is not None and least <= number <= most:
             return number
-        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-        kind = "a whole number" if is_whole else "a number"
-        raise ArgumentTypeError(f"expected {kind} {limits}, found '{shown}'")
+        raise ArgumentTypeError(f"expected {limits}, found '{text}'")
 
+    read.__name__ = limits
     METAVARS[read] = "N" if is_whole else "X"
     return read
 

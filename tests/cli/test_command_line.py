@@ -68,6 +68,15 @@ def test_options_and_what_is_said_cannot_steer_the_terminal(capsys):
     assert printed.endswith("\na\\n\\x1b[2J\\u202e\n")
 
 
+def test_a_value_of_many_characters_is_shortened(capsys):
+    parser = command_parser("x", "")
+    parser.add_argument("--number", type=positive)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--number", "9" * 5000])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("x: error: argument --number: ") and len(last) <= LONGEST
+
+
 def test_a_long_line_keeps_the_file_name_and_the_remedy(capsys):
     line = ended(capsys, InputError(f"{'d' * 90}/text:3: found '{'x' * 9999}'; mend it with tr"))
     assert len(line) == LONGEST

@@ -367,7 +367,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(trained, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--lenpen", "nan"), "--lenpen: expected a number from -10.0 to 10.0, found 'nan'"),
+        (("--lenpen", "nan"), "--lenpen: expected a number from -10 to 10, found 'nan'"),
         (("--lenpen=-1e30",), "--lenpen: expected a number from"),
         (("--beam", 10**9), "--beam: expected a whole number from 1 to 1,000"),
         (("--beam", "9" * 5000), "--beam: expected a whole number from 1 to 1,000"),
@@ -385,7 +385,7 @@ def test_numbers_that_make_no_sense(options, message, trained):
 
 
 def test_more_threads_than_cores_are_not_used(trained):
-    done = posattn("translate", trained / "out", "--threads", 999_999, input=b"ein haus\n")
+    done = posattn("translate", trained / "out", "--threads", 99_999, input=b"ein haus\n")
     assert done.code == 0 and len(done.out.splitlines()) == 1
 
 
