@@ -23,7 +23,7 @@ def saved(tmp_path):
     """Return a folder of a version that stored no checksums, so that its files can be changed."""
     model = add_attention(random_model("Bart"), SPECIFICATION)
     model.save_pretrained(tmp_path / "model")
-    (tmp_path / "model/posattn.sha256").unlink()
+    (tmp_path / "model/posattn.sha256").unlink(missing_ok=True)
     return tmp_path / "model"
 
 
