@@ -15,7 +15,7 @@ import re
 import sys
 import traceback
 from argparse import Action, ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,9 @@ NOT_ZERO |= {
 MOST_WORKERS, LARGEST = 1024, 2**63 - 1  # a worker is a process
 
 
-def options_fit(parse_args_and_arch, parser: ArgumentParser, *given, **how):
+def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
     """Wrap options.parse_args_and_arch to refuse what programs would stumble over."""
-    found = parse_args_and_arch(parser, *given, **how)
+    found = parse_args_and_arch(parser, *rest, **how)
     args = vars(found[0] if isinstance(found, tuple) else found)  # with parse_known, others follow
     refuse_combinations(args)
     given = {argument.partition("=")[0] for argument in sys.argv}
@@ -69,7 +69,7 @@ def expected_of(action: Action, number: float) -> str | None:
     return "a number that is not negative" if number < 0 and not off else None
 
 
-def refuse_combinations(args: dict[str, Any]) -> None:
+def refuse_combinations(args: Mapping[str, Any]) -> None:
     """Refuse options that fairseq's programs accept, but fail with later."""
     if args.get("int8") and (args.get("fp16") or args.get("bf16")):
         raise InputError("--int8 and --fp16 or --bf16 exclude each other: leave one out")
@@ -135,7 +135,8 @@ def statements(tree: ast.AST, number: int) -> list[ast.stmt]:
 
 def flags_read(way: list[ast.stmt]) -> Iterator[str]:
     """Yield the options that a statement may read, and the condition under which it stands."""
-    read: list[ast.AST] = [one.test for one in way if isinstance(one, ast.If)][-1:]
+    conditions = [one.test for one in way if isinstance(one, ast.If)]
+    read: list[ast.AST] = [*conditions[-1:]]
     read += [way[-1]] if not hasattr(way[-1], "body") else []
     nodes = [node for part in read for node in ast.walk(part)]
     methods = [node.func for node in nodes if isinstance(node, ast.Call)]
