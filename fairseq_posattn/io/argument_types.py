@@ -3,8 +3,11 @@
 Options that several commands share are added here, too.
 """
 
+import re
+import sys
 from argparse import (
     Action,
+    ArgumentError,
     ArgumentParser,
     ArgumentTypeError,
     Namespace,
@@ -12,15 +15,19 @@ from argparse import (
 )
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, field, fields
+from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
+from fairseq_posattn.io.command_line import one_line
 from fairseq_posattn.io.records import KEY, LIMIT
 from fairseq_posattn.io.visible import visible
 
 Kind = TypeVar("Kind")
 TYPES = {"int": int, "float": float, "Path": Path}  # a str needs none
+MOST = 1024  # processes or folders: a machine would not survive a mistyped number
+DIGITS = re.compile(r"[0-9]{1,18}")
 
 
 class Parser(ArgumentParser):
@@ -28,9 +35,17 @@ class Parser(ArgumentParser):
 
     def __init__(self, **how: Any):
         super().__init__(**{"formatter_class": Help, **how})
+        self.register("type", int, whole)  # these read what type=int and type=float stand for
+        self.register("type", float, finite)
 
     def error(self, message: str) -> NoReturn:
-        super().error(visible(message))
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{one_line(f'{self.prog}: error: {visible(message)}')}\n")
+
+    def _get_values(self, action: Action, arg_strings: list[str]) -> Any:
+        if action.option_strings and arg_strings == ["--"]:  # argparse would take --name=-- for []
+            raise ArgumentError(action, "expected a value, found '--'")
+        return super()._get_values(action, arg_strings)
 
 
 class Help(RawDescriptionHelpFormatter):
@@ -131,19 +146,41 @@ def new_folder(text: str) -> Path:
     return Path(text).absolute() if text.startswith("-") else Path(text)
 
 
+def whole(text: str) -> int:
+    """Read a whole number."""
+    if not DIGITS.fullmatch(text.removeprefix("-")):
+        raise ArgumentTypeError(f"expected a whole number, found '{text}'")
+    return int(text)
+
+
+def finite(text: str) -> float:
+    """Read a number, without what Python reads beyond it: 1_0, nan and digits of other scripts."""
+    try:
+        number = float(text) if text.isascii() and "_" not in text else float("nan")
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise ArgumentTypeError(f"expected a number, found '{text}'")
+    return number
+
+
 def positive(text: str) -> int:
     """Read a whole number above 0."""
-    if not text.isdecimal() or not int(text):
+    if not DIGITS.fullmatch(text) or not int(text):
         raise ArgumentTypeError(f"expected a number above 0, found '{text}'")
+    return int(text)
+
+
+def few(text: str) -> int:
+    """Read how many processes or folders are wanted."""
+    if not DIGITS.fullmatch(text) or not 1 <= int(text) <= MOST:
+        raise ArgumentTypeError(f"expected a number from 1 to {MOST}, found '{text}'")
     return int(text)
 
 
 def share(text: str) -> float:
     """Read a number from 0 to 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
+    number = finite(text)
     if not 0 <= number <= 1:
         raise ArgumentTypeError(f"expected a number from 0 to 1, found '{text}'")
     return number
@@ -151,13 +188,13 @@ def share(text: str) -> float:
 
 def not_negative(text: str) -> int:
     """Read a whole number that is 0 or more."""
-    if not text.isdecimal():
+    if not DIGITS.fullmatch(text):
         raise ArgumentTypeError(f"expected a number that is not negative, found '{text}'")
     return int(text)
 
 
 METAVARS: dict[Any, str] = {
-    **dict.fromkeys((int, positive, not_negative), "N"),
+    **dict.fromkeys((int, positive, not_negative, few), "N"),
     **dict.fromkeys((float, share), "X"),
     **dict.fromkeys((Path, new_folder), "PATH"),
 }
