@@ -107,7 +107,7 @@ def translating(name: str, *more: str) -> Callable[[Path], list]:
 
 SEARCH = {"beam": 2, "nbest": 1, "max_len_a": 0, "max_len_b": 5, "min_len": 1, "lenpen": 1}
 SEARCH |= {"unkpen": 0, "temperature": 1.0, "no_repeat_ngram_size": 0, "prefix_size": 0, "seed": 1}
-SEARCH |= {"sampling_topk": -1, "sampling_topp": -1, "diverse_beam_groups": -1}
+SEARCH |= {"sampling_topk": -1, "sampling_topp": -1}
 SEARCH |= {"diverse_beam_strength": 0.5, "diversity_rate": -1, "batch_size": 4, "max_tokens": 300}
 SEARCH |= {"num_workers": 0, "required_batch_size_multiple": 8, "data_buffer_size": 10}
 SEARCH |= {"log_interval": 100}
