@@ -10,6 +10,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import command_parser
 
@@ -30,12 +31,19 @@ def run_fairseq(program: str) -> None:
     if not any(argument.split("=")[0] == "--user-dir" for argument in sys.argv[1:]):
         sys.argv += ["--user-dir", str(Path(__file__).parents[1])]
     module = import_module(f"fairseq_cli.{program}")
+    refusals = import_module("fairseq_posattn.glue.patches.refusals")
     import_module("fairseq_posattn.plugin")  # --user-dir skips a package that is imported already
     logging.getLogger("fairseq.utils").addFilter(is_news)
     log_to_stdout(program)
     if {"-h", "--help"} & set(sys.argv[1:]):
         print(own_help(program), end="\n\n")
-    module.cli_main()
+    try:
+        module.cli_main()
+    except Exception as error:
+        message = None if command_line.foreseen(error) else refusals.refusal(error)
+        if message is None:
+            raise
+        raise InputError(message) from error
 
 
 def is_news(record: logging.LogRecord) -> bool:

@@ -15,7 +15,7 @@ import argparse
 from functools import partial
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import command_parser
+from fairseq_posattn.io.argument_types import command_parser, positive, share
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.preparation.segment import (
     SENTENCEPIECE_MODELS,
@@ -43,14 +43,14 @@ def _add_learn(parser: argparse.ArgumentParser) -> None:
     _add_segmenter(parser, "write")
     parser.add_argument(
         "--symbols",
-        type=int,
+        type=positive,
         default=32000,
         help="learn this many merges of subword-nmt, or pieces of sentencepiece (default: "
         "%(default)s)",
     )
     parser.add_argument(
         "--min-frequency",
-        type=int,
+        type=positive,
         default=2,
         help="with --codes: merge only pairs that occur at least this often (default: %(default)s)",
     )
@@ -62,7 +62,7 @@ def _add_learn(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--character-coverage",
-        type=float,
+        type=share,
         default=0.9995,
         help="with --sentencepiece: cover this share of all characters (default: %(default)s; "
         "1.0 suits small alphabets)",
@@ -88,7 +88,7 @@ def _add_apply(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--vocabulary-threshold",
-        type=int,
+        type=positive,
         help="with --vocabulary: split pieces further that occur there less often",
     )
     parser.set_defaults(step=_apply)

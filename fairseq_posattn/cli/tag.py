@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import add_model_options, command_parser
+from fairseq_posattn.io.argument_types import add_model_options, command_parser, positive
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import open_to_read
@@ -51,11 +51,14 @@ def parser() -> ArgumentParser:
         help="write plain text as word_TAG (default), or write the tags alone",
     )
     parser.add_argument(
-        "--batch-size", type=int, default=64, help="tag this many sentences at once (default: 64)"
+        "--batch-size",
+        type=positive,
+        default=64,
+        help="tag this many sentences at once (default: 64)",
     )
     parser.add_argument(
         "--buffer-size",
-        type=int,
+        type=positive,
         default=2000,
         help="read this many sentences before tagging them, so that batches can be made of "
         "similar lengths (default: 2000; 1 answers each line at once)",

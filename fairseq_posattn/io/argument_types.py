@@ -6,6 +6,7 @@ Options that several commands share are added here, too.
 import sys
 from argparse import (
     Action,
+    ArgumentError,
     ArgumentParser,
     ArgumentTypeError,
     Namespace,
@@ -24,6 +25,7 @@ from fairseq_posattn.io.visible import visible
 
 Kind = TypeVar("Kind")
 TYPES = {"int": int, "float": float, "Path": Path}  # a str needs none
+TOO_LARGE = 10**18
 
 
 class Parser(ArgumentParser):
@@ -31,12 +33,17 @@ class Parser(ArgumentParser):
 
     def __init__(self, **how: Any):
         super().__init__(**{"formatter_class": Help, **how})
-        self.register("type", int, whole)
+        self.register("type", int, whole)  # these read what type=int and type=float stand for
         self.register("type", float, decimal)
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(2, one_line(f"{self.prog}: error: {visible(message)}") + "\n")
+
+    def _get_values(self, action: Action, arg_strings: list[str]) -> Any:
+        if action.option_strings and arg_strings == ["--"]:  # argparse would take --name=-- for []
+            raise ArgumentError(action, "expected a value, found '--'")
+        return super()._get_values(action, arg_strings)
 
 
 class Help(RawDescriptionHelpFormatter):
@@ -137,24 +144,32 @@ def new_folder(text: str) -> Path:
     return Path(text).absolute() if text.startswith("-") else Path(text)
 
 
+def plain_whole(text: str, least: int, wanted: str) -> int:
+    number = plain_number(text)
+    if number is None or not least <= number < TOO_LARGE:
+        raise ArgumentTypeError(f"expected {wanted}, found '{text}'")
+    return number
+
+
 def whole(text: str) -> int:
     """Read a whole number."""
-    if (number := plain_number(text)) is None:
-        raise ArgumentTypeError(f"expected a whole number, found '{text}'")
-    return number
+    return plain_whole(text, -TOO_LARGE, "a whole number")
+
+
+def positive(text: str) -> int:
+    """Read a whole number above 0."""
+    return plain_whole(text, 1, "a number above 0")
+
+
+def not_negative(text: str) -> int:
+    """Read a whole number that is 0 or more."""
+    return plain_whole(text, 0, "a number that is not negative")
 
 
 def decimal(text: str) -> float:
     """Read a finite number."""
     if (number := decimal_number(text)) is None:
         raise ArgumentTypeError(f"expected a number, found '{text}'")
-    return number
-
-
-def positive(text: str) -> int:
-    """Read a whole number above 0."""
-    if (number := plain_number(text) or 0) < 1:
-        raise ArgumentTypeError(f"expected a number above 0, found '{text}'")
     return number
 
 
@@ -174,17 +189,10 @@ def between(least: float, most: float) -> Callable[[str], Any]:
     return read
 
 
-def not_negative(text: str) -> int:
-    """Read a whole number that is 0 or more."""
-    number = plain_number(text)
-    if number is None or number < 0:
-        raise ArgumentTypeError(f"expected a number that is not negative, found '{text}'")
-    return number
-
-
 METAVARS: dict[Any, str] = {
     **dict.fromkeys((int, positive, not_negative), "N"),
     float: "X",
     **dict.fromkeys((Path, new_folder), "PATH"),
 }
 share = between(0.0, 1.0)
+few = between(1, 1024)  # processes or folders: a machine would not survive a mistyped number

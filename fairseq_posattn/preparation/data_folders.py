@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -129,7 +130,8 @@ class DataFolders:
     ) -> None:
         """Make one data folder of these splits, with given dictionaries if there are any."""
         options = [*self.languages(), *self.label_subtypes()]
-        options += ["--workers", str(self.job.binarize_workers)]
+        processes = min(self.job.binarize_workers, os.cpu_count() or 1)  # more gain nothing
+        options += ["--workers", str(processes)]
         if dictionaries:
             options += [f"--srcdict={dictionaries[0]}", f"--tgtdict={dictionaries[1]}"]
         else:

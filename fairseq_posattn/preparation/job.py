@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option, positive
+from fairseq_posattn.io.argument_types import few, option, positive, share
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import say
 from fairseq_posattn.preparation.corpus import ALIGN, Corpus, Treebanks
@@ -41,7 +41,9 @@ class Learning:
         choices=("unigram", "bpe"),
     )
     character_coverage: float = option(
-        "with sentencepiece: cover this share of all characters (default: %(default)s)", 0.9995
+        "with sentencepiece: cover this share of all characters (default: %(default)s)",
+        0.9995,
+        type=share,
     )
     separate: bool = option("learn pieces and a dictionary for each language separately", False)
     lines: int | None = option(
@@ -66,7 +68,10 @@ class Limits:
         "drop pairs with a side of fewer pieces (default: %(default)s)", 1, flag="--min-length"
     )
     longest: int = option(
-        "drop pairs with a side of more pieces (default: %(default)s)", 250, flag="--max-length"
+        "drop pairs with a side of more pieces (default: %(default)s)",
+        250,
+        flag="--max-length",
+        type=positive,
     )
     ratio: float = option(
         "drop pairs in which one side is more than this many times longer (default: %(default)s)",
@@ -117,13 +122,13 @@ class Job:
         "binarise a text that is not cut into shards with this many processes of "
         "fairseq-preprocess (default: %(default)s)",
         1,
-        type=positive,
+        type=few,
     )
     shards: int = option(
         "make this many data folders, OUT/shard0 and so on, of which fairseq holds one at a time; "
         "very large corpora need them (default: %(default)s)",
         1,
-        type=positive,
+        type=few,
     )
     alignments: bool = option(
         "read from PREFIX.align, or from the comment `align` of a treebank, from which word of the "

@@ -55,7 +55,7 @@ def learn_sentencepiece(
             num_threads=1,  # so the model is the same on every machine
             minloglevel=1,
         )
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         if lines.error is not None:
             raise lines.error from None
         raise InputError(f"{', '.join(texts)}: {why_not_learnt(str(error), symbols)}") from error
@@ -77,7 +77,10 @@ def why_not_learnt(error: str, symbols: int) -> str:
         )
     if "sentences_.empty()" in error:
         return "there is no sentence to learn pieces from; give more text"
-    return f"sentencepiece cannot learn from this ({error}); change --symbols, or give more text"
+    return (
+        f"sentencepiece cannot learn from this ({error}); change --symbols {symbols} or "
+        "--character-coverage, or give more text"
+    )
 
 
 def learn_words(model: str) -> None:

@@ -14,7 +14,13 @@ from fairseq_posattn.core.specification import SpecificationError
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.patches.checked_state import CheckpointError
 from fairseq_posattn.io import command_line
-from fairseq_posattn.io.argument_types import command_parser, positive, share
+from fairseq_posattn.io.argument_types import (
+    command_parser,
+    few,
+    not_negative,
+    positive,
+    share,
+)
 from fairseq_posattn.io.command_line import LONGEST, TRACEBACK, UNEXPECTED, one_line
 from fairseq_posattn.io.lock import locked, this_process
 from fairseq_posattn.io.progress import say
@@ -68,13 +74,27 @@ def test_options_and_what_is_said_cannot_steer_the_terminal(capsys):
     assert printed.endswith("\na\\n\\x1b[2J\\u202e\n")
 
 
-def test_a_value_of_many_characters_is_shortened(capsys):
+@pytest.mark.parametrize("text", ["1_0", "１０", "٣", "²", "+1", " 1", "", "nan", "--", "9" * 400])
+@pytest.mark.parametrize("kind", [int, positive, not_negative, few])
+def test_what_is_no_number_of_an_option(kind, text, capsys):
+    """Python reads most of these as numbers."""
     parser = command_parser("x", "")
-    parser.add_argument("--number", type=positive)
+    parser.add_argument("--number", type=kind)
+    with pytest.raises(SystemExit) as end:
+        parser.parse_args([f"--number={text}"])
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert end.value.code == 2 and len(line) <= LONGEST
+    assert line.startswith("x: error: argument --number: expected a")
+
+
+@pytest.mark.parametrize("text", ["1_0", "１.5", "nan", "-inf", "1e309", "", "x"])
+@pytest.mark.parametrize("kind", [float, share])
+def test_what_is_no_number_with_a_fraction(kind, text, capsys):
+    parser = command_parser("x", "")
+    parser.add_argument("--number", type=kind)
     with pytest.raises(SystemExit):
-        parser.parse_args(["--number", "9" * 5000])
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("x: error: argument --number: ") and len(last) <= LONGEST
+        parser.parse_args([f"--number={text}"])
+    assert "error: argument --number: expected a number" in capsys.readouterr().err
 
 
 def test_a_long_line_keeps_the_file_name_and_the_remedy(capsys):

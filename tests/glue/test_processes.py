@@ -43,9 +43,10 @@ def train_in_two(data, folder, *options) -> list[tuple[int, str]]:
         return [(rank.wait(), rank.printed()) for rank in (first, second)]
 
 
-@pytest.mark.long(ci=True)
-def test_two_processes_are_one_with_doubled_batches(one_process, toy_data, tmp_path):
-    (code, printed), (other_code, _) = train_in_two(toy_data, tmp_path)
+@pytest.mark.long(ci=["legacy_ddp"])
+@pytest.mark.parametrize("backend", ["legacy_ddp", "no_c10d"])
+def test_two_processes_are_one_with_doubled_batches(backend, one_process, toy_data, tmp_path):
+    (code, printed), (other_code, _) = train_in_two(toy_data, tmp_path, "--ddp-backend", backend)
     assert (code, other_code) == (0, 0), printed[-2000:]
     expected, last = one_process
     assert losses(printed) == expected

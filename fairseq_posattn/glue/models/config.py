@@ -21,6 +21,7 @@ from fairseq.models.transformer.transformer_config import (
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 
 from fairseq_posattn.core.option_values import option
+from fairseq_posattn.errors import InputError
 
 NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -112,4 +113,10 @@ def wrapped(layer, cfg):
 def layer_numbers(side) -> list[int]:
     """Return the numbers of the layers of a side (encoder or decoder), also when it is pruned."""
     keep = side.layers_to_keep
-    return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))
+    try:
+        return sorted(map(int, keep.split(","))) if keep else list(range(side.layers))
+    except ValueError:
+        raise InputError(
+            f"--encoder-layers-to-keep or --decoder-layers-to-keep {keep}: expected the numbers of "
+            "layers, such as 0,2"
+        ) from None

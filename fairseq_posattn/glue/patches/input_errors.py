@@ -16,6 +16,7 @@ from fairseq import utils
 
 from fairseq_posattn.core.specification import UnknownNameError
 from fairseq_posattn.errors import InputError, names_like
+from fairseq_posattn.glue.patches.refusals import refusal
 from fairseq_posattn.io.command_line import TRACEBACK, foreseen, one_line
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.paths import refuse_split_path
@@ -38,6 +39,7 @@ def without_usage(error, parser, message):
         message = f"{found[1]}: there is no '{found[2]}'; {names_like(found[2], names)}"
     elif found := UNKNOWN.match(message):
         message += f"; {names_like(found['name'], options)}"
+    message = message.replace("invalid <lambda> value", "invalid value")
     parser.exit(2, f"{one_line(f'error: {message}')}\n")
 
 
@@ -131,11 +133,18 @@ def fits_model(filter_indices, task, *args, **kwargs):
     """Wrap FairseqTask.filter_indices_by_size, which refuses a sentence that is too long, to
     say where it stands."""
     try:
-        return filter_indices(task, *args, **kwargs)
+        left = filter_indices(task, *args, **kwargs)
     except Exception as error:
         found = TOO_LONG.match(str(error))
         if found is None:
             raise
+    else:
+        if not len(left) and not hasattr(task, "lines_before"):  # of new text, some lines may fit
+            raise InputError(
+                "all sentences of the data are longer than --max-source-positions and "
+                "--max-target-positions admit; give shorter ones"
+            )
+        return left
     number, size, longest = found.groups()
     raise InputError(
         f"{place(task, int(number))}: it has {pieces(size)}, but the model takes at most "
@@ -190,7 +199,9 @@ def lines_counted(get_tokens, task, lines, encode_fn):
 
 def with_one_line(hook, kind, error, trace):
     """Wrap sys.excepthook to print one line instead of a traceback that would not help the user."""
-    message = foreseen(error) if of_fairseq(trace) and is_of_input(error) else None
+    message = None
+    if of_fairseq(trace) and is_of_input(error):
+        message = foreseen(error) or refusal(error)
     if message is None or os.environ.get(TRACEBACK) == "1":
         return hook(kind, error, trace)
     sys.stdout.flush()

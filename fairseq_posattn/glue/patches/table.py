@@ -30,6 +30,7 @@ from fairseq_posattn.glue.patches import (
     input_errors,
     launch,
     loading,
+    refusals,
     resumed,
     safe,
     trained_on,
@@ -79,6 +80,7 @@ PATCHES = [
     Patch(token_block_dataset, "np", loading.with_compat),
     # until fairseq says in one line what the user can mend
     *checked_data.PATCHES,
+    Patch(options, "parse_args_and_arch", refusals.options_fit),
     Patch(distributed_utils, "call_main", launch.refused_early),
     Patch(tasks, "setup_task", input_errors.data_found),
     Patch(checkpoint_utils, "load_model_ensemble_and_task", input_errors.user_dir_named),

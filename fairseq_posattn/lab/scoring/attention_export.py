@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option
+from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.attention_maps import (
@@ -149,7 +149,7 @@ class ExampleRequest(OnData):
         "choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",
         required=True,
     )
-    beam: int = option("set the size of the beam (default: %(default)s)", 5)
+    beam: int = option("set the size of the beam (default: %(default)s)", 5, type=positive)
     lenpen: float = option("set the length penalty of fairseq-generate (default: %(default)s)", 1.0)
     references: str | None = option(
         "read references from here, a line for each sentence (default: the targets of the data)",

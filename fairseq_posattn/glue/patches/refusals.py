@@ -1,0 +1,156 @@
+"""Say which options fairseq refuses, where it stops with an assertion or an error of Python.
+
+What it would accept, and only stumble over later, is refused before it starts. For all else the
+statement that raised the error names the options: those that its condition reads, and those that
+its message names.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import math
+import os
+import re
+import sys
+import traceback
+from argparse import Action, ArgumentParser
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import fairseq
+from omegaconf.errors import MissingMandatoryValue
+
+from fairseq_posattn.errors import InputError
+
+PACKAGES = Path(fairseq.__file__).parents[1]
+ROOTS = [f"{Path(__file__).parents[2]}{os.sep}"]  # the files of this package, and of fairseq
+ROOTS += [f"{PACKAGES / name}{os.sep}" for name in ("fairseq", "fairseq_cli")]
+ADAPTIVE = "adaptive_loss"
+FLAG = re.compile(r"--[a-z][\w-]*")
+NOT_ZERO = {"beam", "nbest", "buffer_size", "batch_size", "max_tokens", "update_freq"}
+NOT_ZERO |= {
+    "checkpoint_shard_count",
+    "required_batch_size_multiple",
+    "log_interval",
+    "save_interval",
+    "validate_interval",
+}
+MOST_WORKERS, LARGEST = 1024, 2**63 - 1  # a worker is a process
+
+
+def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
+    """Wrap options.parse_args_and_arch to refuse what programs would stumble over."""
+    found = parse_args_and_arch(parser, *rest, **how)
+    args = vars(found[0] if isinstance(found, tuple) else found)  # with parse_known, others follow
+    refuse_combinations(args)
+    given = {argument.partition("=")[0] for argument in sys.argv}
+    for action in parser._actions:  # argparse has no public list of options
+        value: Any = None if given.isdisjoint(action.option_strings) else args.get(action.dest)
+        if value == [] and action.nargs is None:  # --name=--
+            raise InputError(f"{action.option_strings[0]}: expected a value, found '--'")
+        for number in value if isinstance(value, list) else [value]:
+            if type(number) in (int, float) and (expected := expected_of(action, number)):
+                raise InputError(f"{action.option_strings[0]}: expected {expected}, found {number}")
+    return found
+
+
+def expected_of(action: Action, number: float) -> str | None:
+    """Return what kind of number an option takes, if this one is of another kind."""
+    if isinstance(number, float):
+        return None if math.isfinite(number) else "a finite number"
+    most = MOST_WORKERS if action.dest == "num_workers" else LARGEST
+    if number > most:
+        return f"at most {most}"
+    if action.dest in NOT_ZERO and number < 1:
+        return "a number above 0"
+    off = isinstance(action.default, int) and action.default < 0  # a negative number turns it off
+    return "a number that is not negative" if number < 0 and not off else None
+
+
+def refuse_combinations(args: Mapping[str, Any]) -> None:
+    """Refuse options that fairseq's programs accept, but fail with later."""
+    if args.get("int8") and (args.get("fp16") or args.get("bf16")):
+        raise InputError("--int8 and --fp16 or --bf16 exclude each other: leave one out")
+    if args.get("constraints") and "buffer_size" not in args:  # of fairseq-interactive
+        raise InputError(
+            "--constraints: fairseq reads them from lines of new text; translate with "
+            "posattn-interactive, or leave the option out"
+        )
+    if args.get("adaptive_softmax_cutoff") and args.get("criterion", ADAPTIVE) != ADAPTIVE:
+        raise InputError(
+            f"--adaptive-softmax-cutoff needs --criterion {ADAPTIVE}, but found "
+            f"{args['criterion']}; change one of the two"
+        )
+    overrides = args.get("model_overrides", "{}")
+    try:
+        fits = isinstance(ast.literal_eval(overrides), dict)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        fits = False
+    if not fits:
+        raise InputError(
+            f"--model-overrides {overrides}: expected a dictionary, such as {{'dropout': 0.1}}"
+        )
+
+
+def refusal(error: BaseException) -> str | None:
+    """Return why fairseq refuses the options of this program; None: nobody refused anything.
+
+    That is what an `assert` or a `raise` of fairseq says, or an error of Python in a statement of
+    fairseq that reads an option which was given.
+    """
+    if isinstance(error, MissingMandatoryValue):
+        return f"--{str(error.key).replace('_', '-')} is missing; give it"
+    frames = traceback.walk_tb(error.__traceback__)
+    places = [(frame.f_code.co_filename, number) for frame, number in frames]
+    last = {
+        root: k for k, (file, _) in enumerate(places) for root in ROOTS if file.startswith(root)
+    }
+    ours, theirs = last.get(ROOTS[0], -1), max(map(last.get, ROOTS[1:], (-1, -1)))
+    if theirs < 0 or ours > theirs:
+        return None
+    file, number = places[theirs]
+    way = statements(ast.parse("".join(linecache.getlines(file))), number)
+    if not way:  # there is no source
+        return None
+    on_purpose = theirs == len(places) - 1 and isinstance(way[-1], ast.Assert | ast.Raise)
+    said = str(error) if on_purpose else f"{type(error).__name__}: {error}"
+    if isinstance(way[-1], ast.Assert) and not said:
+        said = f"fairseq needs {ast.unparse(way[-1].test)}"
+    given = options_given({*FLAG.findall(said), *flags_read(way)})
+    if given:
+        return f"{said}; change or leave out {', '.join(given)}"
+    return said or None if on_purpose and isinstance(way[-1], ast.Raise) else None
+
+
+def statements(tree: ast.AST, number: int) -> list[ast.stmt]:
+    """Return the statements around a line of a file, from outside to inside."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and node.lineno <= number <= (node.end_lineno or 0)
+    ]
+
+
+def flags_read(way: list[ast.stmt]) -> Iterator[str]:
+    """Yield the options that a statement may read, and the condition under which it stands."""
+    conditions = [one.test for one in way if isinstance(one, ast.If)]
+    read: list[ast.AST] = [*conditions[-1:]]
+    read += [way[-1]] if not hasattr(way[-1], "body") else []
+    nodes = [node for part in read for node in ast.walk(part)]
+    methods = [node.func for node in nodes if isinstance(node, ast.Call)]
+    for node in nodes:
+        name = getattr(node, "attr", getattr(node, "id", None))
+        if isinstance(name, str) and node not in methods:
+            yield f"--{name.replace('_', '-')}"
+
+
+def options_given(flags: set[str]) -> list[str]:
+    """Return those of the options that the command line has, with their last values."""
+    found = {}
+    for argument, after in zip(sys.argv, [*sys.argv[1:], "--"], strict=True):
+        flag, _, value = argument.partition("=")
+        if flag.replace("_", "-") in flags:
+            found[flag] = argument if value or after.startswith("--") else f"{flag} {after}"
+    return list(found.values())
