@@ -21,6 +21,7 @@ from fairseq_posattn.io.records import KEY, LIMIT
 from fairseq_posattn.io.visible import visible
 
 Kind = TypeVar("Kind")
+MOST_SAMPLES = 1_000_000
 TYPES = {"int": int, "float": float, "Path": Path}  # a str needs none
 
 
@@ -155,6 +156,13 @@ def positive(text: str) -> int:
     return number
 
 
+def samples(text: str) -> int:
+    """Read how many samples are drawn; more than a million show nothing more."""
+    if (number := positive(text)) > MOST_SAMPLES:
+        raise ArgumentTypeError(f"expected a number up to {MOST_SAMPLES:,}, found '{text}'")
+    return number
+
+
 def share(text: str) -> float:
     """Read a number from 0 to 1."""
     number = decimal_number(text)
@@ -172,7 +180,7 @@ def not_negative(text: str) -> int:
 
 
 METAVARS: dict[Any, str] = {
-    **dict.fromkeys((int, positive, not_negative), "N"),
+    **dict.fromkeys((int, positive, samples, not_negative), "N"),
     **dict.fromkeys((float, share), "X"),
     **dict.fromkeys((Path, new_folder), "PATH"),
 }
