@@ -33,11 +33,11 @@ sys.path.insert(0, str(Path(__file__).parent))  # the package `support`
 
 from fairseq_posattn.io.atomic import leftovers
 from support.background import Background
-from support.commands import PLUGIN, make_toy_data
+from support.commands import PLUGIN, ROOT, make_toy_data
 from support.experiments import TINY, Experiment, copy_of, prepared
 from support.in_process import train
 from support.killed import Tally, is_refusal, killed_at_random_moments
-from support.parse_toys import StanzaModels
+from support.parse_toys import StanzaModels, make_toy_treebank
 from support.probes import make_world
 from support.raw_corpus import KINDS, Corpus, contents
 
@@ -174,9 +174,36 @@ def averaging(folder: Path) -> Program:
     return Program(command, result)
 
 
+def parser_training(folder: Path) -> Program:
+    """A tagger and a parser are trained from a treebank.
+
+    A parser that goes on from stanza's checkpoint draws other random numbers, so its weights differ
+    from those of an undisturbed run; everything else is the same.
+    """
+    treebank = folder / "killed-treebank"
+    make_toy_treebank(treebank, train=300, dev=40)
+    files = [f"--{split}={treebank / split}.src.conllu" for split in ("train", "dev")]
+    program = [sys.executable, ROOT / "tests/support/train_stanza.py", *files, "--lang", "qde"]
+
+    def result(out: Path) -> Any:
+        assert leftovers(out) == []
+        scores = json.loads((out / "trained.json").read_text())["answer"]["scores"]
+        assert min(scores.values()) > 80, scores
+        weights = {
+            str(path.relative_to(out)): {
+                name: "" if "depparse" in path.parts else value.numpy().tobytes()
+                for name, value in torch.load(path)["model"].items()
+            }
+            for path in sorted(out.rglob("*.pt"))
+        }
+        return scores["upos"], (out / "resources.json").read_bytes(), weights
+
+    return Program(lambda out: [*program, "--no-tokenizer", "--out", out], result)
+
+
 # what is made for several programs lies in one folder, and is made once
 PROGRAMS = {"prepare": preparing, "table": table, "parent": parent}
-PROGRAMS |= {"probe": probing, "average": averaging}
+PROGRAMS |= {"probe": probing, "average": averaging, "train-parser": parser_training}
 
 
 def started_twice(program: Program, out: Path, dice: random.Random, seconds: float) -> Any:
@@ -216,7 +243,7 @@ def main() -> None:
     logging.getLogger("filelock").setLevel(logging.WARNING)
     root, failed = Path(tempfile.mkdtemp(prefix="kills-")), False
     print(f"{root}: seed {options.seed}", file=sys.stderr)
-    print(f"{'program':<10}{'kills':>7}{'lost':>6}{'seconds':>9}")
+    print(f"{'program':<13}{'kills':>7}{'lost':>6}{'seconds':>9}")
     for number, name in enumerate(options.only):
         wanted = len(range(number, options.kills, len(options.only)))
         tally, folder = Tally(wanted, options.seed), root / name
@@ -228,7 +255,7 @@ def main() -> None:
             lost = [traceback.format_exc()]
         seconds = time.monotonic() - begin
         counts = f"{tally.kills:>7}{len(lost):>6}"
-        print("\n  ".join([f"{name:<10}{counts}{seconds:>9.0f}", *lost]), flush=True)
+        print("\n  ".join([f"{name:<13}{counts}{seconds:>9.0f}", *lost]), flush=True)
         failed |= bool(lost)
     sys.exit(failed)
 

@@ -143,7 +143,10 @@ def main() -> None:
     kind = checked_kind(options.out)
     picture = chosen_picture(options)
     if not write(picture, options.out, kind):
-        hint = "the font lacks some letters, which are drawn as boxes; .html has them all"
+        hint = (
+            "the fonts lack some letters, which may be drawn as boxes; install a font with them, "
+            "such as Debian's package fonts-noto-cjk for East Asian ones, or write .html"
+        )
         print(hint, file=sys.stderr)
     print(options.out)
 

@@ -196,3 +196,4 @@ METAVARS: dict[Any, str] = {
 }
 share = between(0.0, 1.0)
 few = between(1, 1024)  # processes or folders: a machine would not survive a mistyped number
+samples = between(1, 1_000_000)  # of a resampling test

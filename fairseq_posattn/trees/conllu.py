@@ -191,11 +191,12 @@ def _fault_of_column(head_column: list[str], numbers: list[int], path: str) -> T
 # of a line or of a column.
 CONTROL = re.compile(r"[^\S \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 TEXT = "# text = "
+TEXT_COMMENT = re.compile(r"#\s*text\s*= ?(.*)")
 
 
 def text_of(block: ConlluBlock) -> str | None:
     """Return the raw text that a block names, if it names one."""
-    return next((line.removeprefix(TEXT) for line in block.lines if line.startswith(TEXT)), None)
+    return next((found[1] for found in map(TEXT_COMMENT.match, block.lines) if found), None)
 
 
 def comment_of(block: ConlluBlock, name: str) -> str | None:

@@ -25,6 +25,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import written_whole
 from fairseq_posattn.io.checksums import fingerprint
 from fairseq_posattn.io.files import read_json
+from fairseq_posattn.io.paths import refuse_file
 from fairseq_posattn.io.progress import say
 
 File = str | Path
@@ -92,6 +93,7 @@ class Steps:
 
     def __init__(self, work: Path, tell: Callable[[str], object] = say):
         self.tell = tell
+        refuse_file(work)
         self.records = work / "steps"
         self.records.mkdir(parents=True, exist_ok=True)
         self.states: dict[tuple[str, int, int, int], State] = {}

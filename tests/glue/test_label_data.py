@@ -390,6 +390,8 @@ def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_pat
 
     program = (sys.executable, "-m", "fairseq_posattn.cli.examples")
     common = ("--path", trained, "--cpu", "--sentences", "0")
+    nowhere = generate(data, trained, "--labels-of", tmp_path / "nowhere", check=False)
+    assert "nowhere: there is no such folder; name that of the training data" in nowhere.message
     parts = (labelled / "data", ()), (data, option), (data, ())
     ended = [
         run(*program, folder, *common, *more, "--out", tmp_path / f"{k}.json", check=False)

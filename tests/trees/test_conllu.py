@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.trees import TreeError, escape_whitespace, read_conllu
+from fairseq_posattn.trees.conllu import comment_of, raw_text, read_blocks, text_of
 from support.random_trees import forms, parents
 
 
@@ -208,3 +209,12 @@ def test_multiword_tokens(tmp_path):
 def test_multiword_tokens_in_disorder(tmp_path, lines, message):
     with pytest.raises(TreeError, match=message):
         read_one(tmp_path, lines)
+
+
+@pytest.mark.parametrize("begin", ["# text = ", "#text =", "#text=", "#  text  = "])
+def test_a_comment_with_other_spaces(tmp_path, begin):
+    """Further spaces after the first one are part of the text."""
+    path = tmp_path / "one.conllu"
+    path.write_text(f"# text_en = no\n{begin}im Haus\n1\tim\t_\t_\t_\t_\t0\t_\t_\t_\n")
+    [block] = read_blocks(str(path))
+    assert text_of(block) == raw_text(block) == comment_of(block, "text") == "im Haus"

@@ -65,11 +65,18 @@ class StructuredTranslationTask(TranslationTask):
     def build_model(self, cfg, from_checkpoint=False):
         """Build fairseq's model, and note whether any model reads trees."""
         store_canonical(cfg)
+        given = getattr(self.cfg, "labels_of", None)
+        if given and not Path(given).is_dir():
+            raise InputError(
+                f"--labels-of {given}: there is no such folder; name that of the training data"
+            )
         model = super().build_model(cfg, from_checkpoint)
         encoder = getattr(model, "encoder", None)
         self.needs_trees = bool(self.needs_trees) or getattr(encoder, "needs_tree", False)
         self.needs_labels |= getattr(encoder, "needs_labels", set())
         self.learns_from_trees |= getattr(encoder, "learns_from_trees", False)
+        if given and not self.needs_labels:
+            logger.warning("--labels-of %s is not used: the model reads no labels of words", given)
         return model
 
     def build_criterion(self, cfg, from_checkpoint=False):

@@ -5,10 +5,11 @@ PNG and SVG are drawn with matplotlib; the same picture gives the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,17 +26,47 @@ from fairseq_posattn.lab.report.drawing import import_matplotlib, printable
 
 DPI, COLOURS = 100, 160
 SIDE = 0.12  # margin of the sheet
+EAST_ASIAN = (
+    *(f"Noto Sans CJK {region}" for region in ("JP", "SC", "KR", "TC", "HK")),
+    *("Source Han Sans", "IPAGothic", "IPAPGothic", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei"),
+    *("Hiragino Sans", "PingFang SC", "Apple SD Gothic Neo", "Yu Gothic", "Microsoft YaHei"),
+    *("Malgun Gothic", "NanumGothic", "Droid Sans Fallback", "Arial Unicode MS"),
+)
 LINE = 0.175  # height of a line of text
 LETTERS = 15.5  # of text of size 8, in an inch; a little fewer than fit
 
 
 def save(picture: Picture, path: Path, kind: str) -> bool:
     """Write the picture into a file; return whether the fonts have all of its letters."""
+    has_all = drawn_with([], picture, path, kind)
+    fonts = [] if has_all or kind == "svg" else east_asian_fonts()
+    return has_all or (bool(fonts) and drawn_with(fonts, picture, path, kind))
+
+
+def east_asian_fonts() -> list[str]:
+    """Return the names of installed fonts with East Asian letters, which the usual one lacks."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    known = {font.fname for font in manager.ttflist}
+    for path in font_manager.findSystemFonts():
+        if path not in known:  # it was installed after matplotlib made its list
+            with contextlib.suppress(Exception):  # matplotlib cannot read all fonts
+                manager.addfont(path)
+    there = {font.name for font in manager.ttflist}
+    return [name for name in EAST_ASIAN if name in there]
+
+
+def drawn_with(fonts: Sequence[str], picture: Picture, path: Path, kind: str) -> bool:
+    """Write the picture, with more fonts for letters that the usual one lacks; return whether they
+    have all of its letters."""
     matplotlib = import_matplotlib()
     with matplotlib.rc_context(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", UserWarning)
         matplotlib.rcdefaults()  # whatever a matplotlibrc says
         matplotlib.rcParams.update(STYLE)
+        if fonts:
+            matplotlib.rcParams["font.family"] = ["DejaVu Sans", *fonts]
         about = {"Title": picture.title, "Description": " ".join(picture.notes)}
         unstable = {"Date": None} if kind == "svg" else {"Software": None}
         file = io.BytesIO()

@@ -12,7 +12,7 @@ from fairseq_posattn.lab.report.systems import by_test, differences_of, gaps_of,
 from fairseq_posattn.lab.scoring.cells import p_value
 from fairseq_posattn.lab.scoring.metrics.comparison import marked
 from fairseq_posattn.lab.scoring.on_screen import digits_of
-from fairseq_posattn.lab.scoring.score_record import LOWER_IS_BETTER, Difference, ScoredSystem
+from fairseq_posattn.lab.scoring.score_record import Difference, ScoredSystem, is_lower_better
 
 SCORES = ("BLEU", "chrF2", "chrF2++", "TER", "tokenised BLEU", "NIST BLEU")
 ORDERS = range(1, 9)
@@ -89,7 +89,7 @@ def digits(name: str, systems: Sequence[ScoredSystem]) -> int:
 def lower_is_better(name: str, systems: Sequence[ScoredSystem]) -> bool:
     """Return whether a smaller score of this name is a better one."""
     found = [system.scores[name] for system in systems if name in system.scores]
-    return name in LOWER_IS_BETTER or any(one.lower_is_better for one in found)
+    return any(is_lower_better(name, one) for one in found)
 
 
 def score_rows(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> list[list[TableCell]]:
@@ -187,7 +187,8 @@ def difference_row(system: ScoredSystem, name: str, found: Difference) -> Differ
     difference, *bounds = [signed(end, digits(name, [system])) for end in ends]
     p = map(known, (found.welch_p, found.bootstrap_p, found.randomisation_p))
     shown = ["" if one is None else p_value(one) for one in p]
-    return DifferenceRow(name, difference, " to ".join(bounds), shown, found.mark)
+    title = f"{name} (lower is better)" if lower_is_better(name, [system]) else name
+    return DifferenceRow(title, difference, " to ".join(bounds), shown, found.mark)
 
 
 def gap_rows(systems: Sequence[ScoredSystem], measure: str) -> list[tuple[ScoredSystem, list[str]]]:

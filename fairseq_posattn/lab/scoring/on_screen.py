@@ -12,6 +12,7 @@ from fairseq_posattn.lab.scoring.score_record import (
     Difference,
     Part,
     ScoredSystem,
+    is_lower_better,
 )
 from fairseq_posattn.lab.scoring.statistics import smallest_exact
 
@@ -48,6 +49,8 @@ def score_lines(result: ScoredSystem) -> Iterator[str]:
             spread += " [{:.{n}f}, {:.{n}f}]".format(*score.interval, n=digits)
         differs = f"  {difference(compared, digits):44}" if baseline else ""
         yield f"{name:15} {score.score:6.{digits}f}{spread}{differs}  {score.signature}".rstrip()
+    if lower := [name for name, one in result.scores.items() if is_lower_better(name, one)]:
+        yield f"lower is better: {', '.join(lower)}"
     if baseline:
         yield f"differences to {baseline.system}: {baseline.significance}"
         yield from what_they_say(result.run_count, baseline.runs or 1)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_posattn.io.argument_types import not_negative, option, positive
+from fairseq_posattn.io.argument_types import not_negative, option
+from fairseq_posattn.io.argument_types import samples as samples_type
 from fairseq_posattn.lab.scoring.score_record import MAIN_SCORES
 from fairseq_posattn.trees.projection import SEPARATOR
 
@@ -83,7 +84,7 @@ class ScoreRequest:
         "(default: 1000 in the bootstrap, 10000 in randomisation)",
         None,
         SCORING,
-        type=positive,
+        type=samples_type,
     )
     sentences: int = option(
         "with --baseline: keep the N sentences that are translated better by most, and the N that "

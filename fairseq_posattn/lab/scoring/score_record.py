@@ -46,6 +46,11 @@ class Score(Open):
     precisions: list[Number] = may_have("the precisions in BLEU for n = 1 … 4")
 
 
+def is_lower_better(name: str, score: Score) -> bool:
+    """Return whether a smaller score of this name is better."""
+    return name in LOWER_IS_BETTER or score.lower_is_better is True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ngrams(Open):
     """The figures for one order of n-grams, or the gaps between those of two systems."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,7 +13,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.trees.conllu import (
     FORM,
     MULTIWORD,
-    TEXT,
+    TEXT_COMMENT,
     ConlluBlock,
     block,
     parse_all_columns,
@@ -20,7 +21,7 @@ from fairseq_posattn.trees.conllu import (
 )
 from fairseq_posattn.trees.sentence import Sentence, Tags, shortened
 
-BEGINS_PARAGRAPH = ("# newdoc", "# newpar")
+BEGINS_PARAGRAPH = re.compile(r"#\s*new(doc|par)\b")
 PACKED = ("", ".gz", ".xz", ".zst")
 
 
@@ -98,12 +99,13 @@ def read_tree(given: ConlluBlock) -> Tree | None:
         for (first, count, _), form in zip(sentence.multiword, tokens, strict=True)
     ]
     comments = [(k, line) for k, line in enumerate(given.lines) if line[0] == "#"]
-    text = next(((k, line) for k, line in comments if line.startswith(TEXT)), None)
-    begins = any(line.startswith(BEGINS_PARAGRAPH) for _, line in comments)
+    texts = ((k, found[1]) for k, line in comments if (found := TEXT_COMMENT.match(line)))
+    k, text = next(texts, (0, None))
+    begins = any(BEGINS_PARAGRAPH.match(line) for _, line in comments)
     if text is None:
         return Tree(sentence, str(sentence), begins)
-    refuse_other_text(text[1].removeprefix(TEXT), sentence, f"{given.path}:{given.line + text[0]}")
-    return Tree(sentence, text[1].removeprefix(TEXT), begins)
+    refuse_other_text(text, sentence, f"{given.path}:{given.line + k}")
+    return Tree(sentence, text, begins)
 
 
 def refuse_other_text(text: str, sentence: Sentence, where: str) -> None:

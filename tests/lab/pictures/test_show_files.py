@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from fairseq_posattn.core.attention import MECHANISMS
+from fairseq_posattn.lab.pictures import figure
 from fairseq_posattn.lab.pictures.figure import sheet, write
 from fairseq_posattn.lab.pictures.page import page
 from fairseq_posattn.lab.pictures.picture import make_picture
@@ -122,11 +123,22 @@ def test_hostile_words_stay_words(tmp_path):
     ElementTree.parse(tmp_path / "x.svg")
 
 
-def test_letters_that_the_font_lacks(show, tmp_path):
+def test_letters_that_the_font_lacks(show, tmp_path, monkeypatch):
+    monkeypatch.setattr(figure, "EAST_ASIAN", ())
     said = show("window", "--sentence", "猫", "--heads", 1, "--out", "x.png")
-    assert "drawn as boxes; .html has them all" in said
+    assert "drawn as boxes; install a font with them, such as Debian's package fonts-noto" in said
     assert show("window", "--sentence", "猫", "--out", "x.html") == ""
     assert "猫" in (tmp_path / "x.html").read_text()
+
+
+def test_letters_of_another_font(show, tmp_path, monkeypatch):
+    """A font that matplotlib does not choose by itself has a letter that its own lacks."""
+    sizes = []
+    for name in ("no such font", "STIXGeneral"):
+        monkeypatch.setattr(figure, "EAST_ASIAN", (name,))
+        said = show("window", "--sentence", "\u1d81", "--heads", 1, "--out", "x.png")
+        sizes.append(("boxes" in said, (tmp_path / "x.png").read_bytes()))
+    assert [boxes for boxes, _ in sizes] == [True, False] and sizes[0][1] != sizes[1][1]
 
 
 @pytest.mark.parametrize(

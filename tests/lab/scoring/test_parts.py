@@ -187,12 +187,14 @@ def test_buckets_by_the_longest_dependency(scored, write):
         ("category={full} category={full}", "category is named twice; choose another name"),
         ("category={short}", "out.run0 has 60 lines, but {short} has 59 labels"),
         ("category={hole}", "{hole}:3: the line is empty, but a label is expected"),
+        ("category={mean}", "{mean}:4: the label is 'mean', as the mean over the labels is called"),
         ("category=nowhere", "nowhere: "),
     ],
 )
 def test_labels_that_are_refused(scored, write, tmp_path, subsets, message):
     hole = [*LABELS[:2], " ", *LABELS[3:]]
     lines = {"full": LABELS, "short": LABELS[:-1], "hole": hole}
+    lines["mean"] = [*LABELS[:3], "mean", *LABELS[4:]]
     files = {name: write(name, text) for name, text in lines.items()}
     with pytest.raises((InputError, OSError)) as refused:
         scored([FORMS], "--subsets", *subsets.format(**files).split())

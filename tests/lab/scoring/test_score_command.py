@@ -294,6 +294,13 @@ def test_one_run_says_nothing_of_new_trainings(files, scored, capsys):
     assert "nothing is known of new trainings without several runs" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("samples", ["1000001", "0", "1e3", "1_000"])
+def test_numbers_of_samples(files, scored, capsys, samples):
+    with pytest.raises(SystemExit):
+        scored(files["hyp"], "--references", files["ref"], "--samples", samples)
+    assert "argument --samples: expected a number" in capsys.readouterr().err
+
+
 def test_a_seed_that_is_no_number(files, scored, monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "lucky")
     with pytest.raises(InputError, match="SACREBLEU_SEED is 'lucky', expected a whole number"):

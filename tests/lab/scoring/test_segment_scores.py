@@ -9,7 +9,8 @@ import pytest
 
 from fairseq_posattn.cli import score
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.lab.report.score_tables import score_columns
+from fairseq_posattn.lab.report.report import page
+from fairseq_posattn.lab.report.score_tables import differences, score_columns
 from fairseq_posattn.lab.report.systems import read_system
 from fairseq_posattn.lab.scoring.on_screen import digits_of
 from fairseq_posattn.lab.scoring.score_record import SEGMENTS
@@ -60,7 +61,7 @@ def test_they_are_treated_like_other_metrics(scored, write, capsys):
     assert "COMET" in capsys.readouterr().out
 
 
-def test_lower_may_be_better(scored, write, tmp_path):
+def test_lower_may_be_better(scored, write, tmp_path, capsys):
     given = [
         f"MetricX={write(f'{side}{k}', numbers(mean, k))}"
         for side, mean in (("ours", 2.0), ("theirs", 3.0))
@@ -70,6 +71,13 @@ def test_lower_may_be_better(scored, write, tmp_path):
     found = scored(*options, "--lower-is-better", "MetricX")
     assert found["scores"]["MetricX"]["lower_is_better"] is True
     assert found["baseline"]["scores"]["MetricX"]["mark"] == "⇑"
+    assert "\nlower is better: TER, MetricX\n" in capsys.readouterr().out
+    system = read_system(tmp_path / "out.json")
+    [(_, rows)] = differences([system])
+    assert [row.score for row in rows][3:] == ["TER (lower is better)", "MetricX (lower is better)"]
+    text = page([system])
+    for name in ("TER", "MetricX"):
+        assert f"for {name} the lowest value is best" in text
     columns = score_columns([read_system(tmp_path / "out.json")])
     assert {column.title: column.better for column in columns}["MetricX"] == -1
     assert scored(*options)["baseline"]["scores"]["MetricX"]["mark"] == "⇓"

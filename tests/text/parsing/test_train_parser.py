@@ -15,6 +15,7 @@ import pytest
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.atomic import leftovers
 from fairseq_posattn.text.parsing import trainers
+from fairseq_posattn.text.parsing.treebank import read_trees
 from fairseq_posattn.trees.conllu import read_conllu
 from support.background import Background
 from support.commands import ROOT, run, step
@@ -123,6 +124,29 @@ def test_a_folder_without_the_files_is_refused(tmp_path, files, what):
         write(tmp_path / "UD" / name, content)
     message = ended(tmp_path, tmp_path / "UD")
     assert message.startswith("error: ") and what in message
+
+
+def test_remedies_are_options_that_are_there(tmp_path):
+    """Another command keeps the first of several roots."""
+    roots = [*TREE[:2], conllu_row(2, "rudabo", "NOUN", 0, "root"), ""]
+    train = write(tmp_path / "train", [line.replace("\t2\tdet", "\t0\tdet") for line in roots])
+    files = ["--train", train, "--dev", write(tmp_path / "dev", TREE)]
+    message = ended(tmp_path, *files)
+    assert "has 2 roots" in message
+    assert message.endswith("or keep the first with posattn-trees --several-roots first")
+    said = end_of("trees", train, "--several-roots", "first", "--out", tmp_path / "one")
+    assert "1 sentences were written" in said
+    files[1], files[3] = write(tmp_path / "dev", TREE), write(tmp_path / "dev", TREE)
+    work = write(tmp_path / "work", "")
+    message = ended(tmp_path, *files, "--work", work)
+    assert message == f"error: {work}: this is no folder; name a folder to make"
+
+
+def test_comments_without_spaces(tmp_path):
+    lines = [line.replace("# text = ", "#text=") for line in TREE]
+    [first, second] = read_trees(write(tmp_path / "train", ["#newpar", *lines, *lines]))
+    assert (first.text, first.begins_paragraph) == ("la rudabo", True)
+    assert (second.text, second.begins_paragraph) == ("la rudabo", False)
 
 
 def test_what_cannot_be_begun_is_refused(tmp_path, monkeypatch):

@@ -36,6 +36,10 @@ DEPTHS: tuple[Range, ...] = ((0, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, None))
 LONGEST: tuple[Range, ...] = ((0, 2), (3, 4), (5, 6), (7, 9), (10, 14), (15, None))
 SPLIT_WORDS: tuple[Range, ...] = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, None))
 
+ODD_LABELS = {
+    "": "the line is empty, but a label is expected",
+    MEAN: f"the label '{MEAN}' is the name of the mean over all labels; choose another name",
+}
 COMPUTED = ("length", "depth", "longest_dependency", "split_words")
 
 
@@ -131,14 +135,9 @@ def read_labels(given: Sequence[str], text: Text) -> dict[str, list[str]]:
             taken = "is named twice" if name in found else "is computed here"
             raise InputError(f"'{one}': {name} {taken}; choose another name")
         found[name] = [" ".join(line.split()) for line in read_lines(path)]
-        if "" in found[name]:
-            line = found[name].index("") + 1
-            raise InputError(f"{path}:{line}: the line is empty, but a label is expected")
-        if MEAN in found[name]:
-            raise InputError(
-                f"{path}:{found[name].index(MEAN) + 1}: the label '{MEAN}' is the name of the mean "
-                "over all labels; choose another name"
-            )
+        for odd, fault in ODD_LABELS.items():
+            if odd in found[name]:
+                raise InputError(f"{path}:{found[name].index(odd) + 1}: {fault}")
         check_count(text, path, len(found[name]), "labels")
     return found
 
