@@ -75,7 +75,10 @@ def prove(loaded: Loaded, folder: Path, subset: str, sentences: int) -> Proof:
 
 
 def largest_difference(loaded: Loaded, translator: Any, pairs: Sequence[Pair]) -> float:
-    """Return the largest difference of the log-probability of a piece."""
+    """Return the largest difference of the log-probability of a piece.
+
+    It is relative to log-probabilities below -1, because rounding errors grow with them.
+    """
     ours = np.concatenate([log_probabilities(loaded, pair) for pair in progress(pairs)])
     scored = translator.score_batch(
         [names(pair.source) for pair in pairs],
@@ -89,7 +92,8 @@ def largest_difference(loaded: Loaded, translator: Any, pairs: Sequence[Pair]) -
             "the log-probabilities of the model are not finite, because its weights are damaged "
             "or too large; export another checkpoint"
         )
-    return float(np.abs(ours - np.concatenate([one.log_probs for one in scored])).max())
+    off = np.abs(ours - np.concatenate([one.log_probs for one in scored]))
+    return float((off / np.maximum(1, np.abs(ours))).max())
 
 
 @torch.no_grad()
