@@ -54,8 +54,8 @@ def parse_options() -> argparse.Namespace:
         "--size",
         choices=list(SIZES),
         default=SMALL.name,
-        help="small: a quarter of an hour on one core (default); full: as large and as long as "
-        "stanza trains, for a GPU",
+        help="tiny: for a first try, some minutes on one core; small: a quarter of "
+        "an hour on one core (default); full: as large and as long as stanza trains, for a GPU",
     )
     add(
         "--no-tokenizer",

@@ -25,6 +25,14 @@ REMEDY = (
 )
 
 
+def check_folder(labels_of: str | None) -> None:
+    """Refuse a folder of --labels-of that is not there."""
+    if labels_of and not Path(labels_of).is_dir():
+        raise InputError(
+            f"--labels-of {labels_of}: there is no such folder; name that of the training data"
+        )
+
+
 class LabelDictionaries:
     """These dictionaries number the relations and the parts of speech of words."""
 

@@ -16,7 +16,7 @@ from fairseq_posattn.core.attention import AttentionSpecification, CrossSpecific
 from fairseq_posattn.core.positions.registry import PositionSpecification
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.glue.criterions import tree_supervised
-from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, sizes_for
+from fairseq_posattn.glue.data.label_dictionaries import LabelDictionaries, check_folder, sizes_for
 from fairseq_posattn.glue.data.tree_dataset import (
     JoinedTrees,
     TreeDataset,
@@ -65,11 +65,7 @@ class StructuredTranslationTask(TranslationTask):
     def build_model(self, cfg, from_checkpoint=False):
         """Build fairseq's model, and note whether any model reads trees."""
         store_canonical(cfg)
-        given = getattr(self.cfg, "labels_of", None)
-        if given and not Path(given).is_dir():
-            raise InputError(
-                f"--labels-of {given}: there is no such folder; name that of the training data"
-            )
+        check_folder(given := getattr(self.cfg, "labels_of", None))
         model = super().build_model(cfg, from_checkpoint)
         encoder = getattr(model, "encoder", None)
         self.needs_trees = bool(self.needs_trees) or getattr(encoder, "needs_tree", False)

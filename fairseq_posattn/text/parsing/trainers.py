@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -69,8 +69,19 @@ SMALL = Size(
     " --weight_decay 0 --no_plateau --second_optim adam --second_optim_start_step 1200"
     " --second_lr 8e-4 --second_warmup_steps 0",
 )
+TINY = replace(
+    SMALL,
+    name="tiny",
+    train=4000,
+    dev=200,
+    tokenize="--steps 150 --eval_steps 150",
+    mwt="--num_epoch 2",
+    pos=f"{SMALL.pos} --max_steps 250 --eval_interval 125",
+    depparse=f"{SMALL.depparse} --batch_size 500 --max_steps 300 --eval_interval 100"
+    " --second_optim_start_step 200",
+)
 FULL = Size("full", dev=2000)  # stanza's own choices
-SIZES = {size.name: size for size in (SMALL, FULL)}
+SIZES = {size.name: size for size in (TINY, SMALL, FULL)}
 
 
 def options_of(processor: str, size: Size, train: Corpus, dev: Corpus) -> list[str]:

@@ -187,7 +187,7 @@ def test_buckets_by_the_longest_dependency(scored, write):
         ("category={full} category={full}", "category is named twice; choose another name"),
         ("category={short}", "out.run0 has 60 lines, but {short} has 59 labels"),
         ("category={hole}", "{hole}:3: the line is empty, but a label is expected"),
-        ("category={mean}", "{mean}:4: the label is 'mean', as the mean over the labels is called"),
+        ("category={mean}", "{mean}:4: the label 'mean' is the name of the mean"),
         ("category=nowhere", "nowhere: "),
     ],
 )
