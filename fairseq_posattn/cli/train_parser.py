@@ -54,7 +54,7 @@ def parse_options() -> argparse.Namespace:
         "--size",
         choices=list(SIZES),
         default=SMALL.name,
-        help="tiny: for a first try, some minutes on one core; small: a quarter of "
+        help="tiny: for a first try, five minutes on one core; small: a quarter of "
         "an hour on one core (default); full: as large and as long as stanza trains, for a GPU",
     )
     add(

@@ -39,7 +39,6 @@ from fairseq_posattn.trees.control import TreeControl
 from fairseq_posattn.trees.store import exists
 
 logger = logging.getLogger(__name__)
-
 BATCHES_AHEAD = 4
 
 
@@ -64,8 +63,8 @@ class StructuredTranslationTask(TranslationTask):
 
     def build_model(self, cfg, from_checkpoint=False):
         """Build fairseq's model, and note whether any model reads trees."""
-        store_canonical(cfg)
         check_folder(given := getattr(self.cfg, "labels_of", None))
+        store_canonical(cfg)
         model = super().build_model(cfg, from_checkpoint)
         encoder = getattr(model, "encoder", None)
         self.needs_trees = bool(self.needs_trees) or getattr(encoder, "needs_tree", False)

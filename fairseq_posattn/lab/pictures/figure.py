@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
@@ -47,6 +48,8 @@ def east_asian_fonts() -> list[str]:
     """Return the names of installed fonts with East Asian letters, which the usual one lacks."""
     from matplotlib import font_manager
 
+    # it would warn that such fonts have no bold letters
+    logging.getLogger(font_manager.__name__).setLevel(logging.ERROR)
     manager = font_manager.fontManager
     known = {font.fname for font in manager.ttflist}
     for path in font_manager.findSystemFonts():
