@@ -29,14 +29,8 @@ ROOTS = [f"{Path(__file__).parents[2]}{os.sep}"]  # the files of this package, a
 ROOTS += [f"{PACKAGES / name}{os.sep}" for name in ("fairseq", "fairseq_cli")]
 ADAPTIVE = "adaptive_loss"
 FLAG = re.compile(r"--[a-z][\w-]*")
-NOT_ZERO = {"beam", "nbest", "buffer_size", "batch_size", "max_tokens", "update_freq"}
-NOT_ZERO |= {
-    "checkpoint_shard_count",
-    "required_batch_size_multiple",
-    "log_interval",
-    "save_interval",
-    "validate_interval",
-}
+NOT_ZERO = {"beam", "nbest", "buffer_size", "update_freq", "checkpoint_shard_count"}
+NOT_ZERO |= {"required_batch_size_multiple", "log_interval", "save_interval", "validate_interval"}
 MOST_WORKERS, LARGEST = 1024, 2**63 - 1  # a worker is a process
 
 

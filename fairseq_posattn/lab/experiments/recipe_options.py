@@ -51,12 +51,15 @@ def with_model_in_front(parser: argparse.ArgumentParser, words: list[str]) -> li
     return [*words[:place], others[0], *rest]
 
 
+MOST_SEEDS = 1000
+
+
 def seeds_of(text: str) -> list[int]:
     """Read a list of seeds, as in 1-3,7."""
     found: list[int] = []
     for part in text.split(","):
         ends = plain_numbers(part.split("-"))
-        if ends is None or len(ends) > 2 or ends[0] > ends[-1]:
+        if ends is None or len(ends) > 2 or not 0 <= ends[-1] - ends[0] < MOST_SEEDS:
             raise argparse.ArgumentTypeError(f"expected seeds as in 1-3 or 1,2,5, found '{text}'")
         found += range(ends[0], ends[-1] + 1)
     if not found or len(set(found)) < len(found):
