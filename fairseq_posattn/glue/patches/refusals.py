@@ -31,6 +31,10 @@ ADAPTIVE = "adaptive_loss"
 FLAG = re.compile(r"--[a-z][\w-]*")
 NOT_ZERO = {"beam", "nbest", "buffer_size", "update_freq", "checkpoint_shard_count"}
 NOT_ZERO |= {"required_batch_size_multiple", "log_interval", "save_interval", "validate_interval"}
+NAMED_OTHERWISE = {  # variables of fairseq's search, and the options that they come from
+    "--len-penalty": ("--lenpen",),
+    "--max-len": ("--max-len-a", "--max-len-b", "--prefix-size"),
+}
 MOST_WORKERS, LARGEST = 1024, 2**63 - 1  # a worker is a process
 
 
@@ -110,8 +114,8 @@ def refusal(error: BaseException) -> str | None:
         return None
     on_purpose = theirs == len(places) - 1 and isinstance(way[-1], ast.Assert | ast.Raise)
     said = str(error) if on_purpose else f"{type(error).__name__}: {error}"
-    if isinstance(way[-1], ast.Assert) and not said:
-        said = f"fairseq needs {ast.unparse(way[-1].test)}"
+    if isinstance(way[-1], ast.Assert) and not re.search("[a-z]{3}", said):  # nothing, or `5 < 5`
+        said = f"fairseq needs {ast.unparse(way[-1].test)}{said and f' ({said})'}"
     given = options_given({*FLAG.findall(said), *flags_read(way)})
     if given:
         return f"{said}; change or leave out {', '.join(given)}"
@@ -143,6 +147,7 @@ def flags_read(way: list[ast.stmt]) -> Iterator[str]:
 def options_given(flags: set[str]) -> list[str]:
     """Return those of the options that the command line has, with their last values."""
     found = {}
+    flags |= {flag for name in flags for flag in NAMED_OTHERWISE.get(name, ())}
     for argument, after in zip(sys.argv, [*sys.argv[1:], "--"], strict=True):
         flag, _, value = argument.partition("=")
         if flag.replace("_", "-") in flags:
