@@ -27,7 +27,7 @@ from fairseq_posattn.errors import InputError
 PACKAGES = Path(fairseq.__file__).parents[1]
 ROOTS = [f"{Path(__file__).parents[2]}{os.sep}"]  # the files of this package, and of fairseq
 ROOTS += [f"{PACKAGES / name}{os.sep}" for name in ("fairseq", "fairseq_cli")]
-ADAPTIVE = "adaptive_loss"
+ADAPTIVE, CUTOFF = "adaptive_loss", "--adaptive-softmax-cutoff"
 FLAG = re.compile(r"--[a-z][\w-]*")
 NOT_ZERO = {"beam", "nbest", "buffer_size", "update_freq", "checkpoint_shard_count"}
 NOT_ZERO |= {"required_batch_size_multiple", "log_interval", "save_interval", "validate_interval"}
@@ -43,7 +43,7 @@ def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
     found = parse_args_and_arch(parser, *rest, **how)
     args = vars(found[0] if isinstance(found, tuple) else found)  # with parse_known, others follow
     refuse_combinations(args)
-    given = {argument.partition("=")[0] for argument in sys.argv}
+    given = given_flags()
     for action in parser._actions:  # argparse has no public list of options
         value: Any = None if given.isdisjoint(action.option_strings) else args.get(action.dest)
         if value == [] and action.nargs is None:  # --name=--
@@ -52,6 +52,10 @@ def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
             if type(number) in (int, float) and (expected := expected_of(action, number)):
                 raise InputError(f"{action.option_strings[0]}: expected {expected}, found {number}")
     return found
+
+
+def given_flags() -> set[str]:
+    return {argument.partition("=")[0] for argument in sys.argv}
 
 
 def expected_of(action: Action, number: float) -> str | None:
@@ -76,10 +80,10 @@ def refuse_combinations(args: Mapping[str, Any]) -> None:
             "--constraints: fairseq reads them from lines of new text; translate with "
             "posattn-interactive, or leave the option out"
         )
-    if args.get("adaptive_softmax_cutoff") and args.get("criterion", ADAPTIVE) != ADAPTIVE:
+    if CUTOFF in given_flags() and args.get("criterion", ADAPTIVE) != ADAPTIVE:
         raise InputError(
-            f"--adaptive-softmax-cutoff needs --criterion {ADAPTIVE}, but found "
-            f"{args['criterion']}; change one of the two"
+            f"{CUTOFF} needs --criterion {ADAPTIVE}, but found {args['criterion']}; change one of "
+            "the two"
         )
     overrides = args.get("model_overrides", "{}")
     try:
