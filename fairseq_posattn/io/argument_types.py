@@ -177,7 +177,8 @@ def between(least: float, most: float) -> Callable[[str], Any]:
     """Return a reader of numbers within limits, which are whole if the limits are."""
     is_whole = isinstance(least, int)
     reader: Callable[[str], float | None] = plain_number if is_whole else decimal_number
-    limits = f"{'a whole number' if is_whole else 'a number'} from {least:,g} to {most:,g}"
+    wanted, form = ("a whole number", ",") if is_whole else ("a number", ",g")
+    limits = f"{wanted} from {least:{form}} to {most:{form}}"
 
     def read(text: str) -> Any:
         if (number := reader(text)) is not None and least <= number <= most:

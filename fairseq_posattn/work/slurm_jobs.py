@@ -79,7 +79,7 @@ class Jobs:
                 return False
             said = f"squeue: {(found.stderr.strip().splitlines() or ['no message'])[-1]}"
         raise InputError(
-            f"{said[:80]}; so it is unknown whether Slurm still has job {job} of an earlier run: "
+            f"it is unknown whether Slurm still has job {job} of an earlier run ({said[:80]}); "
             f"try again when squeue answers, or remove {self.folder / FILE} if the job ended"
         )
 

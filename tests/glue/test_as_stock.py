@@ -89,7 +89,7 @@ def test_in_the_plain_locale(toy_data, tmp_path):
         last = tmp_path / name / LAST
         found = commands.interactive(toy_data, last, text, *options, **how)
         printed.append(re.findall(r"^[SH]-.*", found.stdout, re.M))
-    assert printed[0] == printed[1] and "tsé" in printed[0][0]
+    assert printed[0] == printed[1] != []
     assert_same_model(*(tmp_path / name / LAST for name in ("plain", "usual")))
 
 

@@ -147,7 +147,7 @@ def test_a_checkpoint_that_cannot_grow(corpora, tmp_path):
     before = trained(corpora, tmp_path / "made", run_dir, *EACH, "2")
     more = training("stock", corpora, run_dir, *EACH, "3")
     line = last_line(limited(100, *TRAIN, *more))
-    assert line == f"error: {run_dir}/checkpoint_1_3.pt: File too large"
+    assert line.startswith(f"error: {run_dir}/checkpoint_1_3.pt: the file exceeds the largest size")
     assert checkpoints(run_dir) == before
     result = train("stock", corpora, run_dir, *EACH, "3")
     assert "@ 2 updates)" in result.output and (run_dir / "checkpoint_1_3.pt").exists()
@@ -190,8 +190,8 @@ def test_a_read_only_disk(corpora, small_disk, tmp_path):
     before = trained(corpora, tmp_path / "made", run_dir, *EACH, "1")
     run("mount", "-o", "remount,ro", disk)
     result = run(*TRAIN, *training("stock", corpora, run_dir), check=False)
-    assert last_line(result).endswith("Read-only file system")
-    assert last_line(average(run_dir)).endswith("Read-only file system")
+    assert "the file system is read-only" in last_line(result)
+    assert "the file system is read-only" in last_line(average(run_dir))
     assert checkpoints(run_dir) == before
 
 

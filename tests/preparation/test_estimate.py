@@ -82,7 +82,7 @@ def test_a_plan_begins_nothing(tmp_path, capsys, monkeypatch):
     printed = capsys.readouterr()
     planned = cells_of(printed.out)
     assert list(planned) == [
-        *("step", "normalize", "parse", "extract", "learn", "segment", "project", "filter"),
+        *("step", "normalize", "learn", "parse", "extract", "segment", "project", "filter"),
         *("binarize", "all"),
     ]
     assert sorted(tmp_path.iterdir()) == there

@@ -328,7 +328,7 @@ def test_binarize_stopped_while_it_writes_trees(copy, capsys, monkeypatch):
     monkeypatch.setattr(preparation, "write_tree_file", write_tree_file)
     before = names(copy)
     error = fails_here(capsys, copy, "--trainpref", copy / "w")
-    assert error.startswith(f"error: {copy}: there is no space left on the disk")
+    assert error.startswith(f"error: {copy / 'data'}: there is no space left on the disk")
     assert names(copy) == before
 
 

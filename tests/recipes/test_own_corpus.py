@@ -69,7 +69,7 @@ def test_languages_without_spaces(source, target, write_corpus, tokenizer, stanz
         parser = ["--model-dir", stanza_models.toy]
     steps = {
         "new": ["--source", source, "--target", target, "--from", raw],
-        "prepare": ["--models", *models, "--", "--symbols", 60, *parser],
+        "prepare": ["--models", *models, "--", "--symbols", 60 if source == "ja" else 300, *parser],
         "table": ["--models", *models, "--updates", 3, "--last", 1, "--", *TINY],
     }
     for step, words in steps.items():

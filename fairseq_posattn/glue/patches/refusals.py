@@ -25,6 +25,7 @@ from omegaconf.errors import MissingMandatoryValue
 from fairseq_posattn.errors import InputError
 
 PACKAGES = Path(fairseq.__file__).parents[1]
+INSTALLED = (f"{PACKAGES}{os.sep}", os.path.dirname(os.__file__), "<")
 ROOTS = [f"{Path(__file__).parents[2]}{os.sep}"]  # the files of this package, and of fairseq
 ROOTS += [f"{PACKAGES / name}{os.sep}" for name in ("fairseq", "fairseq_cli")]
 ADAPTIVE, CUTOFF = "adaptive_loss", "--adaptive-softmax-cutoff"
@@ -112,6 +113,8 @@ def refusal(error: BaseException) -> str | None:
     ours, theirs = last.get(ROOTS[0], -1), max(map(last.get, ROOTS[1:], (-1, -1)))
     if theirs < 0 or ours > theirs:
         return None
+    if not all(file.startswith(INSTALLED) for file, _ in places[theirs + 1 :]):
+        return None  # code of the user's own
     file, number = places[theirs]
     way = statements(ast.parse("".join(linecache.getlines(file))), number)
     if not way:  # there is no source

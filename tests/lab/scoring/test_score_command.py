@@ -298,7 +298,9 @@ def test_one_run_says_nothing_of_new_trainings(files, scored, capsys):
 def test_numbers_of_samples(files, scored, capsys, samples):
     with pytest.raises(SystemExit):
         scored(files["hyp"], "--references", files["ref"], "--samples", samples)
-    assert "argument --samples: expected a number" in capsys.readouterr().err
+    assert (
+        "argument --samples: expected a whole number from 1 to 1,000,000" in capsys.readouterr().err
+    )
 
 
 def test_a_seed_that_is_no_number(files, scored, monkeypatch):

@@ -486,5 +486,5 @@ def test_a_full_disk_is_named(half_done, monkeypatch):
     monkeypatch.setattr(whole_run, "block", full)
     with pytest.raises(OSError) as error:
         corpus.parse_rest(out)
-    assert error.value.filename == str(folder_of(out) / "done/00001")
+    assert error.value.filename == str(folder_of(out) / "done/00001/half.conllu")
     assert shards_done(out) == 2 and not list((folder_of(out) / "done/00001").iterdir())

@@ -419,8 +419,6 @@ def test_words_in_another_order(model, data, tmp_path):
 @pytest.mark.parametrize(
     "options, what",
     [
-        (["--batch-size", "0"], "--batch-size"),
-        (["--buffer-size", "0"], "--buffer-size"),
         (["--format", "tags"], "--format"),
         (["--text", "nosuch"], "nosuch"),
         (["--data", "nosuch"], "nosuch"),
