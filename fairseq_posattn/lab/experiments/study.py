@@ -129,8 +129,8 @@ def check_pools(runs: Sequence[Kept]) -> None:
         other = first.setdefault(run.record.system, run)
         if (found := run.record.difference(other.record)) != SAME:
             raise InputError(
-                f"{run.file}: {run.name} does not belong to {other.name} ({found}); delete one of "
-                'them, choose by --seeds, or write into it: "pooled_because": "REASON"'
+                f"{run.file} does not belong to {other.name} ({found}); delete one of them, choose "
+                'by --seeds, or write into it: "pooled_because": "REASON"'
             )
 
 

@@ -147,7 +147,7 @@ ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
     [
         ({"updates": 3}, "--updates was '2', is now '3'"),
         ({"trees": "chain"}, "trees was 'own', is now 'chain'"),
-        ({"tested": "chain"}, "trees of the tests was 'own', is now 'chain'"),
+        ({"tested": "chain"}, "the tests was 'own', is now 'chain'"),
         ({"options": ["--lr", "1", "--seed", "2"]}, "--lr was '-', is now '1'"),
         ({"files": ANOTHER}, "the file dict.en.txt is another one"),
         ({"translated": {"beam": 4}}, "beam was '-', is now '4'"),
@@ -156,7 +156,7 @@ ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
 def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
     changed(recipe, "relative.base.seed2", **values)
     line = refusal(recipe, capsys)
-    assert f"{recipe}/study/relative.base.seed2.json: relative.base.seed2 does not belong" in line
+    assert f"{recipe}/study/relative.base.seed2.json does not belong" in line
     assert message in line and not (recipe / "work/table.md").exists()
     runs = kept(recipe / "study", recipe / "logs")
     check_pools([run for run in runs if run.record.seed == 1])

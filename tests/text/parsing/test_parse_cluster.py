@@ -214,8 +214,9 @@ def test_a_machine_without_squeue(slurm, given, tmp_path):
     (tmp_path / "empty").mkdir()
     options = [*given, "--out", out, "--executor", "local"]
     result = step("parse", *options, check=False, env={"PATH": str(tmp_path / "empty")})
-    assert "squeue was not found; so it is unknown whether Slurm still has job 1" in error_of(
-        result
+    assert (
+        "unknown whether Slurm still has job 1 of an earlier run (squeue was not found)"
+        in error_of(result)
     )
     assert f"remove {out}.parts/logs/jobs.json" in result.stdout
 
