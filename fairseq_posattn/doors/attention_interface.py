@@ -221,7 +221,7 @@ def new_context(
 
 
 def check_trees(tree: Tensor) -> None:
-    """Refuse sentences in which the parents of the words are no tree. tree: B 2 T."""
+    """Refuse sentences whose parents do not form a tree. tree: B 2 T."""
     words, parents = tree.unbind(1)
     columns = torch.arange(tree.size(2), device=tree.device)
     is_word = columns < words.amax(1, keepdim=True)  # the largest number is that of special pieces

@@ -50,7 +50,7 @@ def change_config(folder, **values):
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("size", ["50GB", 20_000])
 def test_every_family_is_loaded_as_it_was_saved(name, size, tmp_path):
-    """Tied weights, and tables that are computed, are not in the files."""
+    """Tied weights and computed tables are not stored in the files."""
     model = add_attention(random_model(name), SPECIFICATION)
     model.save_pretrained(tmp_path, max_shard_size=size)
     again = from_pretrained(getattr(hf, FAMILIES[name][0]), tmp_path).eval()

@@ -41,7 +41,7 @@ OPTIONS += ["--batch-size", "16", "--beam", "2"]
 @pytest.mark.long(ci=["fairseq-train"])
 @pytest.mark.parametrize("program", ["posattn-train", "fairseq-train"])
 def test_a_training_begins_without_warnings_of_hydra(program, tmp_path):
-    """fairseq uses names that hydra has changed since, which the user cannot mend."""
+    """fairseq uses deprecated names of hydra; users cannot change that."""
     command = [shutil.which(program, path=os.path.dirname(sys.executable)), tmp_path]
     command += ["--user-dir", PLUGIN, *OPTIONS[:-2]]
     command += ["--arch", "posattn_sequence", "--optimizer", "adam"]

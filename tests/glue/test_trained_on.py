@@ -94,7 +94,7 @@ def test_trees_of_another_control(own, toy_data, tmp_path):
 
 @pytest.mark.parametrize("stored", ["own", "chain", None])
 def test_stored_trees_are_of_the_control_that_is_asked_for(stored, own, toy_data, tmp_path):
-    """They are read as they are, so that another control has to be refused."""
+    """Stored trees are not changed, so any other control is refused."""
     data, model = own
     if stored is None:  # nobody has written it down
         data = toy_data
