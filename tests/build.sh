@@ -19,5 +19,5 @@ uv venv --quiet --python "$VIRTUAL_ENV/bin/python" "$empty/environment"
 uv pip install --quiet --python "$empty/environment/bin/python" -c constraints.txt 'setuptools<81' "$(echo "$out"/*.whl)"
 unset VIRTUAL_ENV PYTHONPATH
 cd "$empty"
-"$empty/environment/bin/posattn-recipe" table "$checkout/recipes/toy" --cpu --models sequence full_tree --updates 100 --work "$empty/toy"
+"$empty/environment/bin/posattn" recipe table "$checkout/recipes/toy" --cpu --models sequence full_tree --updates 100 --work "$empty/toy"
 ls -l "$out"

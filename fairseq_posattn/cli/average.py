@@ -1,6 +1,6 @@
 """Average the parameters of several checkpoints of one training (Vaswani et al. 2017).
 
-    posattn-average RUN --last 5 --out RUN/averaged.pt
+    posattn average RUN --last 5 --out RUN/averaged.pt
 
 The newest checkpoints of RUN are taken by number of updates (checkpoint_1_1500.pt) or, where there
 are none of these, by epoch (checkpoint3.pt).
@@ -14,7 +14,7 @@ from fairseq_posattn.io.command_line import run
 
 def main() -> None:
     """Average the checkpoints that the command line names."""
-    parser = command_parser("posattn-average", __doc__)
+    parser = command_parser("posattn average", __doc__)
     parser.add_argument("run", help="average checkpoints of this --save-dir of a training")
     parser.add_argument(
         "--last",

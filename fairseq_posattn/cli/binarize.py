@@ -1,6 +1,6 @@
 r"""Make a folder for fairseq-train from pieces and trees: dictionaries, binary text and tree files.
 
-    posattn-binarize --source-lang en --target-lang de \
+    posattn binarize --source-lang en --target-lang de \
         --trainpref work/train --validpref work/valid --destdir data-bin
 
 The options are those of fairseq-preprocess. PREFIX.SRC.trees must lie beside each PREFIX.SRC.

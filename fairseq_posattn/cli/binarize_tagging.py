@@ -1,6 +1,6 @@
 r"""Make a folder for fairseq-train --task tagging from tagged sentences.
 
-    posattn-binarize-tagging --train af-train.conllu --valid af-dev.conllu \
+    posattn binarize-tagging --train af-train.conllu --valid af-dev.conllu \
         --test af-test.conllu --destdir data-bin
 
 Files are CoNLL-U (--column upos or xpos) or have two columns, word and tag. They may be compressed
@@ -17,7 +17,7 @@ from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize, 
 
 def main() -> None:
     """Binarise the tagged sentences that the command line names."""
-    data = asked(TaggingData, "posattn-binarize-tagging", __doc__)
+    data = asked(TaggingData, "posattn binarize-tagging", __doc__)
     print(visible(f"{data.destdir}: {describe(binarize(data))}"))
 
 

@@ -1,7 +1,7 @@
 """Check mechanisms of attention of your own against the contract that all mechanisms keep.
 
-    posattn-check-mechanism mine.py
-    posattn-check-mechanism my_mechanisms/ --specification 'mine(size=3)'
+    posattn check-mechanism mine.py
+    posattn check-mechanism my_mechanisms/ --specification 'mine(size=3)'
 
 MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module. Each
 mechanism that it registers is checked with the options that its class lists in `examples`, or with
@@ -22,7 +22,7 @@ from fairseq_posattn.testing.own_modules import registered_by
 
 def main() -> None:
     """Print the outcome of each check, and raise an InputError if some have failed."""
-    parser = command_parser("posattn-check-mechanism", __doc__)
+    parser = command_parser("posattn check-mechanism", __doc__)
     parser.add_argument(
         "module",
         nargs="?",

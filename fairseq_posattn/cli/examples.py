@@ -1,6 +1,6 @@
 """Translate some sentences of binarised data, and write them with their trees and attention maps.
 
-posattn-examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out examples.json
+posattn examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out examples.json
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, example
 
 def main() -> None:
     """Translate the sentences and write the examples."""
-    request = asked(ExampleRequest, "posattn-examples", __doc__)
+    request = asked(ExampleRequest, "posattn examples", __doc__)
     write_json(request.out, examples(request), ensure_ascii=False, indent=1)
 
 

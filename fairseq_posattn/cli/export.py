@@ -1,10 +1,10 @@
 """Export a trained model, so that another program can translate with it.
 
-posattn-export ctranslate2 averaged.pt --out exported --quantization int8
+posattn export ctranslate2 averaged.pt --out exported --quantization int8
 
 Both programs translate some sentences, and the other one scores our translations. Nothing is
 written where they differ by more than rounding, or where the model has a mechanism that the other
-program cannot express. posattn-translate translates text with the folder.
+program cannot express. posattn translate translates text with the folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairseq_posattn.io.command_line import run
 
 def main() -> None:
     """Write the folder, and print how far both programs differ."""
-    request = asked(ExportRequest, "posattn-export", __doc__)
+    request = asked(ExportRequest, "posattn export", __doc__)
     import_ctranslate2()  # whether it is installed is known before torch is imported
     from fairseq_posattn.doors.export import export
 

@@ -2,7 +2,7 @@
 
 The files are OUT.words, OUT.parents, and OUT.labels with the relations and parts of speech.
 
-posattn-extract train.conllu.xz --out work/train
+posattn extract train.conllu.xz --out work/train
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from fairseq_posattn.text.parsing.options import add_several_roots
 
 def main() -> None:
     """Extract the treebanks that the command line names."""
-    parser = command_parser("posattn-extract", __doc__)
+    parser = command_parser("posattn extract", __doc__)
     parser.add_argument(
         "treebanks",
         nargs="+",

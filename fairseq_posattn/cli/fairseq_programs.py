@@ -1,4 +1,4 @@
-"""Run fairseq's programs with the plug-in: posattn-train, -generate, -interactive and -validate."""
+"""Run fairseq's programs with the plug-in: posattn train, generate, interactive and validate."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ from pathlib import Path
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io import command_line
 from fairseq_posattn.io.argument_types import command_parser
-
-# posattn-train starts one process for each GPU, which imports this module first. The package is
-# then imported already, so that --user-dir would skip it, and the plug-in is loaded here.
-if "__mp_main__" in sys.modules:
-    import_module("fairseq_posattn.plugin")
 
 
 def run(program: str) -> None:
@@ -66,7 +61,7 @@ def own_help(program: str) -> str:
     from fairseq_posattn.glue.tasks.translation_config import StructuredTranslationConfig
 
     about = f"fairseq-{program} with the plug-in. fairseq's own options stand at the end."
-    parser = command_parser(f"posattn-{program}", about)
+    parser = command_parser(f"posattn {program}", about)
     groups = {"task structured_translation": StructuredTranslationConfig}
     if program == "train":
         groups = {

@@ -1,9 +1,9 @@
 """Describe each attention head of a model over a test set, and what its mechanisms have learnt.
 
-posattn-heads DATA --path checkpoint_best.pt --trees test.conllu.xz --out heads.json
+posattn heads DATA --path checkpoint_best.pt --trees test.conllu.xz --out heads.json
 
 The entropy of a head, how far it looks, and how often it looks along the edges of the trees go into
-the report by posattn-score --heads.
+the report by posattn score --heads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairseq_posattn.lab.scoring.measured_heads import HeadRequest, heads
 
 def main() -> None:
     """Describe the heads, and write the file."""
-    request = asked(HeadRequest, "posattn-heads", __doc__)
+    request = asked(HeadRequest, "posattn heads", __doc__)
     write_json(request.out, as_document(heads(request)), indent=1)
 
 

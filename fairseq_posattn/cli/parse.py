@@ -1,6 +1,6 @@
 r"""Parse a text to CoNLL-U, with exactly one tree for each line, in the same order.
 
-    posattn-parse train.en --lang en --model-dir stanza_resources \
+    posattn parse train.en --lang en --model-dir stanza_resources \
         --out work/train.conllu.xz --workers 4
 
 If the command is killed, run it again, and it goes on where it was.
@@ -19,7 +19,7 @@ from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 def parse_options() -> argparse.Namespace:
     """Read the options of the command line."""
-    parser = command_parser("posattn-parse", __doc__)
+    parser = command_parser("posattn parse", __doc__)
     parser.add_argument(
         "text", help="parse this file, with one sentence in each line; .gz, .xz and .zst are read"
     )

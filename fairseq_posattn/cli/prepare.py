@@ -1,6 +1,6 @@
 r"""Make a data directory for structured_translation from raw parallel text.
 
-    posattn-prepare --source en --target de --train raw/train --valid raw/val \
+    posattn prepare --source en --target de --train raw/train --valid raw/val \
         --test raw/test --model-dir stanza_resources --symbols 8000 --out data
 
 reads raw/train.en, raw/train.de and so on. If the command is killed, run it again, and it goes on
@@ -32,7 +32,7 @@ from fairseq_posattn.work.cluster import add_cluster_options, cluster_of
 
 def parse_options() -> argparse.Namespace:
     """Read the options of the command line."""
-    parser = command_parser("posattn-prepare", __doc__)
+    parser = command_parser("posattn prepare", __doc__)
     add = parser.add_argument
     add("--source", required=True, help="translate from this language, in which file names end")
     add("--target", required=True, help="translate into this language, in which file names end")

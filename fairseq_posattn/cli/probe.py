@@ -1,10 +1,10 @@
 r"""Probe what the encoder of trained models knows about sentences.
 
-    posattn-probe data --path base=base.pt shan=shan.pt --tasks tasks --json probes.json
-    posattn-probe data --path shan=shan.pt --heads train.conllu dev.conllu test.conllu --json h.json
-    posattn-probe --table probes --results probes.json others.json
+    posattn probe data --path base=base.pt shan=shan.pt --tasks tasks --json probes.json
+    posattn probe data --path shan=shan.pt --heads train.conllu dev.conllu test.conllu --json h.json
+    posattn probe --table probes --results probes.json others.json
 
-The files of the tasks are those of SentEval, or those that posattn-probe-tasks makes. Sentences are
+The files of the tasks are those of SentEval, or those that posattn probe-tasks makes. Sentences are
 segmented and parsed as the training data were (prepare.json). A sentence whose words were changed
 is parsed as it is now. Beside each model, the same model untrained is probed with the same trees:
 only what is above it was learnt.
@@ -22,7 +22,7 @@ from fairseq_posattn.lab.probing.request import ProbeRequest
 
 def main() -> None:
     """Probe the models that the command line names, and print the tables."""
-    parser = command_parser("posattn-probe", __doc__)
+    parser = command_parser("posattn probe", __doc__)
     add_fields(parser, ProbeRequest)
     request = ProbeRequest(**vars(parser.parse_args()))
     request.refuse_incomplete()

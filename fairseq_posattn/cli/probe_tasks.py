@@ -1,9 +1,9 @@
 r"""Make files of probing tasks from a corpus with trees, or check such files.
 
-    posattn-probe-tasks en_ewt-ud-*.conllu --out tasks --seed 1
-    posattn-probe-tasks --check tasks
+    posattn probe-tasks en_ewt-ud-*.conllu --out tasks --seed 1
+    posattn probe-tasks --check tasks
 
-The corpus is a treebank, or what posattn-parse wrote. Nine tasks follow the rules of Conneau et al.
+The corpus is a treebank, or what posattn parse wrote. Nine tasks follow the rules of Conneau et al.
 2018, and TopRelations asks for the relations below the root. Accuracies on files made here are
 never comparable with published ones. Sentences of tasks that change words or their order must be
 parsed anew; for the others, the trees of the corpus are written beside the tasks.
@@ -26,7 +26,7 @@ from fairseq_posattn.text.parsing.options import add_several_roots
 
 def parse_options() -> argparse.Namespace:
     """Read the options of the command line."""
-    parser = command_parser("posattn-probe-tasks", __doc__)
+    parser = command_parser("posattn probe-tasks", __doc__)
     add = parser.add_argument
     add(
         "corpora",

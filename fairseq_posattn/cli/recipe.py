@@ -1,7 +1,7 @@
 r"""Run an experiment that a recipe describes, step by step or as a whole.
 
-    posattn-recipe prepare multi30k_en_de -- --download --workers 2
-    posattn-recipe table multi30k_en_de --size demo --seeds 1-3 --cpu
+    posattn recipe prepare multi30k_en_de -- --download --workers 2
+    posattn recipe table multi30k_en_de --size demo --seeds 1-3 --cpu
 
 A recipe is a folder with a recipe.toml, or the name of one in recipes/. Each step goes on where it
 was interrupted, and what is done is not done again. In a checkout, recipes/prepare.sh and so on do
@@ -43,7 +43,7 @@ def experiment_of(options: argparse.Namespace) -> Any:
     names = ["updates", "precision", "last", "examples", "with_parsing", "on_valid"]
     names += ["keep", "from_study"]
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
-    called = join(["posattn-recipe", *sys.argv[1:]])
+    called = join(["posattn", "recipe", *sys.argv[1:]])
     plan = Plan(**asked, training=options.rest, called=called)
     shell = Shell(options.dry_run)
     file = recipe_file(options.recipe)
@@ -121,7 +121,7 @@ def new(options: argparse.Namespace) -> None:
 def options_of_training(options: argparse.Namespace) -> None:
     """Print the options with which fairseq-train trains a preset at a shared size.
 
-    They have no spaces and quotes, so that a shell takes them as they are: $(posattn-recipe ...).
+    They have no spaces and quotes, so that a shell takes them as they are: $(posattn recipe ...).
     """
     from fairseq_posattn.lab.experiments.training import options_for
 

@@ -1,6 +1,6 @@
-"""Write one page of HTML that compares systems, from the JSON of posattn-score.
+"""Write one page of HTML that compares systems, from the JSON of posattn score.
 
-posattn-report SYSTEM.json ... --out report.html
+posattn report SYSTEM.json ... --out report.html
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fairseq_posattn.lab.report.systems import TITLE, read_systems
 
 def main() -> None:
     """Write the report that the command line asks for."""
-    parser = command_parser("posattn-report", __doc__)
+    parser = command_parser("posattn report", __doc__)
     parser.add_argument(
         "systems",
         nargs="+",
         metavar="JSON",
-        help="compare the systems in these files of posattn-score",
+        help="compare the systems in these files of posattn score",
     )
     parser.add_argument(
         "--out", type=Path, required=True, help="write the page to this file (.html)"
@@ -33,7 +33,7 @@ def main() -> None:
         "--probes",
         nargs="+",
         metavar="JSON",
-        help="show the probes in these files of posattn-probe as well",
+        help="show the probes in these files of posattn probe as well",
     )
     parser.add_argument(
         "--title", default=TITLE, help="set the title of the page (default: %(default)s)"

@@ -2,13 +2,13 @@
 
 With byte-pair encoding of words (subword-nmt):
 
-    posattn-segment learn work/train.words work/train.de.words --codes work/codes
-    posattn-segment apply work/train.words --codes work/codes --out work/train.en
+    posattn segment learn work/train.words work/train.de.words --codes work/codes
+    posattn segment apply work/train.words --codes work/codes --out work/train.en
 
 or with sentencepiece, on text that need not be tokenised:
 
-    posattn-segment learn train.en train.de --sentencepiece work/model
-    posattn-segment apply train.en --sentencepiece work/model --out work/train.en
+    posattn segment learn train.en train.de --sentencepiece work/model
+    posattn segment apply train.en --sentencepiece work/model --out work/train.en
 """
 
 import argparse
@@ -29,7 +29,7 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 def parse_options() -> argparse.Namespace:
     """Read the options of the command line."""
-    parser = command_parser("posattn-segment", __doc__)
+    parser = command_parser("posattn segment", __doc__)
     steps = parser.add_subparsers(required=True)
     _add_learn(
         steps.add_parser("learn", help="learn a segmenter from one text, or from several together")

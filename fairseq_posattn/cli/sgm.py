@@ -1,6 +1,6 @@
 """Write the segments of a file in NIST's format as plain lines.
 
-posattn-sgm FILE --out TEXT
+posattn sgm FILE --out TEXT
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairseq_posattn.lab.scoring.metrics.sgm import read_set, read_sets
 
 def main() -> None:
     """Write the lines of the chosen set."""
-    parser = command_parser("posattn-sgm", __doc__)
+    parser = command_parser("posattn sgm", __doc__)
     parser.add_argument(
         "file", help="read sources, references or translations from this file (.sgm or .xml)"
     )

@@ -1,8 +1,8 @@
 """Draw what a specification of attention, or a layer of a trained model, does to a sentence.
 
-posattn-show 'relative(max=4) + window(size=5)' --sentence 'the cat sleeps' --out picture.png
-posattn-show tree_relative --conllu dev.conllu --number 3 --out picture.html
-posattn-show --path checkpoint_best.pt --layer 2 --sentence 'The cat sleeps.' --out picture.html
+posattn show 'relative(max=4) + window(size=5)' --sentence 'the cat sleeps' --out picture.png
+posattn show tree_relative --conllu dev.conllu --number 3 --out picture.html
+posattn show --path checkpoint_best.pt --layer 2 --sentence 'The cat sleeps.' --out picture.html
 
 Each stage of each mechanism is a row, in the order in which a layer of the encoder computes them:
 masks, biases, relations, changes of scores and weights. The weights without any mechanism stand
@@ -30,7 +30,7 @@ from fairseq_posattn.trees.sentence import Sentence
 
 
 def parse_options() -> argparse.Namespace:
-    parser = command_parser("posattn-show", __doc__)
+    parser = command_parser("posattn show", __doc__)
     parser.add_argument(
         "specification",
         nargs="?",

@@ -1,6 +1,6 @@
 """Tag new text with a trained tagger.
 
-    posattn-tag checkpoints/checkpoint_best.pt < text > tagged
+    posattn tag checkpoints/checkpoint_best.pt < text > tagged
 
 The text has one sentence in each line, with words between spaces. Or it is CoNLL-U, whose column of
 tags is filled, and whose other columns stay as they are.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def parser() -> ArgumentParser:
     """Make the parser of the command line."""
-    parser = command_parser("posattn-tag", __doc__)
+    parser = command_parser("posattn tag", __doc__)
     parser.add_argument("model", metavar="MODEL", help="tag with this checkpoint of --task tagging")
     parser.add_argument(
         "--text", metavar="FILE", help="read the text from this file (default: stdin)"

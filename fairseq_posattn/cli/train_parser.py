@@ -1,7 +1,7 @@
 r"""Train a parser for --model-dir from a treebank of any language, with stanza's own trainers.
 
-    posattn-train-parser UD_Coptic-Scriptorium --lang cop --out models
-    posattn-parse text.cop --lang cop --model-dir models --out text.conllu
+    posattn train-parser UD_Coptic-Scriptorium --lang cop --out models
+    posattn parse text.cop --lang cop --model-dir models --out text.conllu
 
 If the command is killed, run it again, and it goes on where it was.
 """
@@ -27,7 +27,7 @@ NAMES = {
 
 def parse_options() -> argparse.Namespace:
     """Read the options of the command line."""
-    parser = command_parser("posattn-train-parser", __doc__)
+    parser = command_parser("posattn train-parser", __doc__)
     add = parser.add_argument
     add(
         "treebank",
@@ -47,7 +47,7 @@ def parse_options() -> argparse.Namespace:
     add(
         "--lang",
         required=True,
-        help="call the language so, in --lang of posattn-parse, too; stanza need not know it",
+        help="call the language so, in --lang of posattn parse, too; stanza need not know it",
     )
     add("--out", required=True, type=new_folder, help="make this folder of models")
     add(

@@ -1,6 +1,6 @@
-"""Translate text, a line at a time, with a model that posattn-export has written.
+"""Translate text, a line at a time, with a model that posattn export has written.
 
-posattn-translate exported < text > translations
+posattn translate exported < text > translations
 
 Neither torch nor fairseq is needed or imported.
 """
@@ -21,7 +21,7 @@ from fairseq_posattn.io.files import decoded
 class TranslationRequest:
     """This says with what, and how, text is translated; each field is an option."""
 
-    folder: str = option("the folder that posattn-export has written", metavar="FOLDER")
+    folder: str = option("the folder that posattn export has written", metavar="FOLDER")
     beam: int = option(
         "search with so many hypotheses (default: %(default)s)", 5, type=between(1, 1000)
     )
@@ -48,7 +48,7 @@ def main() -> None:
     """Translate standard input to standard output."""
     from fairseq_posattn.doors.exported import Translator
 
-    request = asked(TranslationRequest, "posattn-translate", __doc__)
+    request = asked(TranslationRequest, "posattn translate", __doc__)
     translator = Translator(request.folder, request.threads)
     source, number = decoded(sys.stdin.buffer, "standard input"), 1
     while lines := list(islice(source, request.batch)):

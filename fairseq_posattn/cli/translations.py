@@ -1,6 +1,6 @@
 """Write the translations in logs of fairseq-generate as text, in the order of the test set.
 
-posattn-translations DATA generate.log --out translations
+posattn translations DATA generate.log --out translations
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fairseq_posattn.trees.projection import SEPARATOR
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = command_parser("posattn-translations", __doc__)
+    parser = command_parser("posattn translations", __doc__)
     parser.add_argument(
         "data", help="name the folder of the binarised data, which says how pieces become text"
     )

@@ -1,9 +1,9 @@
 r"""Give the sentences of a treebank control trees, which have less of their syntax, or nothing.
 
-    posattn-trees train.conllu.xz --control chain --out train.chain.conllu.xz
+    posattn trees train.conllu.xz --control chain --out train.chain.conllu.xz
 
 A gain from syntax is the difference to a model that was trained in the same way on control trees,
-because any tree may help. All columns but HEAD, DEPREL and DEPS stay as they are. posattn-prepare
+because any tree may help. All columns but HEAD, DEPREL and DEPS stay as they are. posattn prepare
 takes the same options, and gives new text the same control.
 """
 
@@ -18,7 +18,7 @@ from fairseq_posattn.trees.control import TreeControl
 
 def main() -> None:
     """Write the treebank that the command line names."""
-    parser = command_parser("posattn-trees", __doc__)
+    parser = command_parser("posattn trees", __doc__)
     parser.add_argument(
         "treebank", metavar="CONLLU", help="read this treebank; .gz, .xz and .zst are read"
     )

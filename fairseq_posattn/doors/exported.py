@@ -94,7 +94,7 @@ class Candidate(NamedTuple):
 class Translator:
     """A translator turns lines of text into lines of text.
 
-    folder: what posattn-export has written.
+    folder: what posattn export has written.
     threads: for each batch; 0 means as many as CTranslate2 thinks best.
     """
 
@@ -184,7 +184,7 @@ def checked_about(folder: Path) -> About:
     """Return what exported.json contains, if all files are those that were exported."""
     path = folder / ABOUT
     if not path.exists():
-        raise InputError(f"{folder}: there is no {ABOUT}; name a folder of posattn-export")
+        raise InputError(f"{folder}: there is no {ABOUT}; name a folder of posattn export")
     document = read_json(path, REMEDY)
     if "checksum" not in document:
         raise InputError(
@@ -207,13 +207,13 @@ def pipeline_of(folder: Path, about: About) -> TextPipeline:
     if pipeline.FILE not in about.files:
         raise InputError(
             f"{folder}: there is no {pipeline.FILE}, so nobody knows how text becomes pieces; "
-            f"{REMEDY}, from data that posattn-prepare has made"
+            f"{REMEDY}, from data that posattn prepare has made"
         )
     found = TextPipeline.load(folder)
     if found.config.splits_parsers_words:
         raise InputError(
             f"{folder}: the words are those of stanza, which needs torch; train on data of "
-            "posattn-prepare --tokenize moses or spaces, or by sentencepiece"
+            "posattn prepare --tokenize moses or spaces, or by sentencepiece"
         )
     return found
 

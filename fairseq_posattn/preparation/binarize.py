@@ -44,7 +44,7 @@ class Split(NamedTuple):
 def parser() -> ArgumentParser:
     """Make a parser of the options of `fairseq-preprocess`, with the options of this command."""
     parser = options.get_preprocessing_parser()
-    parser.prog, parser.description = "posattn-binarize", __doc__
+    parser.prog, parser.description = "posattn binarize", __doc__
     parser.add_argument(
         "--overwrite", action="store_true", help="replace DESTDIR if it exists already"
     )
@@ -171,7 +171,7 @@ def _check_pieces(source: str, trees: str) -> None:
             raise InputError(
                 f"{trees}:{number}: the line has {'no ' if labels is None else ''}labels of words, "
                 f"unlike line {first[labels is None]}; project all trees with "
-                "posattn-project --labels, or all without it"
+                "posattn project --labels, or all without it"
             )
         if (pieces := len(line.split())) != sum(counts):  # fairseq splits at any whitespace, too
             raise InputError(

@@ -23,7 +23,7 @@ FILE = "is CoNLL-U, or has two columns (word and tag)"
 @dataclass(frozen=True, kw_only=True)
 class TaggingData:
     """This says what data of the tagging task are made from, and how; each field is an option of
-    posattn-binarize-tagging."""
+    posattn binarize-tagging."""
 
     train: str = option(f"learn tags from this file, which {FILE}", metavar="FILE", required=True)
     valid: str = option(f"validate on this file, which {FILE}", metavar="FILE", required=True)

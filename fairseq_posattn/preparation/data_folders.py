@@ -221,7 +221,7 @@ class DataFolders:
 
 
 def split_options(prefixes: dict[str, str]) -> list[str]:
-    """Return the options of posattn-binarize that name the texts of splits."""
+    """Return the options of posattn binarize that name the texts of splits."""
     of_kind: dict[str, list[str]] = {}
     for split, prefix in prefixes.items():
         of_kind.setdefault(split.rstrip("0123456789"), []).append(prefix)

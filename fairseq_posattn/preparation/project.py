@@ -36,11 +36,11 @@ class ProjectionInputs:
     control: says which trees the sentences get instead of their own.
     """
 
-    words: str = option("read the words that posattn-extract wrote to this file", required=True)
+    words: str = option("read the words that posattn extract wrote to this file", required=True)
     parents: str | None = option(
-        "read the parents that posattn-extract wrote to this file", required=True
+        "read the parents that posattn extract wrote to this file", required=True
     )
-    pieces: str = option("read the pieces that posattn-segment wrote to this file", required=True)
+    pieces: str = option("read the pieces that posattn segment wrote to this file", required=True)
     text: str | None = option(
         "with --sentencepiece: the lines of this file were segmented by the model", None
     )
@@ -58,7 +58,7 @@ class ProjectionInputs:
     )
     control: TreeControl = field(default_factory=TreeControl)
     labels: str | None = option(
-        "read the relations and parts of speech that posattn-extract wrote to this file; without "
+        "read the relations and parts of speech that posattn extract wrote to this file; without "
         "it the trees have none",
         None,
     )

@@ -7,7 +7,7 @@
         check("mine(size=3)")    # a specification, as --encoder-attention takes it
 
 `check` raises a ContractError, which is an AssertionError, with a line for each promise that is
-broken. `posattn-check-mechanism mine.py` does the same from a shell. What the checks need to know
+broken. `posattn check-mechanism mine.py` does the same from a shell. What the checks need to know
 about a mechanism stands in attributes of its class: see `fairseq_posattn.attention.Mechanism`.
 """
 

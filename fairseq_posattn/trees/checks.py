@@ -79,7 +79,7 @@ def _fault_of_roots(parents: Sequence[int], roots: int) -> Fault:
     return Fault(
         words[1],
         f"the sentence has {roots} roots (words {listed}); "
-        "mend the tree, or keep the first with posattn-trees --several-roots first",
+        "mend the tree, or keep the first with posattn trees --several-roots first",
     )
 
 

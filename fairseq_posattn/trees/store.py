@@ -176,7 +176,7 @@ class TreeFile:
         raw = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
         kind = HEADERS.get(bytes(raw[: len(MAGIC)]))
         if kind is None or raw.size < kind.itemsize:
-            raise TreeError(f"{path}: this is no index of trees; run posattn-binarize again")
+            raise TreeError(f"{path}: this is no index of trees; run posattn binarize again")
         header = np.array(raw[: kind.itemsize].view(kind)[0])
         count = int(header["sentences"])
         end = kind.itemsize + 8 * (count + 1)
@@ -203,7 +203,7 @@ class TreeFile:
         if fingerprint([path]) != expected:
             raise TreeError(
                 f"{path}: {idx_path(self.prefix)} was made with another file of this name; "
-                "make the trees again with posattn-binarize"
+                "make the trees again with posattn binarize"
             )
         raw = np.memmap(path, np.uint8, "r") if count else np.empty(0, np.uint8)
         self.parents = np.asarray(raw[: 2 * count].view("<u2"))
@@ -242,7 +242,7 @@ class TreeFile:
             them.
         """
         names = f"{idx_path(self.prefix)} does not belong to {source_files[0]}"
-        remedy = "make the trees again with posattn-binarize"
+        remedy = "make the trees again with posattn binarize"
         if len(self) != len(source):
             differs = first_difference(self, source)
             where = (

@@ -101,7 +101,7 @@ def checksum(pieces: NDArray[np.integer[Any]]) -> int:
 def damaged(path: Path) -> TreeError:
     return TreeError(
         f"{path}: the file was damaged after it was written; "
-        "make the trees again with posattn-binarize"
+        "make the trees again with posattn binarize"
     )
 
 
@@ -110,7 +110,7 @@ def check_size(path: Path, expected: int) -> None:
     if size != expected:
         raise TreeError(
             f"{path}: the file has {size} bytes instead of {expected}; "
-            "make the trees again with posattn-binarize"
+            "make the trees again with posattn binarize"
         )
 
 

@@ -3,7 +3,7 @@
     python recipes/lengths/lengths.py recipes/lengths/work
 
 A length is a number of pieces, without the end of sentence. The models have seen sources of at most
-12 of them. The interval is that of posattn-score.
+12 of them. The interval is that of posattn score.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def collect_test(collector: Collector, name: str) -> None:
 
 
 def references(raw: Path, test: str) -> dict:
-    """Return the options of posattn-score that name all references of a test set."""
+    """Return the options of posattn score that name all references of a test set."""
     return {
         "sgm": sorted(raw.glob(f"{test}.ref*.sgm")) or [raw / f"{test}.ref.sgm"],
         "sgm-source": raw / f"{test}.src.sgm",

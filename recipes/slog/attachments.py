@@ -4,7 +4,7 @@
     python ../attachments.py raw/gen.conllu data.parsed.work/test1.conllu.xz \\
         --labels raw/gen.category
 
-UAS and LAS are those of the scorer of CoNLL 2018, as posattn-train-parser prints them. `whole` is
+UAS and LAS are those of the scorer of CoNLL 2018, as posattn train-parser prints them. `whole` is
 the share of sentences in which all words have the right parent.
 """
 

@@ -36,7 +36,7 @@ PACKAGE = "fairseq_posattn.cli."
 
 
 class Recipe(Trial):
-    """The toy recipe makes its treebank, and the steps of posattn-prepare one by one."""
+    """The toy recipe makes its treebank, and the steps of posattn prepare one by one."""
 
     def corpora(self) -> list[str]:
         """Return the only corpus."""

@@ -1,7 +1,7 @@
 """Taggers on treebanks of UD, or on PTB: their data, their accuracies, and the tables of the paper.
 
 `prepare.sh ud_tagging --from DIR` takes a folder with train, dev and test in the names of its
-files, one each, or a folder of such folders. After -- follow options of posattn-binarize-tagging,
+files, one each, or a folder of such folders. After -- follow options of posattn binarize-tagging,
 or --vectors FILE, which starts 20,000 words from word vectors and keeps them fixed, as on PTB.
 """
 
@@ -32,7 +32,7 @@ from fairseq_posattn.lab.scoring.training_log import finite, read_training
 from fairseq_posattn.text.tagging.accuracy import GROUPS, read_curve
 
 PUBLISHED = Path(__file__).with_name("published.tsv")
-SETTINGS = "tagging.json"  # the last file that posattn-binarize-tagging writes
+SETTINGS = "tagging.json"  # the last file that posattn binarize-tagging writes
 SPLITS = {"train": "--train", "dev": "--valid", "test": "--test"}
 NO_DATA = (".txt", ".md")
 JSON = re.compile(r"\| (?P<kind>[\w]+) \| (?P<figures>\{.*\})$")

@@ -1,4 +1,4 @@
-"""posattn-average: the mean of the last checkpoints."""
+"""posattn average: the mean of the last checkpoints."""
 
 import os
 import re
@@ -78,7 +78,7 @@ def test_a_number_above_zero(last, tmp_path, capsys):
 
 
 def averaged(*arguments) -> None:
-    with mock.patch.object(sys, "argv", ["posattn-average", *map(str, arguments)]):
+    with mock.patch.object(sys, "argv", ["posattn average", *map(str, arguments)]):
         command()
 
 

@@ -210,7 +210,7 @@ PROGRAMS = sorted(
 COMMANDS = sorted(
     path
     for path in (ROOT / "fairseq_posattn/cli").glob("*.py")
-    if path.stem not in ("__init__", "fairseq_programs")  # those start by another function
+    if path.stem not in ("__init__", "fairseq_programs", "main")
 )
 
 
@@ -260,7 +260,7 @@ ODD = ["1_0", "１", "٣", "+1", "01", "", "1e400", "nan", "inf"]
 @pytest.mark.parametrize("odd", ODD)
 def test_numbers_on_command_lines_are_plain(odd, capsys):
     """int() and float() read underscores and the digits of all scripts, too."""
-    parser = command_parser("posattn-x", "")
+    parser = command_parser("posattn x", "")
     for name, kind in (("n", int), ("x", float), ("p", positive), ("s", share)):
         parser.add_argument(f"--{name}", type=kind)
         with pytest.raises(SystemExit):

@@ -255,7 +255,7 @@ def translated(monkeypatch, folder, lines, *options) -> list[str]:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
     written = io.StringIO()
     monkeypatch.setattr(sys, "stdout", written)
-    monkeypatch.setattr(sys, "argv", ["posattn-translate", *map(str, (folder, *options))])
+    monkeypatch.setattr(sys, "argv", ["posattn translate", *map(str, (folder, *options))])
     translate.main()
     return written.getvalue().splitlines()
 
@@ -266,7 +266,7 @@ def test_text_goes_in_and_out(trained, monkeypatch):
     expected = translator.translate(lines)
     assert translated(monkeypatch, trained / "out", lines, "--batch", 2) == expected
     assert translator.translate(["", *lines[:1]])[1] == expected[0]
-    broken = [lines[0].replace(" ", "\r", 1), lines[1]]  # as posattn-score reads them: two lines
+    broken = [lines[0].replace(" ", "\r", 1), lines[1]]  # as posattn score reads them: two lines
     assert len(translated(monkeypatch, trained / "out", broken)) == 2
     assert translated(monkeypatch, trained / "out", [f"{lines[0]}\r"]) == expected[:1]
     shown = translated(

@@ -246,7 +246,7 @@ def test_weights_for_alignments(model_of):
 
 
 def test_the_export_of_attention_shows_it(model_of):
-    """posattn-examples asks every layer for the weights of each head."""
+    """posattn examples asks every layer for the weights of each head."""
     task, model = model_of("window(size=3)@1 + tree_depth_bias")
     sample = batch(task, "test", [0])
     _, crossing = decoder_attention(model.eval(), sample, sample["target"][0])

@@ -351,11 +351,11 @@ def test_missing_files(kinds, copied, tmp_path):
         (copied / f"train.src-tgt.src.tree.{kind}").unlink()
     result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
     assert f"{prefix_of(copied)}.tree.idx: there are no trees beside the data" in str(result.error)
-    assert "posattn-prepare without --parser none, or" in str(result.error)
+    assert "posattn prepare without --parser none, or" in str(result.error)
 
 
 def test_files_of_another_kind(copied):
     path = copied / "train.src-tgt.src.tree.idx"
     path.write_bytes(b"something else" * 1000)
-    with pytest.raises(TreeError, match="this is no index of trees; run posattn-binarize again"):
+    with pytest.raises(TreeError, match="this is no index of trees; run posattn binarize again"):
         load_tree_file(prefix_of(copied))

@@ -200,7 +200,7 @@ def test_a_folder_of_data_that_is_not_there(program, task, languages, stock_mode
         options += ["--path", stock_model]
     found = refusal(in_process.call(program, data, *options, check=False))
     assert found.startswith(
-        f"{data}: there is no such folder; name the folder that posattn-prepare"
+        f"{data}: there is no such folder; name the folder that posattn prepare"
     )
 
 

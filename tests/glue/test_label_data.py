@@ -222,7 +222,7 @@ def test_control_trees_move_labels_with_their_edges(labelled):
 
 
 def test_relations_of_further_roots(tmp_path):
-    """A root that became a child of the first one is no root any more, as in posattn-extract."""
+    """A root that became a child of the first one is no root any more, as in posattn extract."""
     for kind, line in (("words", "a b c"), ("parents", "0 1 0"), ("src", "a b c")):
         (tmp_path / f"x.{kind}").write_text(f"{line}\n")
     (tmp_path / "x.labels").write_text("root obj root\tX Y Z\n")
@@ -269,11 +269,11 @@ def test_data_without_labels_are_refused(toy_data, tmp_path, options, name):
     result = train(toy_data, tmp_path, *options, check=False)
     assert isinstance(result.error, (InputError, SystemExit))
     assert f"the data have no {name} (dict.src." in result.message
-    assert "posattn-project --labels" in result.message
+    assert "posattn project --labels" in result.message
 
 
 def test_data_without_parts_of_speech_are_refused(labelled, tmp_path):
-    """As posattn-parse --no-tags leaves them out; relations alone are enough for others."""
+    """As posattn parse --no-tags leaves them out; relations alone are enough for others."""
     folder = projected_anew(labelled, tmp_path / "no_tags")
     for split in SPLITS:
         lines = (labelled / f"{split}.labels").read_text().splitlines()

@@ -690,7 +690,7 @@ def wait_for_end(process: int) -> None:
 
 
 class Running:
-    """posattn-interactive, with its real parser; lines go in one by one."""
+    """posattn interactive, with its real parser; lines go in one by one."""
 
     def __init__(self, corpus, kind: str, log: Path):
         program = "from fairseq_posattn.cli.fairseq_programs import interactive; interactive()"

@@ -335,13 +335,13 @@ def test_bleu_during_training(toy_data, tmp_path):
 
 @pytest.mark.long
 def test_console_scripts_need_no_user_dir(toy_data, tmp_path):
-    """posattn-train and the others."""
+    """posattn train and the others."""
 
     def program(name, *arguments):
-        script = shutil.which(f"posattn-{name}")
+        script = shutil.which("posattn")
         if script is None:
             pytest.skip("the package is not installed")
-        return run(script, *arguments, env={"PYTHONPATH": str(PLUGIN.parent)}).stdout
+        return run(script, name, *arguments, env={"PYTHONPATH": str(PLUGIN.parent)}).stdout
 
     arguments = training_options(toy_data, tmp_path, *FULL_TREE)
     where = arguments.index("--user-dir")

@@ -234,7 +234,7 @@ def test_a_lazy_provider_without_words(folder, model, toy_data, monkeypatch):
     assert hypotheses_and_scores(bare) == hypotheses_and_scores(chain) != {}
 
 
-# posattn-examples
+# posattn examples
 
 
 def exported(monkeypatch, tmp_path, *arguments) -> list:
@@ -278,7 +278,7 @@ def test_examples_with_mistakes(arguments, message, stock_model, toy_data, tmp_p
     assert not (tmp_path / "out.json").exists()
 
 
-# posattn-tag
+# posattn tag
 
 
 def test_a_tagger_with_a_mechanism_of_one_s_own(folder, corpora, monkeypatch, tmp_path):
@@ -288,7 +288,7 @@ def test_a_tagger_with_a_mechanism_of_one_s_own(folder, corpora, monkeypatch, tm
     (tmp_path / "text").write_text("the dog runs\n")
     common = (tmp_path / "checkpoint_last.pt", "--text", tmp_path / "text", "--cpu")
     common += ("--out", tmp_path / "tagged")
-    monkeypatch.setattr(sys, "argv", ["posattn-tag", *map(str, (*common, *own))])
+    monkeypatch.setattr(sys, "argv", ["posattn tag", *map(str, (*common, *own))])
     tag.main()
     assert len((tmp_path / "tagged").read_text().split()) == 3
     monkeypatch.delitem(attention.MECHANISMS, "decay")

@@ -19,7 +19,7 @@ def line_of(program: str, *arguments) -> str:
     printed, handlers = io.StringIO(), logging.root.handlers
     with (
         quick_hydra(),
-        mock.patch.object(sys, "argv", [f"posattn-{program}", *map(str, arguments)]),
+        mock.patch.object(sys, "argv", [f"posattn {program}", *map(str, arguments)]),
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
         pytest.raises(SystemExit) as end,

@@ -17,7 +17,7 @@ UPDATES = ("--max-update", "1", "--disable-validation")
 
 
 def prepared(toy: Path, folder: Path, **choices) -> Path:
-    """A copy of the data, with the prepare.json that posattn-prepare would have written."""
+    """A copy of the data, with the prepare.json that posattn prepare would have written."""
     shutil.copytree(toy, folder)
     shutil.copy(toy.parent / "codes", folder / "segmenter")
     spaces = {"normalize": False, "tokenize": "spaces", "target_tokenize": "spaces"}
@@ -108,7 +108,7 @@ def test_stored_trees_are_of_the_control_that_is_asked_for(stored, own, toy_data
             assert isinstance(result.error, InputError)
             found = f"--tree-control {asked} is for sentences without stored trees"
             assert str(result.error).startswith(found)
-            assert f"posattn-prepare --control {asked.split('-')[0]}" in str(result.error)
+            assert f"posattn prepare --control {asked.split('-')[0]}" in str(result.error)
 
 
 def test_new_text_gets_trees_of_another_control(own, toy_data, tmp_path):

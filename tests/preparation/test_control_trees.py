@@ -168,7 +168,7 @@ CONLLU = """\
 
 def controlled(tmp_path, *options, text=CONLLU, out="out.conllu") -> str:
     (tmp_path / "in.conllu").write_text(text)
-    argv = ["posattn-trees", tmp_path / "in.conllu", "--out", tmp_path / out, *options]
+    argv = ["posattn trees", tmp_path / "in.conllu", "--out", tmp_path / out, *options]
     with mock.patch.object(sys, "argv", list(map(str, argv))):
         command.main()
     return (tmp_path / out).read_text() if out.endswith("conllu") else ""

@@ -1,4 +1,4 @@
-"""posattn-prepare does the steps from line to line in shards where a text is long."""
+"""posattn prepare does the steps from line to line in shards where a text is long."""
 
 import codecs
 import random

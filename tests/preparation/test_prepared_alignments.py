@@ -1,4 +1,4 @@
-"""posattn-prepare --alignments: alignments of words become those of pieces, in fairseq's files."""
+"""posattn prepare --alignments: alignments of words become those of pieces, in fairseq's files."""
 
 import random
 import sys
@@ -181,7 +181,7 @@ def test_pieces_of_sentencepiece_are_refused(raw):
 
 def test_a_plan_measures_them(long, capsys):
     given = map(str, options(long, *WORDS, "--plan", "--out", long / "data"))
-    with mock.patch.object(sys, "argv", ["posattn-prepare", *given]):
+    with mock.patch.object(sys, "argv", ["posattn prepare", *given]):
         prepare_command.main()
     assert "\nalign " in capsys.readouterr().out
 
@@ -229,7 +229,7 @@ def test_training_asks_for_them(long, tmp_path):
     assert isinstance(result.error, InputError)
     assert str(result.error) == (
         f"{long}/bare: the training data have no alignments, which --load-alignments reads; make "
-        "the data with posattn-prepare --alignments, or leave the option out"
+        "the data with posattn prepare --alignments, or leave the option out"
     )
     assert not list((tmp_path / "run").glob("*.pt"))
     in_process.train(long / "aligned", tmp_path / "run", *given)

@@ -1,4 +1,4 @@
-"""posattn-prepare --treebank: sentences of treebanks that have a translation become data.
+"""posattn prepare --treebank: sentences of treebanks that have a translation become data.
 
 The treebanks are made by hand: tokens of several words, an empty node, words without a space
 between them, and all ways in which a sentence may lack its partner.

@@ -111,7 +111,7 @@ def test_a_table_over_seeds(small, tmp_path):
     assert "structural_chain.demo" in (experiment.work / "report.html").read_text()
     assert len(experiment.runs("structural_chain.demo")) == 2
     page = (experiment.work / "reproducibility.md").read_text()
-    assert "posattn-recipe prepare multi30k_en_de --from" in page
+    assert "posattn recipe prepare multi30k_en_de --from" in page
     assert "| 1, threads of each: 1 | fp32 | all |" in page and page.count("(seeds 1, 2)") == 3
     assert f"| fairseq_posattn, training | {__version__}" in page
     kept = len(lines_of(experiment.work / "data.work/train.clean.en"))

@@ -73,7 +73,7 @@ def test_languages_without_spaces(source, target, write_corpus, tokenizer, stanz
         "table": ["--models", *models, "--updates", 3, "--last", 1, "--", *TINY],
     }
     for step, words in steps.items():
-        run("posattn-recipe", step, mine, *words, env=warm.variables())
+        run("posattn", "recipe", step, mine, *words, env=warm.variables())
     rows = list(csv.DictReader((mine / "work/table.csv").read_text().splitlines()))
     assert [row["model"] for row in rows] == models
     score = next((mine / "work/results").glob("structural.demo.*.json")).read_text()

@@ -79,7 +79,7 @@ class Mechanism(nn.Module):
     name: ClassVar[str]  # what a specification calls it
     Options: ClassVar[type[DataclassInstance]] = NoOptions
     paper: ClassVar[str] = ""  # the citation that `help` prints
-    equation: ClassVar[str] = ""  # what posattn-show writes above its pictures
+    equation: ClassVar[str] = ""  # what posattn show writes above its pictures
     accepts_heads: ClassVar[bool] = False  # whether heads=0|3 may limit it to some heads
     needs_tree: ClassVar[bool] = False  # whether it reads ctx.tree
     learns_from_trees: ClassVar[bool] = False  # reads ctx.tree if it is there, as in training
@@ -143,7 +143,7 @@ class Mechanism(nn.Module):
         self.__dict__["shared"] = shared  # nn.Module would make it a part of this layer
 
     def matrices(self, q: Tensor, ctx: AttentionContext) -> Mapping[str, Tensor]:
-        """Return what posattn-show draws besides the stages, each with its title, broadcastable to
+        """Return what posattn show draws besides the stages, each with its title, broadcastable to
         B H Q K. Whole numbers are written into the picture: the relation of two words, say.
         """
         return {}

@@ -30,7 +30,7 @@ NOTHING_LEARNS = (
 )
 NO_TREES_TO_LEARN = (
     "the training data have no trees, which the mechanism tree_supervised learns from; make them "
-    "with posattn-prepare, and use --task structured_translation"
+    "with posattn prepare, and use --task structured_translation"
 )
 
 

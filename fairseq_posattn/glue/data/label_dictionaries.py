@@ -20,7 +20,7 @@ from fairseq_posattn.trees.sentence import KINDS, UNKNOWN, Labels, without_subty
 
 LARGEST = 256  # a label is stored in one byte
 REMEDY = (
-    "make the data with posattn-prepare, or with posattn-project --labels and posattn-binarize "
+    "make the data with posattn prepare, or with posattn project --labels and posattn binarize "
     "(further sets with --srcdict)"
 )
 

@@ -110,7 +110,7 @@ def of_another_set(prefix: str, name: str, found: str) -> InputError:
     """Return the error that one file does not belong with the words of its set."""
     return InputError(
         f"{prefix}.{name}.bin: found {found}, so the file is damaged or does not belong with "
-        f"{prefix}.word.bin; make the data again with posattn-binarize-tagging"
+        f"{prefix}.word.bin; make the data again with posattn binarize-tagging"
     )
 
 

@@ -93,7 +93,7 @@ def write_tree_file(
     if dictionaries is not None and not some_labels:
         logger.warning(
             "%s: the trees have no labels of words, so models that read labels refuse these data; "
-            "posattn-project --labels adds them",
+            "posattn project --labels adds them",
             source_prefix,
         )
         dictionaries = None
@@ -161,8 +161,8 @@ def load_tree_file(
     if not exists(source_prefix):
         raise TreeError(
             f"{idx_path(source_prefix)}: there are no trees beside the data; prepare them with "
-            "a parser (posattn-prepare without --parser none, or posattn-project and "
-            "posattn-binarize), or take flat trees: --missing-tree flat"
+            "a parser (posattn prepare without --parser none, or posattn project and "
+            "posattn binarize), or take flat trees: --missing-tree flat"
         )
     trees = TreeFile(source_prefix, with_labels=dictionaries is not None)
     if dictionaries is not None and trees.labels is None:

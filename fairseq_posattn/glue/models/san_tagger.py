@@ -42,7 +42,7 @@ class SanTaggerConfig(FairseqDataclass):
     char_layers: int = option(3, "set the number of convolutions over the characters")
     dropout: float = option(0.1, "set the dropout before each layer")
     max_source_positions: int = option(
-        60, "set how many words a sentence may have; posattn-binarize-tagging cut longer ones"
+        60, "set how many words a sentence may have; posattn binarize-tagging cut longer ones"
     )
 
 

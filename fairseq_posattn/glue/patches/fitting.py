@@ -59,7 +59,7 @@ def with_one_dictionary(build_model, task, cfg, from_checkpoint=False):
             raise
     raise InputError(
         f"--share-all-embeddings: {task.cfg.data} has two dictionaries; binarise the data with "
-        "--joined-dictionary (posattn-prepare does so without --separate), or leave it out"
+        "--joined-dictionary (posattn prepare does so without --separate), or leave it out"
     )
 
 

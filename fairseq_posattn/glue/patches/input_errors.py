@@ -66,7 +66,7 @@ def data_found(setup_task, cfg, **kwargs):
         else:
             raise
     raise InputError(
-        f"{found}; name the folder that posattn-prepare or posattn-binarize made, and the "
+        f"{found}; name the folder that posattn prepare or posattn binarize made, and the "
         "languages, if it has several, with --source-lang and --target-lang"
     )
 

@@ -79,7 +79,7 @@ def refuse_combinations(args: Mapping[str, Any]) -> None:
     if args.get("constraints") and "buffer_size" not in args:  # of fairseq-interactive
         raise InputError(
             "--constraints: fairseq reads them from lines of new text; translate with "
-            "posattn-interactive, or leave the option out"
+            "posattn interactive, or leave the option out"
         )
     if CUTOFF in given_flags() and args.get("criterion", ADAPTIVE) != ADAPTIVE:
         raise InputError(

@@ -116,7 +116,7 @@ def check_control(task, asked: str | None) -> None:
         raise InputError(
             f"--tree-control {asked} is for sentences without stored trees, but the data have "
             f"trees of the control '{stored or 'own'}' ({folder_of(task)}); leave the option out, "
-            f"or prepare data with posattn-prepare --control {control.kind}"
+            f"or prepare data with posattn prepare --control {control.kind}"
         )
 
 

@@ -264,7 +264,7 @@ def refuse_no_alignments(dataset: Any, prefix: str) -> None:
     if dataset.align_dataset is None:
         raise InputError(
             f"{Path(prefix).parent}: the training data have no alignments, which --load-alignments "
-            "reads; make the data with posattn-prepare --alignments, or leave the option out"
+            "reads; make the data with posattn prepare --alignments, or leave the option out"
         )
 
 

@@ -77,7 +77,7 @@ logger = logging.getLogger(__name__)
 class TaggingConfig(FairseqDataclass):
     """These are the options of the task tagging."""
 
-    data: str = option(MISSING, "read the folder that posattn-binarize-tagging made")
+    data: str = option(MISSING, "read the folder that posattn binarize-tagging made")
     word_vectors: Optional[str] = option(
         None, "start the words from the pretrained vectors in this text file (fastText, word2vec)"
     )
@@ -95,7 +95,7 @@ class TaggingConfig(FairseqDataclass):
 
 @register_task("tagging", dataclass=TaggingConfig)
 class TaggingTask(FairseqTask):
-    """Trains and evaluates a tagger on data of posattn-binarize-tagging."""
+    """Trains and evaluates a tagger on data of posattn binarize-tagging."""
 
     def __init__(self, cfg: TaggingConfig, vocabulary: Vocabulary):
         super().__init__(cfg)
@@ -123,7 +123,7 @@ class TaggingTask(FairseqTask):
         if None in parts:
             raise InputError(
                 f"{self.cfg.data}: has no set called '{split}'; name it with --valid-subset, or "
-                "make it with posattn-binarize-tagging"
+                "make it with posattn binarize-tagging"
             )
         check_parts(str(prefix), *parts)
         by_length = str(self.cfg.batches) == "by_length"

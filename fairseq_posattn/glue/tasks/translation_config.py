@@ -21,7 +21,7 @@ class StructuredTranslationConfig(TranslationConfig):
         None,
         "choose where the trees of new text come from: conllu, stanza, none, or a "
         "provider of your own; the default is conllu with --tree-file, else stanza if "
-        "posattn-prepare parsed the data with it, else none",
+        "posattn prepare parsed the data with it, else none",
     )
     tree_file: Optional[str] = option(
         None, "read trees from this CoNLL-U file: the k-th line of new text gets tree k"

@@ -238,5 +238,5 @@ def python(module: str, *arguments: str | Path) -> list[str | Path]:
 
 def called(step: str, recipe: str | Path) -> str:
     """Return the command of a step as this user starts it: a script of the checkout, or ours."""
-    door = f"recipes/{step}.sh" if INTERPRETER in os.environ else f"posattn-recipe {step}"
+    door = f"recipes/{step}.sh" if INTERPRETER in os.environ else f"posattn recipe {step}"
     return f"{door} {shlex.quote(str(recipe))}"

@@ -3,7 +3,7 @@
 The corpus.py of a recipe may define two functions for what is special about its corpus:
 
     def collect(collector: Collector) -> None       # makes all texts in collector.raw
-    def references(raw: Path, test: str) -> dict    # options of posattn-score for the references
+    def references(raw: Path, test: str) -> dict    # options of posattn score for the references
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def check_sentences(path: Path, expected: float, percent: float = 0) -> None:
 
 
 def references(recipe: Recipe, raw: Path, test: str) -> dict:
-    """Return the options of posattn-score that name the references of a test set."""
+    """Return the options of posattn score that name the references of a test set."""
     special = special_of(recipe)
     if special is not None and hasattr(special, "references"):
         return special.references(raw, test)

@@ -16,7 +16,7 @@ from fairseq_posattn.text.languages import language
 
 VALID = ("valid", "val", "dev")
 TEMPLATE = """\
-# posattn-recipe new wrote this file; change whatever you like. docs/recipes.md explains it.
+# posattn recipe new wrote this file; change whatever you like. docs/recipes.md explains it.
 title = "{source} to {target}"
 source = "{source}"
 target = "{target}"
@@ -27,7 +27,7 @@ train = "{train}"
 valid = "{valid}"
 tests = [{tests}]
 
-[corpus.prepare] # options of posattn-prepare
+[corpus.prepare] # options of posattn prepare
 {prepare}
 
 [training] # options of fairseq-train
@@ -120,7 +120,7 @@ def demo_size(pairs: int) -> str:
 
 
 def prepare_options(source: str, target: str, pairs: int, texts: Sequence[Path] = ()) -> str:
-    """Return the options of posattn-prepare that suit the languages and the training texts."""
+    """Return the options of posattn prepare that suit the languages and the training texts."""
     number, segmenter = symbols(pairs), []
     if not (language(source).spaced and language(target).spaced):
         segmenter = ['segmenter = "sentencepiece" # for text without spaces between words']

@@ -32,8 +32,8 @@ class Corpus:
 
     train, valid, tests: the names of the texts; a text NAME is in NAME.SOURCE and NAME.TARGET.
     sentences: how many a text has; a second number admits that many percent more or fewer.
-    kept: the same for the training sentences within the limits of posattn-prepare.
-    prepare: options of posattn-prepare.
+    kept: the same for the training sentences within the limits of posattn prepare.
+    prepare: options of posattn prepare.
     sacrebleu: the names under which sacrebleu downloads a text.
     downloads: the files that are fetched where the user names no folder.
     folder: the corpus is read there, where the user names no other folder; it may be anywhere.

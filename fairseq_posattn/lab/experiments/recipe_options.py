@@ -1,4 +1,4 @@
-"""Say what options the steps of posattn-recipe have."""
+"""Say what options the steps of posattn recipe have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def parse_options(words: Sequence[str], description: str) -> argparse.Namespace:
     """Read the options of the command line; what follows `--` is kept in `rest`."""
     words = list(words)
     cut = words.index("--") if "--" in words else len(words)
-    parser = command_parser("posattn-recipe", description)
+    parser = command_parser("posattn recipe", description)
     steps = parser.add_subparsers(required=True, metavar="STEP")
     for name, (what, rest, options_of_step) in STEPS.items():
         end = f"; options of {rest} may follow after --" if rest else ""
@@ -143,7 +143,7 @@ MACHINE = (
 STEPS = {  # what each step does, the program whose options may follow --, and its own options
     "prepare": (
         "turn a corpus into data for fairseq, with the trees of each control",
-        "posattn-prepare",
+        "posattn prepare",
         (
             *PLACE,
             option(
@@ -250,7 +250,7 @@ STEPS = {  # what each step does, the program whose options may follow --, and i
         (
             option("model", help="name a preset without posattn_"),
             option("size", help="name the size; demo is fitted to the number of sentences"),
-            option("data", type=Path, help="the data folder of posattn-prepare"),
+            option("data", type=Path, help="the data folder of posattn prepare"),
         ),
     ),
     "new": (

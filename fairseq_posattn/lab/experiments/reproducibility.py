@@ -270,7 +270,7 @@ def commands(facts: Facts) -> Section:
     if noted.exists():
         prepared = noted.read_text(encoding="utf-8").strip()
     else:
-        prepared = f"posattn-recipe prepare {facts.place.recipe.called}"
+        prepared = f"posattn recipe prepare {facts.place.recipe.called}"
         yield from ("With what options the data were prepared is not known.", "")
     yield from ("```bash", visible(prepared), visible(facts.plan.called), "```")
 

@@ -58,7 +58,7 @@ def score(
 def options_of(
     place: Workplace, runs: Sequence[Run], baseline: Sequence[Run], test: str, plan: Plan
 ) -> dict[str, Any]:
-    """Return the options of posattn-score."""
+    """Return the options of posattn score."""
     content, subset = place.content, place.subsets(plan)[test]
     options: dict[str, Any] = {
         "name": runs[0].record.system,
@@ -86,7 +86,7 @@ def options_of(
 
 
 def files_of(place: Workplace, run: Run, test: str, plan: Plan) -> dict[str, Any]:
-    """Return the options of posattn-score that name what the first run has besides translations."""
+    """Return the options of posattn score that name what the first run has besides translations."""
     options: dict[str, Any] = {
         "pieces": run.folder / f"{test}.src",
         "separator": separator(place, run),

@@ -142,7 +142,7 @@ def training_pairs(data: Path) -> int:
         _, languages, language, *more = path.stem.split(".")
         if languages.startswith(f"{language}-") and not more:  # .tree.bin has the trees
             return len(MMapIndexedDataset(str(path.with_suffix(""))))
-    raise InputError(f"{data}: there are no training data; name a data folder of posattn-prepare")
+    raise InputError(f"{data}: there are no training data; name a data folder of posattn prepare")
 
 
 def command_of(

@@ -89,7 +89,7 @@ class Workplace(Place):
 
     @property
     def pieces(self) -> Path:
-        """Return the folder of the files between the steps of posattn-prepare."""
+        """Return the folder of the files between the steps of posattn prepare."""
         return self.pieces_of("own")
 
     def pieces_of(self, trees: str) -> Path:

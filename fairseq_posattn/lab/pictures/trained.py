@@ -66,7 +66,7 @@ def chosen_layer(model: Any, number: int | None, checkpoint: Path) -> tuple[int,
     if not own or not all(own) or not hasattr(model.encoder, "attention"):
         raise InputError(
             f"{checkpoint}: {type(model).__name__} has no encoder with attention of this package; "
-            "draw a model of --arch posattn_transformer, or maps of this one with posattn-examples"
+            "draw a model of --arch posattn_transformer, or maps of this one with posattn examples"
         )
     if number is None:
         number = next((k for k, one in enumerate(layers) if one.self_attn.mechanisms), 0)
@@ -81,7 +81,7 @@ def chosen_layer(model: Any, number: int | None, checkpoint: Path) -> tuple[int,
 def read(task: Any, text: str, given: Sentence) -> tuple[dict[str, Any], Sentence]:
     """Return the input of the model for a sentence, and the sentence with the tree that it reads.
 
-    A text without a tree goes through the pipeline of the data, as in posattn-interactive.
+    A text without a tree goes through the pipeline of the data, as in posattn interactive.
     """
     if not hasattr(task, "new_sentences"):
         raise InputError(

@@ -34,7 +34,7 @@ STRANGE, TOO_STRANGE = 0.02, 0.25  # from these shares of unknown pieces on, say
 
 
 class Codecs(NamedTuple):
-    """These segment raw text where posattn-prepare did not make the data.
+    """These segment raw text where posattn prepare did not make the data.
 
     bpe: codes of subword-nmt, or a .model of sentencepiece. moses: the language of the tokenizer.
     """
@@ -99,7 +99,7 @@ class SentenceEncoder:
 
     @cached_property
     def pipeline(self) -> TextPipeline | None:
-        """Return how posattn-prepare made the data, or None if it did not."""
+        """Return how posattn prepare made the data, or None if it did not."""
         return TextPipeline.load(self.data) if text_pipeline.exists(self.data) else None
 
     @property

@@ -84,7 +84,7 @@ class TreeSource:
         if found is None and not task.changes_words:
             raise InputError(
                 f"{paths[0]}: there are no trees for {task.name}; parse {task.file}.txt with "
-                "posattn-parse, or leave out --trees, and the sentences are parsed"
+                "posattn parse, or leave out --trees, and the sentences are parsed"
             )
         return found
 

@@ -1,4 +1,4 @@
-"""Join the accuracies of one file of posattn-probe or several, and refuse what does not fit."""
+"""Join the accuracies of one file of posattn probe or several, and refuse what does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say what is to be probed, from Python or on the command line of posattn-probe."""
+"""Say what is to be probed, from Python or on the command line of posattn probe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def layer(text: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class ProbeRequest:
     """This is a request to probe models, or to show results; each field is an option of
-    posattn-probe."""
+    posattn probe."""
 
     data: str | None = option(
         "segment sentences as these binarised data", metavar="DATA", nargs="?"
@@ -115,7 +115,7 @@ class ProbeRequest:
     )
     bpe: str | None = option(
         "segment words with these codes of subword-nmt, or with this .model of sentencepiece, if "
-        "posattn-prepare did not make DATA (default: as in the training)",
+        "posattn prepare did not make DATA (default: as in the training)",
         *(None, "", "FILE"),
     )
     moses: str | None = option(

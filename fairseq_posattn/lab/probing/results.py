@@ -1,4 +1,4 @@
-"""Describe the file of posattn-probe: the accuracies of probes, with all that they depend on."""
+"""Describe the file of posattn probe: the accuracies of probes, with all that they depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import Open, about, read_record
 from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
-AGAIN = "make it again with posattn-probe"
+AGAIN = "make it again with posattn probe"
 TRAINED, UNTRAINED, EMBEDDINGS, VECTORS = "trained", "untrained", "embeddings", "vectors"
 
 
@@ -154,7 +154,7 @@ class Treebank(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Probes(Open):
-    """What posattn-probe found."""
+    """What posattn probe found."""
 
     version: Text = has("the version of fairseq_posattn")
     classifier: Text = has("senteval, mlp or linear")

@@ -44,7 +44,7 @@ def dev_accuracies(results: Results) -> Table:
         [row.name, row.trees, *(Figures(results.on_dev(row, name)) for name in results.names)]
         for row in results.cells
     ]
-    note = "The settings that were best on dev stand in the file of posattn-probe."
+    note = "The settings that were best on dev stand in the file of posattn probe."
     head = ["Vectors", "Trees", *titles(results)]
     return Table("Accuracy on dev, in %", head, rows, [note])
 

@@ -127,7 +127,7 @@ def of_relations(relations: Sequence[RelationHead], direction: str) -> Table:
         looks, target = "parents look at a child with the relation", "the child"
     note = (
         f"How often {looks}, in %, through the head that is best on dev, for each run; and how "
-        f"often {target} is at the offset that is commonest on dev. The file of posattn-probe has "
+        f"often {target} is at the offset that is commonest on dev. The file of posattn probe has "
         "the share of every head."
     )
     way = "to the parent" if direction == PARENT else "to the child"

@@ -1,6 +1,6 @@
 """Build the report, one page that shows the tables, figures and examples of scored systems.
 
-The page is made to be looked at and to be printed; posattn-report writes it.
+The page is made to be looked at and to be printed; posattn report writes it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from fairseq_posattn.lab.scoring.score_record import (
 )
 
 TITLE = "Translation quality"
-AGAIN = "write it again with posattn-score"
+AGAIN = "write it again with posattn score"
 
 
 def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
@@ -38,7 +38,7 @@ def read_systems(paths: Sequence[str | Path]) -> list[ScoredSystem]:
             test = f" on {system.test}" if system.test else ""
             raise InputError(
                 f"{path}: {system.system}{test} is in {other}, too; score all runs of a system "
-                "together (posattn-score RUN1 RUN2 ... --json FILE), or give each file its --name"
+                "together (posattn score RUN1 RUN2 ... --json FILE), or give each file its --name"
             )
         found[key] = path, system
     return [system for _, system in found.values()]

@@ -143,7 +143,7 @@ def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
 @dataclass(frozen=True, kw_only=True)
 class ExampleRequest(OnData):
     """This asks for some sentences of a subset of the data; each field is an option of
-    posattn-examples."""
+    posattn examples."""
 
     sentences: list[int] = option(
         "choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",

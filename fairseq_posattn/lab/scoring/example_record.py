@@ -14,7 +14,7 @@ from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, ma
 from fairseq_posattn.trees.checks import tree_fault
 from fairseq_posattn.trees.drawing import depths
 
-AGAIN = "make it again with posattn-examples"
+AGAIN = "make it again with posattn examples"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +114,10 @@ class Examples(Open):
 
 
 def read_examples(path: str) -> list[Example]:
-    """Return the examples in a file of posattn-examples, or in the JSON of a scored system."""
+    """Return the examples in a file of posattn examples, or in the JSON of a scored system."""
     found = read_json_value(path, AGAIN)
     if isinstance(found, dict):
         found = found.get("examples")
     if not isinstance(found, list):
-        raise InputError(f"{path}: there is no list of examples; make it with posattn-examples")
+        raise InputError(f"{path}: there is no list of examples; make it with posattn examples")
     return as_record(Examples, {"examples": found}, path, AGAIN).examples

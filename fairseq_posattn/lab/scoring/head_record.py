@@ -1,4 +1,4 @@
-"""Describe the file of posattn-heads: what each attention head does over a whole test set."""
+"""Describe the file of posattn heads: what each attention head does over a whole test set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.records import Open, read_record
 from fairseq_posattn.lab.scoring.json_values import Number, Text, Whole, has, may_have
 
-AGAIN = "make it again with posattn-heads"
+AGAIN = "make it again with posattn heads"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,5 +61,5 @@ class Heads(Open):
 
 
 def read_heads(path: str) -> Heads:
-    """Return what a file of posattn-heads holds."""
+    """Return what a file of posattn heads holds."""
     return read_record(Heads, path, AGAIN)

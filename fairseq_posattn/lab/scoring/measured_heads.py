@@ -151,7 +151,7 @@ def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRequest(OnData):
-    """This asks for the heads of a model; each field is an option of posattn-heads."""
+    """This asks for the heads of a model; each field is an option of posattn heads."""
 
     first: int | None = option("read only the first N sentences", None, type=positive)
     trees: str | None = option(

@@ -1,4 +1,4 @@
-"""Say what is to be scored, from Python or on the command line of posattn-score."""
+"""Say what is to be scored, from Python or on the command line of posattn score."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TREES = "FILE.conllu"
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
     """This is a request to score the translations of a test set; each field is an option of
-    posattn-score."""
+    posattn score."""
 
     hypotheses: list[str] = option(
         "score this translation, which is detokenised and has one sentence a line; several files "
@@ -118,7 +118,7 @@ class ScoreRequest:
     )
     reference_trees: str | None = option(
         "compute F1 of words by their part of speech and relation in these trees of the (first) "
-        "reference; posattn-parse makes them",
+        "reference; posattn parse makes them",
         *(None, WORDS, TREES),
     )
     hypothesis_trees: list[str] = option(
@@ -135,8 +135,8 @@ class ScoreRequest:
         *(None, FILES, "FILE"),
     )
     examples: str | None = option(
-        "take over the examples that posattn-examples wrote", None, FILES, "FILE"
+        "take over the examples that posattn examples wrote", None, FILES, "FILE"
     )
     heads: str | None = option(
-        "take over what posattn-heads wrote about attention heads", None, FILES, "FILE"
+        "take over what posattn heads wrote about attention heads", None, FILES, "FILE"
     )

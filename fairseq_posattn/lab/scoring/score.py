@@ -4,7 +4,7 @@
 
     score(ScoreRequest(hypotheses=["test.hyp"], references=["test.de"])).scores["BLEU"].score
 
-The record is the JSON of posattn-score (`io.records.as_document`), which posattn-report reads.
+The record is the JSON of posattn score (`io.records.as_document`), which posattn report reads.
 """
 
 from __future__ import annotations

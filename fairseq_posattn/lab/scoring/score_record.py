@@ -1,4 +1,4 @@
-"""Describe the JSON of a scored system, which posattn-score writes and posattn-report reads.
+"""Describe the JSON of a scored system, which posattn score writes and posattn report reads.
 
 These classes check the files, and generate docs/score_json.md: see score_document.py.
 """

@@ -1,5 +1,5 @@
 """Define the settings of a parser, on which the trees of a corpus depend, and their options on the
-command lines of posattn-parse and posattn-prepare.
+command lines of posattn parse and posattn prepare.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ PREPARE_HELP = (
 def add_parser_options(group: Any, lang: str | None = None) -> None:
     """Add the options of a parser to a parser of a command line.
 
-    lang: the default language of posattn-parse; None adds the options of posattn-prepare.
+    lang: the default language of posattn parse; None adds the options of posattn prepare.
     """
     add = group.add_argument
     add(

@@ -218,7 +218,7 @@ def missing_model(settings: ParserSettings, error: Exception, messages: Sequence
     if models.is_dir() and not settings.tokenized and not (models / "tokenize").exists():
         return (
             f"{models}: stanza's models for '{settings.lang}' have no tokeniser; let others split "
-            "the text, with --tokenize moses or spaces (in posattn-parse: --tokenized)"
+            "the text, with --tokenize moses or spaces (in posattn parse: --tokenized)"
         )
     return (
         f"no stanza model for '{settings.lang}' (package {settings.package}) can be loaded from "

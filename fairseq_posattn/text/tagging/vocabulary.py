@@ -74,9 +74,9 @@ class Vocabulary:
         if not (folder / SETTINGS).exists():
             raise InputError(
                 f"{folder}: the folder has no {SETTINGS}; make the data with "
-                "posattn-binarize-tagging"
+                "posattn binarize-tagging"
             )
-        remedy = "make the data again with posattn-binarize-tagging"
+        remedy = "make the data again with posattn binarize-tagging"
         about = read_json(folder / SETTINGS, remedy)
         settings = as_record(Settings, about, str(folder / SETTINGS), remedy)
         words, chars, tags = (PlainDictionary.load(str(dictionary_path(folder, k))) for k in KINDS)

@@ -1,4 +1,4 @@
-"""posattn-check-mechanism: what it says about right mechanisms, wrong ones, and its input."""
+"""posattn check-mechanism: what it says about right mechanisms, wrong ones, and its input."""
 
 import re
 import sys

@@ -108,7 +108,7 @@ def test_a_recipe_writes_into_its_own_folder_only(tmp_path, monkeypatch, capsys)
     text = GOOD.replace('"en"', '"bashrc"').replace('["test"]', '["../../../home/"]')
     write(tmp_path / "stranger/recipe.toml", text)
     words = ["prepare", str(tmp_path / "stranger"), "--from", str(tmp_path / "stranger/texts")]
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", *words])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", *words])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
     assert end.value.code == 1 and "corpus.tests is" in capsys.readouterr().err
@@ -122,7 +122,7 @@ def test_a_recipe_with_code_says_so_at_its_first_start(file, tmp_path, monkeypat
     write(tmp_path / "recipe.toml", text)
     base = "from fairseq_posattn.lab.experiments.trials import Trial\nclass Recipe(Trial): pass\n"
     write(tmp_path / file, "import sys; print('it runs', file=sys.stderr)\n" + base)
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", "prepare", str(tmp_path), "--from", "/no"])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", "prepare", str(tmp_path), "--from", "/no"])
     said = []
     for _ in range(2):
         with pytest.raises(SystemExit):

@@ -92,7 +92,7 @@ def test_tables_without_a_training(recipe):
     assert page.count("parameters, times and machines are not known") == 1
     assert "## Machines" not in page and "| model | size | runs | gen | test |" in page
     assert "| `sequence` | base | 2 (seeds 1, 2) | exact 37.50 (" in page
-    assert f"posattn-recipe table {recipe} --from-study --cpu --baseline sequence\n" in page
+    assert f"posattn recipe table {recipe} --from-study --cpu --baseline sequence\n" in page
 
 
 def test_some_models_and_seeds(recipe):
@@ -124,7 +124,7 @@ def test_what_cannot_be_made(recipe, damage, options, message):
 def refusal(recipe, capsys) -> str:
     """Return the line that the table ends with, before anything is scored."""
     capsys.readouterr()
-    words = ["posattn-recipe", "table", str(recipe), "--from-study", "--cpu"]
+    words = ["posattn recipe", "table", str(recipe), "--from-study", "--cpu"]
     with mock.patch.object(sys, "argv", words), pytest.raises(SystemExit):
         command_line.run(recipe_command.main)
     *_, line = capsys.readouterr().err.splitlines()

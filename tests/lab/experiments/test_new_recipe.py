@@ -97,7 +97,7 @@ def test_sentencepiece_can_learn_as_many_pieces(tmp_path):
     learn_sentencepiece(texts, str(tmp_path / "model"), number)
 
 
-@pytest.mark.parametrize("door", ["recipes/{}.sh", "posattn-recipe {}"])
+@pytest.mark.parametrize("door", ["recipes/{}.sh", "posattn recipe {}"])
 def test_a_name_is_a_folder_of_the_current_one(tmp_path, corpus, monkeypatch, capsys, door):
     """The next command is one of those that the user starts, and finds the recipe by this name."""
     monkeypatch.chdir(tmp_path)
@@ -105,7 +105,7 @@ def test_a_name_is_a_folder_of_the_current_one(tmp_path, corpus, monkeypatch, ca
     if door.startswith("recipes"):
         monkeypatch.setenv("POSATTN_PYTHON", sys.executable)
     words = ["new", "mine", "--source", "en", "--target", "ja", "--from", str(corpus)]
-    monkeypatch.setattr(sys, "argv", ["posattn-recipe", *words])
+    monkeypatch.setattr(sys, "argv", ["posattn recipe", *words])
     recipe.main()
     assert capsys.readouterr().out == (
         f"mine/recipe.toml: the recipe was written; go on with {door.format('prepare')} mine\n"

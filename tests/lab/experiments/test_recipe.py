@@ -183,7 +183,7 @@ def test_data_are_made_for_some_models_only(tmp_path, monkeypatch, capsys):
 
     def prepared(*models) -> list[str]:
         words = ["prepare", str(tmp_path), "--from", str(tmp_path), "--dry-run", *models]
-        monkeypatch.setattr("sys.argv", ["posattn-recipe", *words])
+        monkeypatch.setattr("sys.argv", ["posattn recipe", *words])
         with pytest.raises(SystemExit):
             command_line.run(recipe_command.main)
         told = capsys.readouterr()
@@ -273,7 +273,7 @@ def test_the_row_of_a_model_is_that_of_the_table_at_any_size(tmp_path):
 )
 def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monkeypatch, capsys):
     recipe(tmp_path)
-    argv = ["posattn-recipe", step, str(tmp_path), *words]
+    argv = ["posattn recipe", step, str(tmp_path), *words]
     if "--" not in words:
         argv.append("--dry-run")
     else:
@@ -286,7 +286,7 @@ def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monk
 
 def shown(monkeypatch, capsys, *words):
     """Return the options of the training that a command would start."""
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", *map(str, words)])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", *map(str, words)])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
     assert not end.value.code
@@ -323,7 +323,7 @@ def test_runs_of_several_seeds_are_trained_alike(updates, tmp_path, monkeypatch,
         run.begin()
         run.finish()
     words = ["evaluate", tmp_path, "sequence", "--size", "base", "--seeds", "1-2", "--cpu"]
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", *map(str, words)])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", *map(str, words)])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
     message = (
@@ -340,7 +340,7 @@ def test_one_dictionary_of_pieces_is_shared(joined, toy_data, tmp_path, monkeypa
     (data / "dict.src.txt").write_text(words if joined else f"{words}x 1\n")
     for kind in ("relations", "tags"):
         (data / f"dict.src.{kind}.txt").write_text("nsubj 3\n")
-    monkeypatch.setattr("sys.argv", ["posattn-recipe", "options", "sequence", "demo", str(data)])
+    monkeypatch.setattr("sys.argv", ["posattn recipe", "options", "sequence", "demo", str(data)])
     with pytest.raises(SystemExit) as end:
         command_line.run(recipe_command.main)
     assert not end.value.code

@@ -170,7 +170,7 @@ def test_hyper_parameters(place, runs):
 
 
 def test_data_versions_and_commands(place, runs):
-    asked = Plan(called="posattn-recipe table 'my recipe' --seeds 1-2")
+    asked = Plan(called="posattn recipe table 'my recipe' --seeds 1-2")
     page = page_of(place, asked, runs)
     text = section(page, "Data")
     sizes = [["train", "training", "5"], ["dev", "validation", "2"]]
@@ -189,7 +189,7 @@ def test_data_versions_and_commands(place, runs):
     assert programs["fairseq_posattn, training"] == code_version()
     commands = section(page, "Commands")
     assert "the data were prepared is not known" in commands and asked.called in commands
-    note_preparing(place, Plan(called="posattn-recipe prepare x -- --workers 2"))
+    note_preparing(place, Plan(called="posattn recipe prepare x -- --workers 2"))
     commands = section(page_of(place, asked, runs), "Commands")
     assert "not known" not in commands
     assert f"prepare x -- --workers 2\n{asked.called}\n" in commands

@@ -33,7 +33,7 @@ def prepared(tmp_path, monkeypatch):
 
     def prepare(*options: str) -> None:
         words = ("prepare", str(tmp_path), "--from", str(tmp_path / "from"), "--", *options)
-        monkeypatch.setattr("sys.argv", ["posattn-recipe", *words])
+        monkeypatch.setattr("sys.argv", ["posattn recipe", *words])
         with pytest.raises(SystemExit):
             command_line.run(recipe_command.main)
 
@@ -49,7 +49,7 @@ def refused(folder, text: str, key: str) -> None:
     message = f"{folder}/work/raw/{text}: {folder}/work/data was made from another text as {key}; "
     with pytest.raises(InputError) as error:
         run(folder)
-    assert str(error.value) == f"{message}start posattn-recipe prepare {folder} again"
+    assert str(error.value) == f"{message}start posattn recipe prepare {folder} again"
 
 
 def test_a_preparation_that_fails_after_the_texts_were_replaced(prepared):

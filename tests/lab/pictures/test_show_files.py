@@ -1,4 +1,4 @@
-"""These tests run posattn-show as a command: files of each kind, sentences, errors of one line."""
+"""These tests run posattn show as a command: files of each kind, sentences, errors of one line."""
 
 import lzma
 import re

@@ -1,4 +1,4 @@
-"""posattn-show --path: a layer of a trained encoder, with the weights of its forward pass."""
+"""posattn show --path: a layer of a trained encoder, with the weights of its forward pass."""
 
 import re
 import sys
@@ -112,7 +112,7 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(prenorm, toy_data, tmp_path
     assert "--layer 2: the encoder" in (found := refused(prenorm, "--layer", "2"))
     assert found.endswith("has 2 layers; take 0 to 1")
     stock = refused(tmp_path / "stock/checkpoint_last.pt")
-    assert "no encoder with attention of this package" in stock and "posattn-examples" in stock
+    assert "no encoder with attention of this package" in stock and "posattn examples" in stock
     tree = refused(tmp_path / "tree/checkpoint_last.pt")
     assert "--sentence has no tree" in tree and "as --conllu FILE" in tree
     lacking = refused(prenorm, "--data", tmp_path / "none")

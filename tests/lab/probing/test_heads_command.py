@@ -1,4 +1,4 @@
-"""posattn-probe --heads on trained models, and its results in the tables and in the report."""
+"""posattn probe --heads on trained models, and its results in the tables and in the report."""
 
 import json
 
@@ -110,7 +110,7 @@ def test_the_report_shows_it(outcome, world, tmp_path, monkeypatch):
         *("--trees", world.trees, "--classifier", "linear", "--json", tasks, "--cpu"),
     )
     assert found.code == 0, found.err
-    words = ["posattn-report", str(system), "--probes", str(tasks), str(file), "--out", str(page)]
+    words = ["posattn report", str(system), "--probes", str(tasks), str(file), "--out", str(page)]
     monkeypatch.setattr("sys.argv", words)
     report.main()
     text = page.read_text()

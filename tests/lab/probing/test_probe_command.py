@@ -1,4 +1,4 @@
-"""posattn-probe on real files: what it finds, keeps, joins, shows and refuses."""
+"""posattn probe on real files: what it finds, keeps, joins, shows and refuses."""
 
 import contextlib
 import csv
@@ -631,7 +631,7 @@ def test_raw_text_is_parsed_as_the_data_were(corpus, tmp_path, monkeypatch):
 
 
 def made_tasks(world, folder, kind):
-    """Write the tasks as posattn-probe-tasks makes them of gold or of parsed trees."""
+    """Write the tasks as posattn probe-tasks makes them of gold or of parsed trees."""
     shutil.copytree(world.tasks, folder)
     shutil.copytree(world.trees, folder / "trees")
     (folder / "trees/bigram_shift.conllu").unlink()  # they would be parsed
@@ -660,7 +660,7 @@ def test_gold_trees_are_marked(kind, world, found, tmp_path):
 
 
 def test_trees_from_elsewhere_are_not_gold(world, found, tmp_path):
-    """These are trees as posattn-parse makes them, beside tasks of a treebank."""
+    """These are trees as posattn parse makes them, beside tasks of a treebank."""
     folder = made_tasks(world, tmp_path / "made", "gold")
     path = tmp_path / "by a parser/tree_depth.conllu"
     own = list(read_conllu(folder / "trees/tree_depth.conllu"))
@@ -1016,7 +1016,7 @@ def test_bits_that_are_none_are_refused(correct, said, tmp_path):
     file.write_text(json.dumps(document))
     message = refused(probe("--results", file))
     assert message.startswith(f"error: {file}: 'correct' of base in SentLen {said}")
-    assert message.rstrip().endswith("make it again with posattn-probe")
+    assert message.rstrip().endswith("make it again with posattn probe")
 
 
 def test_a_figure_that_is_missing_is_named(tmp_path):

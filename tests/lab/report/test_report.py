@@ -272,7 +272,7 @@ def damaged(**changes):
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ("{", "0.json: the file is damaged .*posattn-score"),
+        ("{", "0.json: the file is damaged .*posattn score"),
         ("[]", r"0.json: the whole is \[\], expected an object"),
         (damaged(version=2), "0.json: the file has version 2, not 1"),
         (damaged(scores__BLEU__score=None), "scores.BLEU.score is missing"),
@@ -312,7 +312,7 @@ def test_several_files_of_one_system_are_refused(write_results):
         read_systems(write_results(scored("a"), scored("b"), scored("a")))
     message = str(raised.value)
     assert re.search(r"2\.json: a on newstest2014 is in \S+0\.json, too; ", message)
-    assert "posattn-score RUN1 RUN2 ... --json FILE" in message
+    assert "posattn score RUN1 RUN2 ... --json FILE" in message
     assert len(read_systems(write_results(scored("a"), scored("a", "newstest2015")))) == 2
     [path] = write_results(scored("a"))
     with pytest.raises(InputError, match=r"0\.json: this file is named twice"):

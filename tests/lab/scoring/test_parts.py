@@ -33,7 +33,7 @@ def scored(write, monkeypatch, tmp_path):
         if labels:
             options += ["--subsets", f"category={write('labels', labels)}"]
         path = tmp_path / f"{out}.json"
-        words = ["posattn-score", *files, *options, "--json", path]
+        words = ["posattn score", *files, *options, "--json", path]
         monkeypatch.setattr("sys.argv", list(map(str, words)))
         score.main()
         return json.loads(path.read_text())

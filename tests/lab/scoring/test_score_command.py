@@ -1,4 +1,4 @@
-"""posattn-score as a user runs it: sacrebleu's numbers, one JSON, errors that name the files."""
+"""posattn score as a user runs it: sacrebleu's numbers, one JSON, errors that name the files."""
 
 import json
 import random
@@ -223,7 +223,7 @@ def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored
 )
 def test_examples_are_checked_before_they_are_taken_over(files, write, scored, example, message):
     other = write("other", [json.dumps([example])])
-    with pytest.raises(InputError, match=rf"other: {message}.*; make it again with posattn-ex"):
+    with pytest.raises(InputError, match=rf"other: {message}.*; make it again with posattn ex"):
         scored(files["hyp"], "--references", files["ref"], "--examples", other)
 
 
@@ -357,7 +357,7 @@ def test_sgm_source_gives_the_order(files, write, scored):
         ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*cut off"),
         ("--generate-log", ["x"], "other: the log has 0 lines 'Translated"),
         ("--train-log", ["x"], "other: there are neither parameters nor losses"),
-        ("--examples", ["x"], "other: the file is damaged .*posattn-examples"),
+        ("--examples", ["x"], "other: the file is damaged .*posattn examples"),
         ("--examples", ["3"], "other: there is no list of examples"),
         ("--sgm-source", ["x"], "--sgm-source orders the segments of --sgm"),
     ],

@@ -33,7 +33,7 @@ def scored(write, monkeypatch, tmp_path):
         out = tmp_path / "out.json"
         arguments = [*[text] * runs, "--references", text, "--samples", 200, "--json", out]
         arguments += ["--baseline", *[text] * others, *options]
-        monkeypatch.setattr("sys.argv", ["posattn-score", *map(str, arguments)])
+        monkeypatch.setattr("sys.argv", ["posattn score", *map(str, arguments)])
         score.main()
         return json.loads(out.read_text())
 

@@ -51,7 +51,7 @@ def test_texts_that_say_nothing(lines):
         assert spaced_differently(Text("a", lines), Text("b", others)) is None
 
 
-# posattn-score
+# posattn score
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def score_files(monkeypatch, tmp_path, capsys):
         for name, lines in texts.items():
             (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         monkeypatch.chdir(tmp_path)
-        command = ["posattn-score", "hyp", "--json", "out", *map(str, options)]
+        command = ["posattn score", "hyp", "--json", "out", *map(str, options)]
         monkeypatch.setattr("sys.argv", command)
         score.main()
         scores = json.loads((tmp_path / "out").read_text(encoding="utf-8"))["scores"]

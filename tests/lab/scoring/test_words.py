@@ -82,7 +82,7 @@ def files(tmp_path):
 def scored(files, monkeypatch, *options):
     arguments = [files / "hyp", "--references", files / "ref", "--samples", 10, *options]
     arguments += ["--json", files / "out.json"]
-    monkeypatch.setattr(sys, "argv", ["posattn-score", *map(str, arguments)])
+    monkeypatch.setattr(sys, "argv", ["posattn score", *map(str, arguments)])
     command.main()
     return json.loads((files / "out.json").read_text())["words"]
 

@@ -1,4 +1,4 @@
-"""posattn-train-parser: a treebank in, a folder for --model-dir out, whatever happens meanwhile."""
+"""posattn train-parser: a treebank in, a folder for --model-dir out, whatever happens meanwhile."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def treebank(folder: Path, make: Callable[[Path], None]) -> Path:
 
 
 def parsed_lines(models: Path, folder: Path, *options) -> list[str]:
-    """The words of each line, as posattn-parse finds them with these models."""
+    """The words of each line, as posattn parse finds them with these models."""
     text, out = write(folder / "text", LINES), folder / "parsed.conllu"
     step("parse", text, "--lang", "qde", "--model-dir", models, "--out", out, *options)
     return [" ".join(tree.words) for tree in read_conllu(out)]
@@ -133,7 +133,7 @@ def test_remedies_are_options_that_are_there(tmp_path):
     files = ["--train", train, "--dev", write(tmp_path / "dev", TREE)]
     message = ended(tmp_path, *files)
     assert "has 2 roots" in message
-    assert message.endswith("or keep the first with posattn-trees --several-roots first")
+    assert message.endswith("or keep the first with posattn trees --several-roots first")
     said = end_of("trees", train, "--several-roots", "first", "--out", tmp_path / "one")
     assert "1 sentences were written" in said
     files[1], files[3] = write(tmp_path / "dev", TREE), write(tmp_path / "dev", TREE)

@@ -236,7 +236,7 @@ def options(folder: Path, *extra) -> TaggingData:
     files = [*("--train", folder / "train"), *("--valid", folder / "valid")]
     files += [*("--test", folder / "test"), *("--destdir", folder / "data")]
     words = [str(part) for part in (*files, *extra)]
-    return asked(TaggingData, "posattn-binarize-tagging", None, words)
+    return asked(TaggingData, "posattn binarize-tagging", None, words)
 
 
 @pytest.fixture
@@ -451,7 +451,7 @@ def test_a_missing_file_is_one_line(corpus, capsys):
 
 def test_a_folder_of_something_else(tmp_path):
     message = fault(task_of, tmp_path)
-    assert str(tmp_path) in message and "posattn-binarize-tagging" in message
+    assert str(tmp_path) in message and "posattn binarize-tagging" in message
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from fairseq_posattn.trees.sentence import NO_TAGS, OPEN_BOX
 RECORD, TREES = "tasks.json", "trees"
 NEEDS_BIGRAMS = "SOMO"
 NO_TREE = "it has no tree"
-AGAIN = "make the tasks again with posattn-probe-tasks"
+AGAIN = "make the tasks again with posattn probe-tasks"
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def refuse_all(
         return
     name, reason = next(iter(refused.items()))
     if list(shared) == [NO_TREE]:
-        raise InputError(f"{corpus}: no sentence has a tree; parse the text with posattn-parse")
+        raise InputError(f"{corpus}: no sentence has a tree; parse the text with posattn parse")
     what = (
         f"{name} cannot be made ({reason})" if done else f"no task can be made ({name}: {reason})"
     )

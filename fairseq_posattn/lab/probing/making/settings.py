@@ -13,7 +13,7 @@ BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 
 @dataclass(frozen=True)
 class Settings:
-    """These are the choices of the user; each field is an option of posattn-probe-tasks."""
+    """These are the choices of the user; each field is an option of posattn probe-tasks."""
 
     seed: int = option(
         "draw the sentences by chance with this seed (default: %(default)s)", 1, type=not_negative

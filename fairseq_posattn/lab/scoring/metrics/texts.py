@@ -1,4 +1,4 @@
-"""Read the texts that posattn-score compares, and check that they fit together.
+"""Read the texts that posattn score compares, and check that they fit together.
 
 They must have the same number of sentences, and be spaced in the same way: a tokenised text beside
 a plain one gives wrong scores.
