@@ -12,12 +12,14 @@ from functools import partial
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.visible import visible
-from fairseq_posattn.preparation.binarize_tagging import TaggingData, binarize, describe
+from fairseq_posattn.preparation.tagging_data import TaggingData
 
 
 def main() -> None:
     """Binarise the tagged sentences that the command line names."""
     data = asked(TaggingData, "posattn binarize-tagging", __doc__)
+    from fairseq_posattn.preparation.binarize_tagging import binarize, describe
+
     print(visible(f"{data.destdir}: {describe(binarize(data))}"))
 
 

@@ -10,14 +10,17 @@ those that FAILED, with what was expected, what was found and where to look. Wit
 stand there, also those that are ok or, marked by --, do not apply. No fairseq is needed.
 """
 
-from functools import partial
+from __future__ import annotations
 
-from fairseq_posattn.core.attention import AttentionSpecification
+from functools import partial
+from typing import TYPE_CHECKING
+
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.testing import Outcome, examples_of, outcomes
-from fairseq_posattn.testing.own_modules import registered_by
+
+if TYPE_CHECKING:
+    from fairseq_posattn.testing import Outcome
 
 
 def main() -> None:
@@ -39,6 +42,10 @@ def main() -> None:
     options = parser.parse_args()
     if not options.module and not options.specification:
         parser.error("give a MODULE, or a --specification of mechanisms that the package has")
+    from fairseq_posattn.core.attention import AttentionSpecification
+    from fairseq_posattn.testing import examples_of
+    from fairseq_posattn.testing.own_modules import registered_by
+
     mechanisms = registered_by(options.module) if options.module else []
     examples = [example for mechanism in mechanisms for example in examples_of(mechanism)]
     specifications = options.specification or examples
@@ -53,6 +60,8 @@ def main() -> None:
 
 def checked(specification: str, verbose: bool) -> list[Outcome]:
     """Run all checks over a specification, and print how many it passed, then those that failed."""
+    from fairseq_posattn.testing import outcomes
+
     found = list(outcomes(specification))
     failed = sum(outcome.fault is not None for outcome in found)
     apply = sum(not outcome.not_applicable for outcome in found)

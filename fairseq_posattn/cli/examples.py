@@ -10,12 +10,14 @@ from functools import partial
 from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
-from fairseq_posattn.lab.scoring.attention_export import ExampleRequest, examples
+from fairseq_posattn.lab.scoring.requests import ExampleRequest
 
 
 def main() -> None:
     """Translate the sentences and write the examples."""
     request = asked(ExampleRequest, "posattn examples", __doc__)
+    from fairseq_posattn.lab.scoring.attention_export import examples
+
     write_json(request.out, examples(request), ensure_ascii=False, indent=1)
 
 

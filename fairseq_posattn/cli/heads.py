@@ -14,12 +14,14 @@ from fairseq_posattn.io.argument_types import asked
 from fairseq_posattn.io.command_line import run
 from fairseq_posattn.io.files import write_json
 from fairseq_posattn.io.records import as_document
-from fairseq_posattn.lab.scoring.measured_heads import HeadRequest, heads
+from fairseq_posattn.lab.scoring.requests import HeadRequest
 
 
 def main() -> None:
     """Describe the heads, and write the file."""
     request = asked(HeadRequest, "posattn heads", __doc__)
+    from fairseq_posattn.lab.scoring.measured_heads import heads
+
     write_json(request.out, as_document(heads(request)), indent=1)
 
 

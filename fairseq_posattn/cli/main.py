@@ -60,7 +60,10 @@ _posattn() {
     local words sub=${COMP_WORDS[1]}
     case $COMP_CWORD:$2 in
         1:*) words=$(posattn --subcommands) ;;
-        *:-*) words=${_posattn_options[$sub]:=$(posattn "$sub" --help | grep -oE -e '--[a-z0-9-]+')} ;;
+        *:-*)
+            words=${_posattn_options[$sub]:=$(posattn "$sub" --help | grep -oEe '--[a-z0-9-]+')}
+            words=$(sort -u <<<"$words")
+            ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }
@@ -88,10 +91,11 @@ def versions() -> str:
     """Return the text of `posattn --version`."""
     from fairseq_posattn.io.version import __version__
 
+    names = metadata.packages_distributions()  # fairseq may be installed as ve_fairseq
     lines = [f"fairseq_posattn {__version__}", f"Python {platform.python_version()}"]
     for package in RELEVANT.split():
         try:
-            lines.append(f"{package} {metadata.version(package)}")
+            lines.append(f"{package} {metadata.version(names.get(package, [package])[0])}")
         except metadata.PackageNotFoundError:
             lines.append(f"{package} is not installed")
     return "\n".join([*lines, platform.platform()])

@@ -18,15 +18,16 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_posattn.errors import InputError
 from fairseq_posattn.io.argument_types import command_parser, not_negative, positive
 from fairseq_posattn.io.command_line import run
-from fairseq_posattn.lab.pictures.figure import checked_kind, write
-from fairseq_posattn.lab.pictures.picture import HEADS, SEED, Picture, make_picture
-from fairseq_posattn.lab.pictures.sentence import BUILT_IN, sentence_of_file, sentence_of_text
-from fairseq_posattn.testing.own_modules import imported_from
-from fairseq_posattn.trees.sentence import Sentence
+from fairseq_posattn.lab.pictures import HEADS, SEED
+
+if TYPE_CHECKING:
+    from fairseq_posattn.lab.pictures.picture import Picture
+    from fairseq_posattn.trees.sentence import Sentence
 
 
 def parse_options() -> argparse.Namespace:
@@ -103,6 +104,8 @@ def add_sentence_options(parser: argparse.ArgumentParser) -> None:
 
 def chosen_sentence(options: argparse.Namespace) -> tuple[str, Sentence]:
     """Return the text and the sentence that were asked for, or those that are built in."""
+    from fairseq_posattn.lab.pictures.sentence import BUILT_IN, sentence_of_file, sentence_of_text
+
     if options.number is not None and options.conllu is None:
         raise InputError("--number counts the sentences of a CoNLL-U file; name it with --conllu")
     if options.conllu is not None:
@@ -132,6 +135,9 @@ def chosen_picture(options: argparse.Namespace) -> Picture:
 
         data, user_dir = options.data, options.user_dir
         return trained_picture(options.path, text, sentence, options.layer, data, user_dir)
+    from fairseq_posattn.lab.pictures.picture import make_picture
+    from fairseq_posattn.testing.own_modules import imported_from
+
     if options.user_dir is not None:
         imported_from(options.user_dir)
     return make_picture(options.specification, sentence, options.layer, options.heads, options.seed)
@@ -140,6 +146,8 @@ def chosen_picture(options: argparse.Namespace) -> Picture:
 def main() -> None:
     options = parse_options()
     check(options)
+    from fairseq_posattn.lab.pictures.figure import checked_kind, write
+
     kind = checked_kind(options.out)
     picture = chosen_picture(options)
     if not write(picture, options.out, kind):

@@ -13,6 +13,7 @@ from fairseq_posattn.core.help import first_paragraph
 from fairseq_posattn.core.source_tree import UNKNOWN_LABEL
 from fairseq_posattn.core.specification import SpecificationError, format_numbers
 from fairseq_posattn.errors import InputError
+from fairseq_posattn.lab.pictures import HEADS, SEED
 from fairseq_posattn.lab.pictures.layer import (
     HEAD_WIDTH,
     SHIFT,
@@ -27,7 +28,6 @@ from fairseq_posattn.lab.report.drawing import printable
 from fairseq_posattn.trees.drawing import TreeLayout
 from fairseq_posattn.trees.sentence import Sentence
 
-HEADS, SEED = 4, 2  # what is drawn if nobody asks for anything else
 READING = "A row of a matrix is a query i, the word that looks; a column is a key j."
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.files import read_lines
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.attention_maps import (
@@ -20,8 +17,9 @@ from fairseq_posattn.lab.scoring.attention_maps import (
     shows_attention,
 )
 from fairseq_posattn.lab.scoring.generate_log import join_pieces, to_text
-from fairseq_posattn.lab.scoring.loaded_model import Loaded, OnData
+from fairseq_posattn.lab.scoring.loaded_model import Loaded
 from fairseq_posattn.lab.scoring.metrics.buckets import pieces_of_words
+from fairseq_posattn.lab.scoring.requests import ExampleRequest
 from fairseq_posattn.trees.conllu import ConlluBlock, parse_all_columns, read_blocks, text_of
 from fairseq_posattn.trees.drawing import depths, number_of_words, words_by_counts
 from fairseq_posattn.trees.projection import dense, same_text
@@ -138,29 +136,6 @@ def tree_in(sample: dict) -> tuple[list[int], list[int]] | None:
     parents, counts = (rows[0].tolist() for rows in tree[:2])
     length = number_of_words(parents, counts)
     return parents[:length], counts[:length]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExampleRequest(OnData):
-    """This asks for some sentences of a subset of the data; each field is an option of
-    posattn examples."""
-
-    sentences: list[int] = option(
-        "choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",
-        required=True,
-    )
-    beam: int = option("set the size of the beam (default: %(default)s)", 5, type=positive)
-    lenpen: float = option("set the length penalty of fairseq-generate (default: %(default)s)", 1.0)
-    references: str | None = option(
-        "read references from here, a line for each sentence (default: the targets of the data)",
-        *(None, "", "FILE"),
-    )
-    trees: str | None = option(
-        "read words and relations from here, a tree for each sentence", None, "", "CONLLU"
-    )
-    out: Path = option(
-        "write the examples to this file (default: %(default)s)", Path("examples.json")
-    )
 
 
 def examples(request: ExampleRequest) -> list[dict[str, Any]]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from fairseq_posattn.errors import InputError, names_like
 from fairseq_posattn.io.argument_types import option
 from fairseq_posattn.trees.projection import SEPARATOR
@@ -70,6 +68,7 @@ def load(
     Without `data` they are where the training had them. The others are options of fairseq and of
     the task; without `task` it is that of the training.
     """
+    import torch
     from fairseq import checkpoint_utils, utils
 
     from fairseq_posattn import plugin  # noqa: F401

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,12 +13,11 @@ from torch import nn
 from fairseq_posattn.core.attention import Mechanism
 from fairseq_posattn.core.attention.diagnostics import Diagnostic, diagnostics_of, watch
 from fairseq_posattn.errors import InputError
-from fairseq_posattn.io.argument_types import option, positive
 from fairseq_posattn.io.progress import progress
 from fairseq_posattn.lab.scoring.attention_export import Translator, read_trees
 from fairseq_posattn.lab.scoring.attention_maps import attention
 from fairseq_posattn.lab.scoring.head_record import Head, Heads, LearntNumber
-from fairseq_posattn.lab.scoring.loaded_model import OnData
+from fairseq_posattn.lab.scoring.requests import HeadRequest
 from fairseq_posattn.trees.sentence import Sentence
 
 Weights = NDArray[np.float64]  # layers x heads x queries x keys, and other shapes
@@ -147,18 +145,6 @@ def looks_along_edges(weights: Weights, edges: NDArray[np.bool_]) -> NDArray[np.
     return np.take_along_axis(
         np.broadcast_to(edges, weights.shape), looked_at(weights)[..., None], axis=-1
     )[..., 0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadRequest(OnData):
-    """This asks for the heads of a model; each field is an option of posattn heads."""
-
-    first: int | None = option("read only the first N sentences", None, type=positive)
-    trees: str | None = option(
-        "compare with these trees, one for each sentence (default: those beside the data)",
-        *(None, "", "CONLLU"),
-    )
-    out: Path = option("write the figures to this file (default: %(default)s)", Path("heads.json"))
 
 
 def heads(request: HeadRequest) -> Heads:
