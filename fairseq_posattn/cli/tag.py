@@ -160,8 +160,6 @@ def main() -> None:
     args = parser().parse_args()
     from fairseq_posattn.text.tagging.text import read_text
 
-    if min(args.batch_size, args.buffer_size) < 1:
-        raise InputError("--batch-size and --buffer-size must be at least 1; give a larger number")
     if args.out:
         refuse_unwritable(Path(args.out))
     tagger = TextTagger(args.model, args.data, args.cpu, args.user_dir)

@@ -44,13 +44,13 @@ class CrossContext(AttentionContext):
         empty: bool | None = None,
         brackets: Tensor | None = None,
     ) -> CrossContext:
-        """Return the context of a batch of pairs.
+        """Return the context of a batch of sentence pairs.
 
-        source_padding: bool, B S; target_padding: bool, B T; True = padding. Step by step the
-        target is what has been written until now, of which the last `queries` are the queries.
-        empty: whether some source has no piece, if that is known, so that nobody has to wait for
-            the device.
-        brackets: how many are open after each piece of the target, B T, if that is known.
+        source_padding: bool, B S; target_padding: bool, B T; True marks padding. In incremental
+        decoding the target is the prefix decoded so far, and its last `queries` pieces are the
+        queries.
+        empty: whether some source has no piece; a known value spares waiting for the device.
+        brackets: the number of open brackets after each target piece, B T, if known.
         """
         # On a CPU it costs nothing to ask.
         padded = source_padding.device.type != "cpu" or bool(source_padding.any())
