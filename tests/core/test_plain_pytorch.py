@@ -1,4 +1,4 @@
-"""docs/plain_pytorch.md runs without fairseq, and beside a fairseq that nobody imports.
+"""docs/python.md runs without fairseq, and beside a fairseq that nobody imports.
 
 The environment without fairseq is a folder: the package as pip installs it, and links to torch,
 numpy and what these two need. A Python without site-packages looks there and nowhere else.
@@ -18,7 +18,7 @@ from fairseq_posattn.attention import AttentionContext, SourceTree, build_self_a
 from fairseq_posattn.errors import InputError
 from support.commands import ROOT, run
 
-DOCUMENT = ROOT / "docs/plain_pytorch.md"
+DOCUMENT = ROOT / "docs/python.md"
 SNIPPETS = "\n".join(re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S))
 SHAPES = "torch.Size([4, 2, 64]) torch.Size([2, 4, 4, 4])"
 ABSENT = ["fairseq", "omegaconf", "hydra", "yaml", "sacrebleu", "stanza", "pytest"]
