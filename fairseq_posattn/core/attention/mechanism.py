@@ -181,7 +181,7 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 
 class PreAttention(Mechanism):
-    """This mechanism changes the input of its layer before the attention."""
+    """A mechanism that changes the input of its layer before the attention."""
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the new input of the layer, T B C, with any residual connection added to it."""
@@ -189,7 +189,7 @@ class PreAttention(Mechanism):
 
 
 class QKVTransform(Mechanism):
-    """This mechanism changes queries, keys and values."""
+    """A mechanism that changes queries, keys and values."""
 
     def transform(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
@@ -204,7 +204,7 @@ class QKVTransform(Mechanism):
 
 
 class KeyExpansion(Mechanism):
-    """This mechanism gives each head `copies` keys and values per piece, in one softmax."""
+    """A mechanism that gives each head `copies` keys and values per piece, in one softmax."""
 
     copies: int = 1
 
@@ -215,7 +215,7 @@ class KeyExpansion(Mechanism):
 
 
 class ScoreBias(Mechanism):
-    """This mechanism adds a bias to the scaled scores."""
+    """A mechanism that adds a bias to the scaled scores."""
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the bias, broadcastable to B H Q K."""
@@ -223,7 +223,7 @@ class ScoreBias(Mechanism):
 
 
 class KeyBias(Mechanism):
-    """This mechanism adds a bias that also depends on the keys to the scaled scores."""
+    """A mechanism that adds a bias that also depends on the keys to the scaled scores."""
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the bias, broadcastable to B H Q K. k are the keys after all transforms."""
@@ -231,7 +231,7 @@ class KeyBias(Mechanism):
 
 
 class ScoreChange(Mechanism):
-    """This mechanism changes the scaled scores."""
+    """A mechanism that changes the scaled scores."""
 
     fused = False
 
@@ -241,7 +241,7 @@ class ScoreChange(Mechanism):
 
 
 class ScoreMask(Mechanism):
-    """This mechanism limits which keys a query may attend to."""
+    """A mechanism that limits which keys a query may attend to."""
 
     local: ClassVar[bool] = False  # whether it allows only keys near some position
     keeps_self: bool = True  # whether a piece may always attend to itself
@@ -263,7 +263,7 @@ class ScoreMask(Mechanism):
 
 
 class WeightChange(Mechanism):
-    """This mechanism changes the weights after the softmax; masked ones are then reset to zero."""
+    """A mechanism that changes the weights after the softmax; masked ones are then reset to zero."""
 
     fused = False
 
@@ -273,7 +273,7 @@ class WeightChange(Mechanism):
 
 
 class ValueTerm(Mechanism):
-    """This mechanism adds a term to the output of a head, computed from the weights."""
+    """A mechanism that adds a term to the output of a head, computed from the weights."""
 
     fused = False
 
@@ -283,7 +283,7 @@ class ValueTerm(Mechanism):
 
 
 class PostAttention(Mechanism):
-    """This mechanism replaces the output of the attention."""
+    """A mechanism that replaces the output of the attention."""
 
     def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the new output, T B C, from the attention's input x and its output out, T B C."""
@@ -291,7 +291,7 @@ class PostAttention(Mechanism):
 
 
 class FastPath(Mechanism):
-    """This mechanism knows a faster way to the output where nothing else acts on the scores."""
+    """A mechanism that knows a faster way to the output where nothing else acts on the scores."""
 
     def fast_path(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float

@@ -13,7 +13,7 @@ from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
 
 class Supervised(Mechanism):
-    """The heads of this mechanism learn from the trees of the training data.
+    """A mechanism whose heads learn from the trees of the training data.
 
     `--criterion tree_supervised_cross_entropy` adds their loss to that of the translation.
     """
