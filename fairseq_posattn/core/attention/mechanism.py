@@ -263,7 +263,7 @@ class ScoreMask(Mechanism):
 
 
 class WeightChange(Mechanism):
-    """A mechanism that changes the weights after the softmax; masked ones are then reset to zero."""
+    """A mechanism that changes the weights after the softmax; masked ones are reset to zero."""
 
     fused = False
 

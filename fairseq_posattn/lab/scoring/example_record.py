@@ -19,14 +19,14 @@ AGAIN = "make it again with posattn examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """The attention weights of one kind for one sentence."""
+    """The encoder, decoder or cross-attention weights of a sentence."""
 
     layers: Whole = has("the number of layers")
     heads: Whole = has("the number of attention heads per layer")
     queries: Whole = has("the number of attending pieces")
     keys: Whole = has("the number of attended pieces")
     weights: Text = has(
-        "bytes in base64, layers × heads × queries × keys; 255 means 1, or `largest`"
+        "base64-encoded bytes, layers × heads × queries × keys; 255 represents 1, or `largest`"
     )
     largest: Number = may_have("the largest weight, if it is above 1")
 

@@ -89,7 +89,7 @@ class Difference(Open):
 
 @dataclass(frozen=True, kw_only=True)
 class Part(Open):
-    """The main score of some sentences, or its mean over the labels of subsets."""
+    """The main score of a group of sentences, or the mean over the labels of subsets."""
 
     sentences: Whole = has("the number of sentences")
     score: Number = may_have("the main score of these sentences; the mean over the runs")
@@ -97,8 +97,8 @@ class Part(Open):
     runs: list[Number] = may_have("the score of each of several runs")
     interval: list[Number] = may_have("the confidence interval, as in Score")
     difference: Difference = may_have(
-        "the difference from the baseline; its mark is corrected by Holm's method over the buckets "
-        "or labels of one name, that of a mean over the means"
+        "the difference from the baseline; marks are corrected by Holm's method over the buckets "
+        "or labels of one name, and marks of means over all means"
     )
 
     def __post_init__(self) -> None:
@@ -139,7 +139,7 @@ class Subset(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class Subsets(Open):
-    """The main score by the labels that a file gives the sentences."""
+    """The main score for each label in a file of sentence labels."""
 
     labels: list[Subset] = has("a part for each label, in the order of the file")
     mean: Part = has("the mean over the labels, with equal weights")
