@@ -181,7 +181,7 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 
 class PreAttention(Mechanism):
-    """This mechanism changes the input of its layer before the attention."""
+    """A mechanism that changes the input of its layer before the attention."""
 
     def before(self, x: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the new input of the layer, T B C, with any residual connection added to it."""
@@ -189,7 +189,7 @@ class PreAttention(Mechanism):
 
 
 class QKVTransform(Mechanism):
-    """This mechanism changes queries, keys and values."""
+    """A mechanism that changes queries, keys and values."""
 
     def transform(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext
@@ -198,24 +198,24 @@ class QKVTransform(Mechanism):
         raise NotImplementedError
 
     def transform_queries(self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new queries alone: in the steps of cross-attention, keys and values are those of
-        the first step, already transformed. Write it where that saves time."""
+        """Return new queries only. In incremental decoding, cross-attention calls this method,
+        because its keys and values were transformed in the first step. Override it to save time."""
         return self.transform(q, k, v, ctx)[0]
 
 
 class KeyExpansion(Mechanism):
-    """This mechanism gives a head `copies` keys and values for each piece, in one softmax."""
+    """A mechanism that gives each head `copies` keys and values per piece, in one softmax."""
 
     copies: int = 1
 
     def expand(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return keys and values, B H copies·K D, one copy after the other, and which of them
-        exist: bool, 1 H 1 copies·K."""
+        """Return keys and values, B H copies·K D, one copy after the other, and a bool mask of
+        those that exist, 1 H 1 copies·K."""
         raise NotImplementedError
 
 
 class ScoreBias(Mechanism):
-    """This mechanism adds a bias to the scaled scores."""
+    """A mechanism that adds a bias to the scaled scores."""
 
     def bias(self, q: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the bias, broadcastable to B H Q K."""
@@ -223,57 +223,57 @@ class ScoreBias(Mechanism):
 
 
 class KeyBias(Mechanism):
-    """This mechanism adds a bias to the scaled scores that depends on the keys, too."""
+    """A mechanism that adds a bias that also depends on the keys to the scaled scores."""
 
     def key_bias(self, q: Tensor, k: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return the bias, broadcastable to B H Q K. The keys k are those after all transforms."""
+        """Return the bias, broadcastable to B H Q K. k are the keys after all transforms."""
         raise NotImplementedError
 
 
 class ScoreChange(Mechanism):
-    """This mechanism changes the scaled scores."""
+    """A mechanism that changes the scaled scores."""
 
     fused = False
 
     def change_scores(self, scores: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new scores; old and new ones are B H Q K."""
+        """Return the new scores. Old and new scores are B H Q K."""
         raise NotImplementedError
 
 
 class ScoreMask(Mechanism):
-    """This mechanism limits which keys a query may attend to."""
+    """A mechanism that limits which keys a query may attend to."""
 
     local: ClassVar[bool] = False  # whether it allows only keys near some position
     keeps_self: bool = True  # whether a piece may always attend to itself
 
     @classmethod
     def forbids(cls, options: Any) -> bool:
-        """Return whether it forbids any key at all under these options."""
+        """Return whether the mechanism masks any key with these options."""
         return True
 
     def reach(self, ctx: AttentionContext) -> int | None:
-        """Return how far from its query an allowed key may lie at most, on either side, so that
-        scores are computed in bands. None: it is not limited, or bands are slower for this batch.
+        """Return the largest distance between a query and an allowed key, so that scores can be
+        computed in bands. None: the distance is unlimited, or bands are slower for this batch.
         """
         return None
 
     def allowed(self, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return a bool mask, broadcastable to B H Q K: True = may attend."""
+        """Return a bool mask, broadcastable to B H Q K: True = the query may attend to the key."""
         raise NotImplementedError
 
 
 class WeightChange(Mechanism):
-    """This mechanism changes the weights after the softmax; forbidden ones become zero again."""
+    """A mechanism that changes the weights after the softmax; masked ones are reset to zero."""
 
     fused = False
 
     def change_weights(self, weights: Tensor, q: Tensor, ctx: AttentionContext) -> Tensor:
-        """Return new weights; old and new ones are B H Q K."""
+        """Return the new weights. Old and new weights are B H Q K."""
         raise NotImplementedError
 
 
 class ValueTerm(Mechanism):
-    """This mechanism adds a term to the output, made from the weights."""
+    """A mechanism that adds a term to the output of a head, computed from the weights."""
 
     fused = False
 
@@ -283,7 +283,7 @@ class ValueTerm(Mechanism):
 
 
 class PostAttention(Mechanism):
-    """This mechanism puts something else in the place of the attention's output."""
+    """A mechanism that replaces the output of the attention."""
 
     def replace(self, x: Tensor, out: Tensor, ctx: AttentionContext) -> Tensor:
         """Return the new output, T B C, from the attention's input x and its output out, T B C."""
@@ -291,7 +291,7 @@ class PostAttention(Mechanism):
 
 
 class FastPath(Mechanism):
-    """This mechanism knows a faster way to the output where nothing else acts on the scores."""
+    """A mechanism that knows a faster way to the output where nothing else acts on the scores."""
 
     def fast_path(
         self, q: Tensor, k: Tensor, v: Tensor, ctx: AttentionContext, dropout: float

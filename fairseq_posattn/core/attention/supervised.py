@@ -13,7 +13,7 @@ from fairseq_posattn.core.source_tree import PADDING, SourceTree
 
 
 class Supervised(Mechanism):
-    """The heads of this mechanism learn from the trees of the training data.
+    """A mechanism whose heads learn from the trees of the training data.
 
     `--criterion tree_supervised_cross_entropy` adds their loss to that of the translation.
     """
@@ -23,11 +23,11 @@ class Supervised(Mechanism):
     found: Tensor | None = None
 
     def supervise(self, scores: Tensor, ctx: AttentionContext) -> Tensor | None:
-        """Return four sums over pieces and heads, as `supervision` makes them: loss, pieces with a
-        target, words right, words. None: the batch has no trees.
+        """Return four sums over pieces and heads, as `supervision` computes them: the loss, the
+        pieces with a target, the correct words, and all words. None: the batch has no trees.
 
-        The scores are B H Q K, as the softmax takes them, in float32 or better; those of forbidden
-        keys are as low as scores can be.
+        The scores are B H Q K, the input of the softmax, in float32 or better; masked keys have
+        the lowest possible score.
         """
         raise NotImplementedError
 

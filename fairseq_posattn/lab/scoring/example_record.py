@@ -19,14 +19,14 @@ AGAIN = "make it again with posattn examples"
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(Open):
-    """The attention weights of one kind for one sentence."""
+    """The encoder, decoder or cross-attention weights of a sentence."""
 
-    layers: Whole = has("how many layers there are")
-    heads: Whole = has("how many attention heads a layer has")
-    queries: Whole = has("how many pieces attend")
-    keys: Whole = has("how many pieces they attend to")
+    layers: Whole = has("the number of layers")
+    heads: Whole = has("the number of attention heads per layer")
+    queries: Whole = has("the number of attending pieces")
+    keys: Whole = has("the number of attended pieces")
     weights: Text = has(
-        "bytes in base64, layers × heads × queries × keys; 255 means 1, or `largest`"
+        "base64-encoded bytes, layers × heads × queries × keys; 255 represents 1, or `largest`"
     )
     largest: Number = may_have("the largest weight, if it is above 1")
 
@@ -40,13 +40,13 @@ class Attention(Open):
 class Example(Open):
     """A translated sentence with its tree and its attention."""
 
-    number: Whole = has("counted from 0, as in S-NUMBER of fairseq-generate")
-    text: Text = may_have("the source as it was written, where its tree tells it")
+    number: Whole = has("the number of the sentence, from 0, as in S-NUMBER of fairseq-generate")
+    text: Text = may_have("the original source text, if its tree contains it")
     words: list[Text] = has("the words of the source")
     parents: list[Whole] | None = has(
-        "the parent of each word, from 1, 0 is the root; null means no tree"
+        "the parent of each word, counted from 1; 0 for the root; null: no tree"
     )
-    depths: list[Whole] | None = may_have("how many edges lie between each word and the root")
+    depths: list[Whole] | None = may_have("the number of edges from each word to the root")
     relations: list[Text] | None = may_have("the dependency relation of each word to its parent")
     pieces: list[Text] = has("the pieces of the source and the end of the sentence")
     translation: Text = has("the translation by the model")
@@ -56,7 +56,7 @@ class Example(Open):
         "the pieces of the translation and the end of the sentence"
     )
     decoder_attention: Attention = may_have(
-        "the attention of the decoder to itself, while it predicts each of them"
+        "the self-attention of the decoder while it predicts each target piece"
     )
     cross_attention: Attention = may_have("the attention of the decoder to the source")
 
