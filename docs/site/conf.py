@@ -11,7 +11,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[2]
 project = "fairseq_posattn"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-include_patterns = ["*.md", "docs/*.md", "docs/site/*.rst", "recipes/README.md", "recipes/*/*.md"]
+include_patterns = ["*.md", "docs/*.md", "docs/site/*.rst", "recipes/**/README.md"]
 root_doc = "README"
 html_theme = "furo"
 html_title = project
@@ -24,13 +24,20 @@ toc_object_entries = False
 def navigation() -> str:
     """Return a toctree for each heading of docs/README.md, with the pages that it links."""
     text = (CHECKOUT / "docs/README.md").read_text(encoding="utf-8")
-    blocks = []
+    trees = {"Overview": ["/docs/README", "/docs/faq", "/docs/glossary"]}
     for section in text.split("\n## ")[1:]:
-        links = re.findall(r"^[-*] \[.*?\]\(([\w./]+\.(?:md|rst))\)", section, re.M)
-        pages = ["/" + os.path.normpath(f"docs/{link}") for link in links]
-        options = [":hidden:", f":caption: {section.partition(chr(10))[0]}"]
-        blocks.append("\n".join(["```{toctree}", *options, "", *pages, "```"]))
-    return "\n\n".join(blocks)
+        links = re.findall(r"^- \[.*?\]\(([\w./]+\.md)\)", section, re.M)
+        trees[section.partition("\n")[0]] = [
+            f"/{os.path.normpath(f'docs/{link}')}" for link in links
+        ]
+    trees["Reference"].append("/docs/site/api")
+    trees["Recipes"] = ["/recipes/*/README"]
+    trees["Project"] = ["/CHANGELOG"]
+    options = ":hidden:\n:glob:\n:caption:"
+    return "\n\n".join(
+        "\n".join([f"```{{toctree}}\n{options} {title}\n", *pages, "```"])
+        for title, pages in trees.items()
+    )
 
 
 def add_navigation(app, name: str, source: list[str]) -> None:
