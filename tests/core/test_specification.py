@@ -85,7 +85,10 @@ def test_positions_in_canonical_form(text, canonical, needs_tree):
     ("text", "message"),
     [
         ("", "expected none, sequence, tree_depth"),
-        ("depth", "no position is called 'depth'; there are: none, relation_embedding, sequence, "),
+        (
+            "depth",
+            "no position is called 'depth'; choose from none, relation_embedding, ",
+        ),
         ("none + sequence", "expected none, sequence, tree_depth"),
         ("sequence + sequence", "expected none, sequence, tree_depth"),
         ("tree_depth(fuse=add)", "fuse has nothing to fuse without 'sequence'"),

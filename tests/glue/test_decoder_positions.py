@@ -173,7 +173,7 @@ def test_help_lists_what_a_decoder_takes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("relativ", "no position is called 'relativ'; there are: "),
+        ("relativ", "no position is called 'relativ'; choose from "),
         ("none + sequence", "expected none, sequence, tree_depth"),
         ("wave(periods=x)", "wave(periods=x): expected values joined by '|', each a number"),
     ],

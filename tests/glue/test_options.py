@@ -98,7 +98,10 @@ MISTAKES = [  # one of each place that refuses; tests/core/test_specification.py
     (["--encoder-attention", "relative@2"], ["relative@2", "2 layers, 0 to 1"]),
     (["--encoder-attention", "window(across=3) + convolved_2d"], ["layer 0", "leave out one"]),
     (["--decoder-attention", "tree_relative"], ["reads trees", "a target has none"]),
-    (["--encoder-positions", "sequenc"], ["'sequenc'", "there are: none, relation_embedding, seq"]),
+    (
+        ["--encoder-positions", "sequenc"],
+        ["'sequenc'", "choose from none, relation_embedding, seq"],
+    ),
     (
         ["--encoder-attention", "tree_relative", "--task", "translation"],
         ["TranslationTask", "--task structured_translation"],

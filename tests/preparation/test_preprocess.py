@@ -351,6 +351,6 @@ def test_binarize_does_not_replace_what_it_did_not_make(copy, capsys):
     (copy / "data").mkdir()
     (copy / "data" / "thesis.tex").touch()
     arguments = "--trainpref", copy / "w"
-    assert "exists already; name another" in fails_here(capsys, copy, *arguments)
+    assert "already exists; choose another" in fails_here(capsys, copy, *arguments)
     assert "the folder has no preprocess.log" in fails_here(capsys, copy, *arguments, "--overwrite")
     assert names(copy / "data") == ["thesis.tex"]

@@ -774,7 +774,7 @@ def test_sources_that_cannot_be_read(tmp_path):
     for name, message in [
         ("latin", "latin:2: the line is not UTF-8"),
         ("empty", "empty: the file is empty"),
-        ("torn.xz", "cut off or damaged"),
+        ("torn.xz", "truncated or corrupted"),
     ]:
         with pytest.raises(InputError, match=message):
             parse_here(tmp_path / name, tmp_path / "out.conllu", ParserSettings())

@@ -139,7 +139,7 @@ def test_remedies_are_options_that_are_there(tmp_path):
     files[1], files[3] = write(tmp_path / "dev", TREE), write(tmp_path / "dev", TREE)
     work = write(tmp_path / "work", "")
     message = ended(tmp_path, *files, "--work", work)
-    assert message == f"error: {work}: this is no folder; name a folder to make"
+    assert message == f"error: {work}: this is not a folder; name a new or an existing folder"
 
 
 def test_comments_without_spaces(tmp_path):
@@ -174,7 +174,7 @@ def test_a_trainer_that_fails_or_cannot_write_is_one_line(tmp_path):
     limited = f"ulimit -f 120; exec {shlex.join(map(str, program))}"  # kilobytes
     failed = run("bash", "-c", limited, check=False)
     assert failed.returncode == 1
-    assert "toy.pt: the file exceeds the largest size allowed here" in failed.stdout
+    assert "toy.pt: the file exceeds the maximum file size" in failed.stdout
     assert leftovers(Path(f"{out}.work/models/qde/pos/toy.pt")) == []
 
     log = tmp_path / "log"
