@@ -182,8 +182,8 @@ def test_absurd_numbers_of_layers_and_heads(numbers):
     [
         ("relative(max=999999999999)", "max=999999999999: give a whole number up to 65,536"),
         ("block(size=999999999999)", "size=999999999999: give a whole number up to 65,536"),
-        ("convolved_1d(t=60000)", "t=60000: t × t parameters of each head are too many"),
-        ("direct_absolute(t=60000)", r"give a t up to 4,096"),
+        ("convolved_1d(t=60000)", "t=60000 is too large, .*each head would have t × t parameters"),
+        ("direct_absolute(t=60000)", "use a t up to 4,096"),
         ("cnn(layers=60000)", "layers=60000: expected 1 to 32"),
         ("tree_gcn(layers=60000)", "layers=60000: expected 1 to 32"),
         ("cnn(kernel=59999, separable=false)", "kernel=59999: expected an odd number below 1024"),

@@ -48,7 +48,7 @@ def test_attention_in_canonical_form(text, canonical):
         ("relative(max=x)", "relative(max=x): expected a whole number"),
         ("relative(max=0)", "max=0: expected at least 1"),
         ("relative(shared_heads=1)", "expected true or false"),
-        ("relative(max=3, max=4)", "'max' stands twice"),
+        ("relative(max=3, max=4)", "'max' occurs twice"),
         ("relative(max)", "cannot read 'max' in 'relative(max)': expected option=value"),
         ("relative max=3", "cannot read 'relative max=3'"),
         ("relative +", "cannot read ''"),
@@ -56,7 +56,7 @@ def test_attention_in_canonical_form(text, canonical):
         ("relative@", "cannot read 'relative@'"),
         ("relative@6", "relative@6: the model has 6 layers, 0 to 5"),
         ("relative(heads=0|8)", "the model has 8 attention heads, 0 to 7"),
-        ("relative + relative(max=3)@2", "'relative' stands twice in layer 2"),
+        ("relative + relative(max=3)@2", "'relative' occurs twice in layer 2"),
     ],
 )
 def test_refused_with_the_reason(text, message):

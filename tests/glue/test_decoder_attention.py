@@ -260,7 +260,7 @@ REFUSED = [
     ("window(across=5)", {}, "across=5: the model has 4 attention heads"),
     ("gaussian(heads=4)", {}, "the model has 4 attention heads, 0 to 3"),
     ("direct_absolute(t=10)", {}, "t=10 has no score .* 320 .*--max-source-positions 10 .*target"),
-    ("window + window", {}, "'window' stands twice in layer 0"),
+    ("window + window", {}, "'window' occurs twice in layer 0"),
 ]
 
 

@@ -228,7 +228,7 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
     ("arguments", "message"),
     [
         (["nope"], "no attention mechanism is called 'nope'; the nearest of 29 names are rope, "),
-        (["window(size=4)"], "size=4: a window has its query in the middle"),
+        (["window(size=4)"], "size=4 is not an odd number above 0"),
         ([""], "the specification is empty; name a mechanism"),
         (["tree_relative", "--sentence", "a b"], "'tree_relative' needs a dependency tree and "
          "--sentence has none; give a sentence with its heads as --conllu FILE"),

@@ -291,7 +291,8 @@ def test_a_second_run_is_refused(corpus, tmp_path):
         assert second.returncode == 1
         holder = f"process {parse.process.pid} on {socket.gethostname()}"
         assert second.stdout == (
-            f"error: {out}: another run is writing here ({holder}); wait until it ends, or stop it\n"
+            f"error: {out}: another run is writing here ({holder}); wait until it ends, or "
+            "stop it\n"
         )
         assert parse.wait() == 0, parse.printed()
     assert out.read_bytes() == corpus.result
