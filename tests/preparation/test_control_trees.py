@@ -88,7 +88,7 @@ def test_words_stay_and_trees_change(corpus, tmp_path, capsys):
     assert found == contents(corpus.data("shuffled"))
     again = corpus.options(*KINDS["stanza"], "--work", tmp_path / "work", "--out", tmp_path / "own")
     prepare(*again)
-    assert "project.train: this was done before" in capsys.readouterr().err
+    assert "project.train: already done" in capsys.readouterr().err
 
 
 def printed_depths(output: str) -> dict[int, list[int]]:

@@ -387,7 +387,7 @@ def steps_done(capsys, *options) -> set[str]:
     capsys.readouterr()
     prepare(*options)
     lines = capsys.readouterr().err.splitlines()
-    assert all(f"{line.removesuffix(' ...')}: this was done before" not in lines for line in lines)
+    assert all(f"{line.removesuffix(' ...')}: already done" not in lines for line in lines)
     return {line.removesuffix(" ...") for line in lines if line.endswith(" ...")}
 
 

@@ -61,7 +61,7 @@ class DepsSan(ScoreChange):
         return scores * density[:, None].type_as(scores)
 
     def distances(self, tree: SourceTree) -> Tensor:
-        """Return the distances t_ij, B Q K, after the changes for the end of sentence and training."""
+        """Return t_ij, B Q K, with the distances of the end of sentence and of training."""
         found = tree.distances
         most = found.flatten(1).max(dim=1).values[:, None, None] + 1
         end = (found == NO_PARENT) | ~tree.is_word[:, :, None]

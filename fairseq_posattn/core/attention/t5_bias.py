@@ -4,7 +4,8 @@ Section 2.1).
 s_ij + b_h[bucket(j - i)]. In an encoder, half of the buckets are for keys after the query; in a
 decoder, all are for the past. The first half of the buckets of a side covers one distance each. The
 others cover ranges that grow by a constant factor up to `max`, and the last one all distances
-beyond. As in T5, all layers share one table. Unlike in T5, scores are by default divided by sqrt(d).
+beyond. As in T5, all layers share one table; unlike in T5, scores are divided by sqrt(d) by
+default.
 """
 
 from __future__ import annotations

@@ -528,7 +528,7 @@ def test_other_trees_with_shards_done_are_refused(tmp_path):
     arguments = given(tmp_path, GIVEN.replace("10 000", "10 001"))
     with pytest.raises(TreeError):
         parse_here(*arguments)
-    begun = r"with other choices \(.*trees.conllu is another one\); .*remove the folder"
+    begun = r"with other options \(.*trees.conllu has changed\); .*remove the folder"
     with pytest.raises(InputError, match=begun):
         parse_here(*given(tmp_path, GIVEN))
 

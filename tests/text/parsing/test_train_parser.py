@@ -82,7 +82,7 @@ def test_killed_in_the_parsers_training_it_goes_on_from_there(tmp_path):
     assert not out.exists()
     tagger = (work / "models/qde/pos/toy.pt").stat().st_mtime_ns
     printed = train_toy(*options).stdout
-    assert "tagger: this was done before" in printed and "UPOS" in printed
+    assert "tagger: already done" in printed and "UPOS" in printed
     assert (work / "models/qde/pos/toy.pt").stat().st_mtime_ns == tagger
     assert "Continuing from checkpoint" in (work / "parser.log").read_text()
     assert not (work / "parser.checkpoint.pt").exists()
