@@ -111,6 +111,6 @@ def test_numbers_survive_the_round_trip(numbers):
 def test_the_description_lists_every_mechanism_with_its_defaults():
     text = describe()
     assert "max=16 " in text and "shared_heads=true " in text and "heads=all " in text
-    assert "It needs the dependency trees" in text
+    assert "Requires dependency trees" in text
     assert "heads=0-4 " in text and "acts in layer 0 only" in text
     assert "window(" in describe("decoder") and "block" not in describe("decoder")

@@ -246,7 +246,7 @@ def test_where_mechanisms_do_nothing_it_equals_the_stock_attention(model_of):
 def test_what_looks_ahead_is_refused(name, model_of):
     with pytest.raises(SpecificationError) as refusal:
         model_of(f"relative + {name}")
-    reason = "reads trees" if MECHANISMS[name].needs_tree else "would look at words"
+    reason = "reads trees" if MECHANISMS[name].needs_tree else "depends on words"
     if name in ("block", "cnn", "tree_gcn"):
         reason = "acts before or after the attention"
     assert f"'{name}' {reason}" in str(refusal.value)

@@ -79,7 +79,7 @@ def test_other_trees_change_the_output(toy_data):
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("attention", ["max=16", "are treated as this one", "It needs the dependency trees"]),
+        ("attention", ["max=16", "clip distances or relations", "Requires dependency trees"]),
         ("positions", ["none", "sequence", "tree_depth", "fuse=nonlinear"]),
     ],
 )

@@ -201,7 +201,7 @@ def test_a_provider_that_nobody_registered(stranger, model, toy_data):
     assert isinstance(error, InputError)
     assert str(error) == (
         "no tree provider is called 'chain'; choose from conllu, none, stanza; "
-        "--user-dir FOLDER brings in those of your own"
+        "import your own with --user-dir FOLDER"
     )
 
 

@@ -118,7 +118,7 @@ class ParentTargets:
 
 
 def parents_or_own(tree: SourceTree) -> Tensor:
-    """Return the parent of each piece's word, B T: the root's is itself, outside of words NO_WORD."""
+    """Return the parent of each piece's word, B T, at the root itself; else NO_WORD."""
     inside = tree.words.clamp(0, tree.parents.size(1) - 1)
     return tree.parents.gather(1, inside).masked_fill(~tree.is_word, NO_WORD)
 
