@@ -105,7 +105,7 @@ BAD_TREEBANKS = [
     (
         block(["a", "b"], [0, 0]),
         (),
-        ":3: the sentence has 2 roots (words 1, 2); mend the tree, or keep the first",
+        ":3: the sentence has 2 roots (words 1, 2); correct the tree, or keep the first",
     ),
     (
         block(["a", "b"], [0, 2]),

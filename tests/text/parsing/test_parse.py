@@ -472,7 +472,7 @@ def test_given_trees_by_the_command(tmp_path):
             r"trees\.conllu:10: the parent .* is 'x'",
         ),
         ("3\tHaus\t", "3\tHaus\t_\t", r"trees\.conllu:11: CoNLL-U has 10 columns"),
-        ("2\ttree", "3\ttree", r"trees\.conllu:17: .* word 2 is expected here"),
+        ("2\ttree", "3\ttree", r"trees\.conllu:17: .* expected the ID 2, found '3'"),
         ("10 000", "10 001", r"text:4, .*trees\.conllu:14: text and tree do not match"),
         ("\thim\t", "\ther\t", r"text:1, .*trees\.conllu:1: text and tree do not match"),
     ],
