@@ -105,7 +105,7 @@ BAD = [
     (sentence(0) + row(1, "w", 0) + row(3, "w", 1), 4, "the line has the ID '3', but word 2"),
     (row(2, "w", 0), 1, "expected the ID 1, found '2'"),
     (row("x", "w", 0), 1, "expected the ID 1, found 'x'"),
-    (row(1, "", 0), 1, "word 1 is empty"),
+    (row(1, "", 0), 1, "word 1 has no form"),
     ("# c\n" + sentence(0, "x"), 3, "the parent (column 7, HEAD) is 'x'; write"),
     (sentence(0, ""), 2, "the parent (column 7, HEAD) is ''; write"),
     (sentence(0, "1.5"), 2, "the parent (column 7, HEAD) is '1.5'; write"),
@@ -208,7 +208,7 @@ def test_multiword_tokens(tmp_path):
     [
         (IM_HAUS[1:2] + IM_HAUS[:1] + IM_HAUS[2:], "does not precede its words"),
         (IM_HAUS[:1] + IM_HAUS, "does not precede its words"),
-        ([IM_HAUS[0].replace("im", "")] + IM_HAUS[1:], "the multiword token 1-2 is empty"),
+        ([IM_HAUS[0].replace("im", "")] + IM_HAUS[1:], "the multiword token 1-2 has no form"),
         ([IM_HAUS[0].replace("1-2", "1-4")] + IM_HAUS[1:], "ends within the token 'im'"),
     ],
 )

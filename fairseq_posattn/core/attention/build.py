@@ -133,7 +133,7 @@ def use_of(term: Term, cross: bool = False) -> Use:
     options = dict(term.options)
     written = options.pop("heads", None)
     if written is not None and not mechanism.accepts_heads:
-        raise SpecificationError(f"'{term.name}' cannot be limited to some heads")
+        raise SpecificationError(f"'{term.name}' cannot be limited to some heads; omit heads=")
     read = make_options(Term(term.name, options), options_of(mechanism, cross))
     heads = mechanism.usual_heads
     if written:

@@ -104,7 +104,7 @@ BROKEN = {
     def allowed(self, q, ctx):
         return (ctx.distances != 0)[None, None]
 """,
-        "with weights (single steps)",
+        "with weights (explicit)",
         r"look at Broken.allowed \(mine.py:9\): .*keeps_self = False",
     ),
     "a fast way computes something else": (
@@ -115,7 +115,7 @@ BROKEN = {
     def fast_path(self, q, k, v, ctx, dropout):
         return attend(q, k, v, ctx)[0]
 """,
-        "with weights (single steps)",
+        "with weights (explicit)",
         r"look at Broken.fast_path \(mine.py:11\)",
     ),
     "the future changes what a decoder does": (
@@ -125,7 +125,7 @@ BROKEN = {
     def bias(self, q, ctx):
         return -ctx.distances.abs() / ctx.lengths[:, None, None, None]
 """,
-        "A decoder's steps",
+        "Incremental decoding gives",
         r"look at Broken.bias \(mine.py:10\): causal_safe = True promises",
     ),
     "it counts columns of two sentences": (
@@ -136,7 +136,7 @@ BROKEN = {
         columns = torch.arange(ctx.length - ctx.queries, ctx.length)
         return -(columns[:, None] - torch.arange(ctx.length)).abs()[None]
 """,
-        "In cross-attention neither padding nor single steps",
+        "In cross-attention neither padding nor incremental",
         r"look at Broken.bias \(mine.py:10\): take positions from ctx.from_diagonal",
     ),
     "a decoder has no trees": (
@@ -146,8 +146,8 @@ BROKEN = {
     def bias(self, q, ctx):
         return ctx.tree.relations[:, None]
 """,
-        "A decoder's steps",
-        "leave causal_safe out",
+        "Incremental decoding gives",
+        "remove causal_safe",
     ),
     "weights are spread over padding": (
         """class Broken(WeightChange):
@@ -166,7 +166,7 @@ BROKEN = {
         return ctx.tree.relations[:, None]
 """,
         "It reads trees if",
-        "write needs_tree = True",
+        "set needs_tree = True",
     ),
     "a parameter is never used": (
         """class Broken(ScoreBias):
@@ -229,8 +229,8 @@ BROKEN = {
     def bias(self, q, ctx):
         return ctx.cached("broken", lambda: -self.options.slope * ctx.distances.abs())
 """,
-        "Layers with other options",
-        "name every option",
+        "Layers with different options",
+        "include every option",
     ),
     "what is random is not in the checkpoint": (
         """class Broken(ScoreBias):
@@ -242,7 +242,7 @@ BROKEN = {
         return -self.slope * ctx.distances.abs()
 """,
         "loads the parameters of another",
-        r"look at Broken.__init__ \(mine.py:\d+\): keep what is random",
+        r"look at Broken.__init__ \(mine.py:\d+\): keep random values",
     ),
     "exponents of half precision overflow": (
         """class Broken(ScoreChange):
@@ -259,7 +259,7 @@ BROKEN = {
     def bias(self, q, ctx):
         return ctx.distance
 """,
-        "It can be built and runs",
+        "It can be built and run,",
         r"found AttributeError: .*no attribute 'distance'.*; look at mine.py:10",
     ),
     "it cannot be built": (

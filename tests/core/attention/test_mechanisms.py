@@ -535,7 +535,7 @@ def test_counts_at_base_width_in_three_layers(specification, count):
         ("block + window", "'window' limits attention to a window.*different layers"),
         ("local_hard + block@1", "layer 1.*'local_hard' limits attention"),
         ("convolved_1d + window(across=3)", r"with window\(across=3\).*leave out"),
-        ("window(across=3)@2 + convolved_2d", r"layer 2.*beside window\(across=3\)"),
+        ("window(across=3)@2 + convolved_2d", r"layer 2.*with window\(across=3\)"),
         ("convolved_1d(t=60)", "t=60 has no filter for later positions.*--max-source-positions 60"),
         ("direct_absolute(t=1023)", "t=1023 has no score for later positions"),
         ("direct_relative(init=ones)", "expected zeros or glorot"),
