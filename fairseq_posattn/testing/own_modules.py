@@ -42,18 +42,18 @@ def module_of(module: str) -> ModuleType:
     path = Path(module)
     if path.is_dir():
         if not (path / "__init__.py").is_file():
-            raise InputError(f"{module}: has no __init__.py; give a .py file, or add that file")
+            raise InputError(f"{module}: the folder has no __init__.py; add it, or name a .py file")
         return imported(module, lambda: from_file(path.resolve().name, path / "__init__.py"))
     if path.is_file():
         if path.suffix != ".py":
-            raise InputError(f"{module}: is no Python file; give a file whose name ends in .py")
+            raise InputError(f"{module}: this is not a Python file; name a file that ends in .py")
         return imported(module, lambda: from_file(path.stem, path))
     if path.suffix == ".py" or path.name != module:
         raise InputError(f"{module}: no such file or folder")
     if not imported(module, lambda: is_module(module)):
         raise InputError(
-            f"{module}: there is no such file or folder here, and no module of that name; give a "
-            ".py file, a folder with __init__.py, or the name of a module"
+            f"{module}: there is no file, folder or module of this name; name a .py file, a folder "
+            "with __init__.py, or a module"
         )
     return imported(module, lambda: importlib.import_module(module))
 
@@ -96,11 +96,11 @@ def imported(module: str, load: Callable[[], Loaded]) -> Loaded:
         raise
     except SystemExit:
         raise InputError(
-            f"{module}: ends the program when it is imported; import it to see"
+            f"{module}: the module calls sys.exit when it is imported; remove this call"
         ) from None
     except Exception as error:
         raise InputError(
-            f"{place_of(error, module)}: cannot be imported: {named(error)}"
+            f"{place_of(error, module)}: the import failed with {named(error)}; correct the code"
         ) from error
 
 
@@ -120,10 +120,10 @@ def place_of(error: Exception, module: str) -> str:
 
 def reason_for_none(module: ModuleType) -> str:
     classes = [c.__name__ for c in vars(module).values() if is_own_mechanism(c, module)]
-    advice = "write @register (from fairseq_posattn.attention) above"
+    advice = "add the decorator @register (from fairseq_posattn.attention) to"
     if classes:
         return f"{', '.join(classes)} is not registered; {advice} the class"
-    return f"registers no mechanism; {advice} each class that is one"
+    return f"the module registers no mechanism; {advice} its mechanisms"
 
 
 def is_own_mechanism(thing: Any, module: ModuleType) -> bool:

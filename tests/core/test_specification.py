@@ -91,7 +91,7 @@ def test_positions_in_canonical_form(text, canonical, needs_tree):
         ),
         ("none + sequence", "expected none, sequence, tree_depth"),
         ("sequence + sequence", "expected none, sequence, tree_depth"),
-        ("tree_depth(fuse=add)", "fuse has nothing to fuse without 'sequence'"),
+        ("tree_depth(fuse=add)", "fuse requires 'sequence'; add it"),
         ("sequence + tree_depth(fuse=mul)", "fuse=mul: expected add or nonlinear"),
         ("sequence@0", "leave out '@'"),
     ],

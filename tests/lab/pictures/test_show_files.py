@@ -258,7 +258,7 @@ def test_a_faulty_class_of_ones_own_ends_in_one_line(show, tmp_path):
     (tmp_path / "faulty_shown").mkdir()
     (tmp_path / "faulty_shown/__init__.py").write_text("x = nosuch\n")
     line = show("window", "--user-dir", "faulty_shown", "--out", "x.html")
-    assert "faulty_shown/__init__.py:1: cannot be imported: NameError: " in line
+    assert "faulty_shown/__init__.py:1: the import failed with NameError: " in line
 
 
 def test_the_ending_names_the_kind(show):
