@@ -24,7 +24,11 @@ class Fault(NamedTuple):
 
 
 def tree_fault(parents: Sequence[int]) -> Fault | None:
-    """Return the first fault of a tree, or None if it is valid, in linear time."""
+    """Return the first fault of a tree, or None if it is valid, in linear time.
+
+    tree_fault([2, 0, 2])  # None
+    tree_fault([2, 1]).what  # "the sentence has no root; ..."
+    """
     if not parents:
         return None
     if min(parents) < 0 or max(parents) > len(parents):
@@ -58,7 +62,7 @@ def checked_tree(parents: Sequence[int], where: str, several_roots: str = "error
 
 
 def flat_tree(words: int) -> list[int]:
-    """Return a tree in which all words are children of the first one."""
+    """Return a tree in which all words are children of the first: [0, 1, 1] for three words."""
     return [0] + [1] * (words - 1) if words else []
 
 

@@ -27,7 +27,7 @@ def shortened(text: str, longest: int = 40) -> str:
 
 
 def escape_whitespace(form: str) -> str:
-    """Replace whitespace within a word by the open box, U+2423."""
+    """Replace whitespace within a word by the open box, U+2423: "10 000" becomes "10␣000"."""
     return WHITESPACE.sub(OPEN_BOX, form)
 
 

@@ -103,7 +103,10 @@ class AttentionSpecification:
 
 
 class CrossSpecification(AttentionSpecification):
-    """Specifies cross-attention, in which mechanisms may have other options (`CrossOptions`)."""
+    """Specifies cross-attention, in which mechanisms may have other options (`CrossOptions`).
+
+    spec = CrossSpecification("window(size=5, ratio=1.2)@0-2")
+    """
 
     cross = True
 

@@ -41,7 +41,10 @@ class NoOptions:
 
 @dataclass(frozen=True)
 class AttentionShape:
-    """The sizes of a model that determine the shapes of a mechanism's parameters."""
+    """The sizes of a model that determine the shapes of a mechanism's parameters.
+
+    shape = AttentionShape(heads=8, head_width=64)
+    """
 
     heads: int
     head_width: int

@@ -105,7 +105,10 @@ class PositionUse:
 
 
 class PositionSpecification:
-    """The absolute positions of a model; str() returns the canonical specification."""
+    """The absolute positions of a model; str() returns the canonical specification.
+
+    positions = PositionSpecification("sequence + tree_depth").build(PositionShape(512))
+    """
 
     def __init__(self, text: str = "sequence"):
         terms = parse(text)

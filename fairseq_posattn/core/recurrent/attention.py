@@ -74,7 +74,10 @@ class ContentScore(nn.Module):
 
 
 class ContentAttention(StateAttention):
-    """Attention by the contents of the states (Eq. 1, 2 and 4)."""
+    """Attention by the contents of the states (Eq. 1, 2 and 4).
+
+    combined, weights, state = ContentAttention(width)(h, lengths)
+    """
 
     def __init__(self, width: int, include_current: bool = True):
         super().__init__(width, include_current)
@@ -90,7 +93,10 @@ class ContentAttention(StateAttention):
 
 
 class PositionalAttention(StateAttention):
-    """Attention by the positions of the states (Eq. 5 to 12)."""
+    """Attention by the positions of the states (Eq. 5 to 12).
+
+    combined, weights, state = PositionalAttention(width)(h, lengths)
+    """
 
     def __init__(
         self,

@@ -297,7 +297,7 @@ INPUTS = {  # what stands on the command line, and what the error says
     "nosuch": "error: nosuch: there is no file, folder or module of this name; name",
     "notes.txt": "error: notes.txt: this is not a Python file",
     "bare": "error: bare: the folder has no __init__.py",
-    "nothing.py": "error: nothing.py: the module registers no mechanism; add the decorator @register",
+    "nothing.py": "error: nothing.py: the module registers no mechanism; add the decorator",
     "lacks.py": "error: lacks.py: Mine is not registered; add the decorator @register",
     "mistake.py": "/mistake.py:2: the import failed with ZeroDivisionError: division by zero",
     "syntax.py": "syntax.py:1: the import failed with SyntaxError: ",
