@@ -140,7 +140,7 @@ def asked(
 
 
 def new_folder(text: str) -> Path:
-    """Read a path; make one that begins with `-` absolute, lest a command take it for an option."""
+    """Convert to a path; with a leading `-` it becomes absolute, so it is not read as an option."""
     return Path(text).absolute() if text.startswith("-") else Path(text)
 
 
