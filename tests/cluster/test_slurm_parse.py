@@ -127,7 +127,7 @@ def test_tasks_that_were_cancelled_or_killed(slurm, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in done}
     assert parse.shards_done() == [0, 3]
     printed = parse.start()
-    assert f"{2 * LONG} of {4 * LONG} lines were parsed before" in printed
+    assert f"{2 * LONG:,} of {4 * LONG:,} lines were parsed before" in printed
     assert f"2 of 4 tasks of Slurm job {array} failed; the last lines of their logs" in printed
     assert re.search(rf"^{array}_1\.out: .*CANCELLED AT", printed, re.M)
     assert re.search(rf"^{array}_2\.out: .*Killed", printed, re.M)
@@ -215,7 +215,7 @@ def test_a_controller_that_does_not_answer(parse):
     assert f"cannot determine whether Slurm job {array} of an earlier run has ended" in printed
     slurm.wait_until(lambda: "JobHeld" in slurm.run("squeue", "-h", check=False))
     printed = parse.start(check=False)
-    assert f"still has jobs of an earlier run: {array} {join} " in printed
+    assert f"Slurm jobs {array} {join} of an earlier run are still" in printed
     assert "0 of 3 shards are done" in printed
     assert len(slurm.run("squeue", "-h").splitlines()) == 2
 

@@ -304,7 +304,7 @@ def change_one_piece(sentences):
 
 
 MISMATCHES = [
-    (drop_tenth, ["400 trees for 399 sentences", "first at sentence 10)"]),
+    (drop_tenth, ["400 trees for 399 sentences", "the first difference is in sentence 10)"]),
     (add_one, ["400 trees for 401 sentences", "the shorter one is a prefix of the longer one"]),
     (swap, ["the first difference is in sentence 5;"]),
     (change_one_piece, ["the first difference is in sentence 301;"]),

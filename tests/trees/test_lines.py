@@ -89,7 +89,7 @@ BAD = [
     (read_parents, "1", "the sentence has no root"),
     (read_parents, "0 3 2", "the parents form a cycle: 2 -> 3 -> 2"),
     (read_trees, "0:1 1", "expected parent:pieces for each word, as in '2:1 0:3', found '0:1 1'"),
-    (read_trees, "0:1 1:1:1", "the line is '0:1 1:1:1', but parent:pieces is expected"),
+    (read_trees, "0:1 1:1:1", "as in '2:1 0:3', found '0:1 1:1:1'"),
     (read_trees, "0:1 1:", "'' is not a whole number"),
     (read_trees, "0:1 1:+1", "'+1' is not a whole number"),
     (read_trees, "0:1 1:-1", "word 2 has -1 pieces"),

@@ -133,7 +133,7 @@ def test_remedies_are_options_that_are_there(tmp_path):
     files = ["--train", train, "--dev", write(tmp_path / "dev", TREE)]
     message = ended(tmp_path, *files)
     assert "has 2 roots" in message
-    assert message.endswith("or keep the first with posattn trees --several-roots first")
+    assert message.endswith("or keep the first root with posattn trees --several-roots first")
     said = end_of("trees", train, "--several-roots", "first", "--out", tmp_path / "one")
     assert "1 sentences were written" in said
     files[1], files[3] = write(tmp_path / "dev", TREE), write(tmp_path / "dev", TREE)
