@@ -71,7 +71,7 @@ def test_two_classes_of_one_name(kind):
 
     message = refused(kind, Mine)
     assert f"the {kind} '{taken}' is already registered" in message
-    assert table[taken].__qualname__ in message and "another name" in message
+    assert table[taken].__qualname__ in message and "rename one of them" in message
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -129,8 +129,8 @@ def test_another_base_class(kind):
         name = "mine"
 
     for cls in (Mine, Module):
-        assert f"is no {kind}: derive it from {base}" in refused(kind, cls)
-    assert f"is no {kind}" in refused(kind, lambda: None)
+        assert f"is not a {kind}; derive it from {base}" in refused(kind, cls)
+    assert f"is not a {kind}" in refused(kind, lambda: None)
 
 
 class Colour(enum.Enum):

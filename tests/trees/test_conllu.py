@@ -102,7 +102,7 @@ BAD = [
         "CoNLL-U has 10 columns separated by tabs, but this line has 1",
     ),
     (sentence(0) + "  \n", 3, "CoNLL-U has 10 columns separated by tabs, but this line has 1"),
-    (sentence(0) + row(1, "w", 0) + row(3, "w", 1), 4, "the line has the ID '3', but word 2"),
+    (sentence(0) + row(1, "w", 0) + row(3, "w", 1), 4, "expected the ID 2, found '3'"),
     (row(2, "w", 0), 1, "expected the ID 1, found '2'"),
     (row("x", "w", 0), 1, "expected the ID 1, found 'x'"),
     (row(1, "", 0), 1, "word 1 has no form"),
@@ -117,7 +117,7 @@ BAD = [
         (row(number, "w", 0), 1, f"expected the ID 1, found '{number}'")
         for number in ("01", "\u0661", "1_0", "\u0661-\u0662", "01-2", "1-+2", "\u0661.1", "1.0")
     ),
-    (row("1-" + "9" * 4301, "w", 0), 1, "the line has the ID '1-999"),
+    (row("1-" + "9" * 4301, "w", 0), 1, "expected the ID 1, found '1-999"),
     (sentence(0, 3), 2, "the parent of word 2 is 3, but the sentence has the words 1 to 2"),
     (sentence(-1, 0), 1, "the parent of word 1 is -1"),
     (sentence(0, "_"), 2, "the parent (column 7, HEAD) is missing, but line 1 of"),

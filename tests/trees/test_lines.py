@@ -75,9 +75,9 @@ def test_several_roots_first(tmp_path):
 
 
 BAD = [
-    (read_words, "a  b", "separate words by single spaces"),
-    (read_words, " a", "separate words by single spaces"),
-    (read_words, "a ", "separate words by single spaces"),
+    (read_words, "a  b", "the line starts or ends with a space or has two in a row"),
+    (read_words, " a", "the line starts or ends with a space or has two in a row"),
+    (read_words, "a ", "the line starts or ends with a space or has two in a row"),
     (read_parents, "0 x", "'x' is not a whole number; write numbers like 10"),
     (read_parents, "0 -", "'-' is not a whole number"),
     (read_parents, "0 01", "'01' is not a whole number"),
@@ -89,7 +89,7 @@ BAD = [
     (read_parents, "1", "the sentence has no root"),
     (read_parents, "0 3 2", "the parents form a cycle: 2 -> 3 -> 2"),
     (read_trees, "0:1 1", "expected parent:pieces for each word, as in '2:1 0:3', found '0:1 1'"),
-    (read_trees, "0:1 1:1:1", "as in '2:1 0:3', found '0:1 1:1:1'"),
+    (read_trees, "0:1 1:1:1", "expected parent:pieces for each word, as in '2:1 0:3', found "),
     (read_trees, "0:1 1:", "'' is not a whole number"),
     (read_trees, "0:1 1:+1", "'+1' is not a whole number"),
     (read_trees, "0:1 1:-1", "word 2 has -1 pieces"),

@@ -97,7 +97,7 @@ def ended(folder: Path, *options, lang: str = "qde") -> str:
     ("row", "place", "what"),
     [
         ("2\trudabo", 3, "CoNLL-U has 10 columns separated by tabs"),
-        (conllu_row(3, "rudabo", "NOUN", 0, "root"), 3, "the line has the ID '3'"),
+        (conllu_row(3, "rudabo", "NOUN", 0, "root"), 3, "expected the ID 2, found '3'"),
         (conllu_row(2, "rudabo", "NOUN", 1, "root"), 2, "the sentence has no root"),
         (conllu_row(2, "rudabo", "_", 0, "root"), 3, "the word has no UPOS"),
         (conllu_row(2, "rudabo", "NOUN", 0, "_"), 3, "the word has no DEPREL"),
