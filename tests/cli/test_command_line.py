@@ -247,7 +247,7 @@ def test_a_second_run_with_the_same_output(command, option, arguments, tmp_path)
     with locked(out):
         line = end_of(command, *words, option, out)
         assert line == (
-            f"error: {out}: another run is at work here ({this_process()}); wait for its end, or "
+            f"error: {out}: another run is writing here ({this_process()}); wait until it ends, or "
             "stop it"
         )
     assert "another run" not in end_of(command, *words, option, out)

@@ -134,7 +134,7 @@ def test_weights_that_are_stored_twice(tmp_path):
 
 ENTRY = {"specification": "relative(max=3)", "layers": None}
 DAMAGED = {
-    "no object": ("x", 'the whole is "x", expected an object'),
+    "no object": ("x", 'the document is "x", expected an object'),
     "another side": ({"both": ENTRY}, '"both" is not known'),
     "no specification": ({"encoder": {"layers": None}}, "encoder.specification is missing"),
     "a number": ({"encoder": {**ENTRY, "specification": 3}}, "expected text"),

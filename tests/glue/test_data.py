@@ -304,10 +304,10 @@ def change_one_piece(sentences):
 
 
 MISMATCHES = [
-    (drop_tenth, ["400 trees for 399 sentences", "first at sentence 10)"]),
-    (add_one, ["400 trees for 401 sentences", "the shorter is a part of the longer"]),
-    (swap, ["the first sentence that differs is number 5;"]),
-    (change_one_piece, ["the first sentence that differs is number 301;"]),
+    (drop_tenth, ["400 trees for 399 sentences", "the first difference is in sentence 10)"]),
+    (add_one, ["400 trees for 401 sentences", "the shorter one is a prefix of the longer one"]),
+    (swap, ["the first difference is in sentence 5;"]),
+    (change_one_piece, ["the first difference is in sentence 301;"]),
 ]
 
 
@@ -357,5 +357,7 @@ def test_missing_files(kinds, copied, tmp_path):
 def test_files_of_another_kind(copied):
     path = copied / "train.src-tgt.src.tree.idx"
     path.write_bytes(b"something else" * 1000)
-    with pytest.raises(TreeError, match="this is no index of trees; run posattn binarize again"):
+    with pytest.raises(
+        TreeError, match="this is not an index of trees; run posattn binarize again"
+    ):
         load_tree_file(prefix_of(copied))

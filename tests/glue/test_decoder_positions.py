@@ -147,7 +147,7 @@ class TreePosition(positions.Position):
         ("tree_depth", "reads trees, and a target has none"),
         ("sequence + tree_depth", "reads trees, and a target has none"),
         ("of_tree", "reads trees, and a target has none"),
-        ("ahead", "would look at words that are not yet translated"),
+        ("ahead", "depends on words that are not yet translated"),
     ],
 )
 def test_what_looks_ahead_is_refused(name, reason, toy_data, tmp_path, monkeypatch):
@@ -173,7 +173,7 @@ def test_help_lists_what_a_decoder_takes():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("relativ", "no position is called 'relativ'; there are: "),
+        ("relativ", "no position is called 'relativ'; choose from "),
         ("none + sequence", "expected none, sequence, tree_depth"),
         ("wave(periods=x)", "wave(periods=x): expected values joined by '|', each a number"),
     ],

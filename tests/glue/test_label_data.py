@@ -528,4 +528,4 @@ def test_damaged_labels_of_a_line(labelled, tmp_path):
         *("project", "--words", f"{start}.words", "--parents", f"{start}.parents"),
         *("--labels", labels, "--pieces", f"{start}.src"),
     )
-    assert f"{labels}:1: the labels must be" in message
+    assert f"{labels}:1: expected" in message

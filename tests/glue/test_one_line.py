@@ -147,7 +147,9 @@ def test_a_checkpoint_that_cannot_grow(corpora, tmp_path):
     before = trained(corpora, tmp_path / "made", run_dir, *EACH, "2")
     more = training("stock", corpora, run_dir, *EACH, "3")
     line = last_line(limited(100, *TRAIN, *more))
-    assert line.startswith(f"error: {run_dir}/checkpoint_1_3.pt: the file exceeds the largest size")
+    assert line.startswith(
+        f"error: {run_dir}/checkpoint_1_3.pt: the file exceeds the maximum file size"
+    )
     assert checkpoints(run_dir) == before
     result = train("stock", corpora, run_dir, *EACH, "3")
     assert "@ 2 updates)" in result.output and (run_dir / "checkpoint_1_3.pt").exists()

@@ -200,8 +200,8 @@ def test_a_provider_that_nobody_registered(stranger, model, toy_data):
     error = interactive(toy_data, model, "a\n", "--tree-provider", "chain", check=False).error
     assert isinstance(error, InputError)
     assert str(error) == (
-        "no tree provider is called 'chain'; there are: conllu, none, stanza; "
-        "--user-dir FOLDER brings in those of your own"
+        "no tree provider is called 'chain'; choose from conllu, none, stanza; "
+        "import your own with --user-dir FOLDER"
     )
 
 

@@ -88,7 +88,7 @@ def test_words_stay_and_trees_change(corpus, tmp_path, capsys):
     assert found == contents(corpus.data("shuffled"))
     again = corpus.options(*KINDS["stanza"], "--work", tmp_path / "work", "--out", tmp_path / "own")
     prepare(*again)
-    assert "project.train: this was done before" in capsys.readouterr().err
+    assert "project.train: already done" in capsys.readouterr().err
 
 
 def printed_depths(output: str) -> dict[int, list[int]]:
@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused(corpus, tmp_path, capsys):
     assert "expected a number from 0 to 1, found '1.5'" in capsys.readouterr().err
     common = [*translating(corpus.data("chain"), corpus.model("chain")), *LANGUAGES]
     error = call("generate", *common, "--tree-control", "straight", check=False).error
-    assert "'straight' is no control of trees; write one of own, shuffled, chain" in str(error)
+    assert "'straight' is not a control of trees; write one of own, shuffled, chain" in str(error)
 
 
 CONLLU = """\

@@ -387,7 +387,7 @@ def steps_done(capsys, *options) -> set[str]:
     capsys.readouterr()
     prepare(*options)
     lines = capsys.readouterr().err.splitlines()
-    assert all(f"{line.removesuffix(' ...')}: this was done before" not in lines for line in lines)
+    assert all(f"{line.removesuffix(' ...')}: already done" not in lines for line in lines)
     return {line.removesuffix(" ...") for line in lines if line.endswith(" ...")}
 
 
@@ -676,7 +676,7 @@ def test_a_choice_changed_in_the_middle_of_a_parse(corpus, tmp_path, capsys):
 
 def test_a_second_run_at_the_same_time(corpus, tmp_path):
     with locked(tmp_path / "data.work"):
-        assert "another run is at work here" in fails(*given_options(corpus, tmp_path / "data"))
+        assert "another run is writing here" in fails(*given_options(corpus, tmp_path / "data"))
 
 
 # The real command, whose parsers are processes of their own.

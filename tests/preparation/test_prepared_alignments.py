@@ -156,7 +156,7 @@ def test_a_missing_file_and_one_of_other_length_are_refused_before_the_work(long
     alignments = lines_of(long / "train.align")
     write(long / "train.align", alignments[1:])
     said = refused(*given)
-    assert f"{long}/train.de has {LINES}, {long}/train.align has {LINES - 1}; make" in said
+    assert f"{long}/train.de has {LINES} lines, but {long}/train.align has {LINES - 1};" in said
     (long / "train.align").unlink()
     said = refused(*given)
     assert said.startswith(f"{long}/train.align: there are no alignments of this name, where --al")

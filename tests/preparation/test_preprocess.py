@@ -105,7 +105,7 @@ BAD_TREEBANKS = [
     (
         block(["a", "b"], [0, 0]),
         (),
-        ":3: the sentence has 2 roots (words 1, 2); mend the tree, or keep the first",
+        ":3: the sentence has 2 roots (words 1, 2); correct the tree, or keep the first",
     ),
     (
         block(["a", "b"], [0, 2]),
@@ -221,12 +221,12 @@ def replace_line(path, number, line):
 
 SPOILT = [
     ("w.words", "other", "w.en:1: text and tree do not match: character 1 "),
-    ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' must be joined"),
+    ("w.en", "hou@@", "w.en:1: the last piece 'hou@@' ends with '@@'"),
     ("w.parents", "0 1", "w.parents:1: the line has parents of 2 words, but that of"),
     ("w.parents", "0 1+1", "w.parents:1: the line has parents of 2 words, but that of"),
     ("w.parents", "-", "w.parents:1: there is no tree for 'house'; parse it, or take a flat tree"),
     ("w.parents", "1", "w.parents:1: the sentence has no root"),
-    ("w.words", "house\nhouse", "w.words has 31, "),
+    ("w.words", "house\nhouse", "w.words has 31 lines, "),
 ]
 
 
@@ -271,8 +271,8 @@ ENDS = "bin", "idx"
 SPOILT_DATA = [
     ("w.en.trees", "0:9", "w.en.trees:1: the tree has 9 pieces, "),
     ("w.en.trees", "1:1", "w.en.trees:1: the sentence has no root"),
-    ("w.de", "one\ntwo", "w.en has 30, "),
-    ("w.en", "one\ntwo", "w.en has 31, "),
+    ("w.de", "one\ntwo", "w.en has 30 lines, "),
+    ("w.en", "one\ntwo", "w.en has 31 lines, "),
     ("w.en.trees", "0:1\n0:1", "w.en.trees has 31"),
     ("w.de", "a\rb", "w.de:1: the line has a carriage return inside"),
 ]
@@ -351,6 +351,6 @@ def test_binarize_does_not_replace_what_it_did_not_make(copy, capsys):
     (copy / "data").mkdir()
     (copy / "data" / "thesis.tex").touch()
     arguments = "--trainpref", copy / "w"
-    assert "exists already; name another" in fails_here(capsys, copy, *arguments)
+    assert "already exists; choose another" in fails_here(capsys, copy, *arguments)
     assert "the folder has no preprocess.log" in fails_here(capsys, copy, *arguments, "--overwrite")
     assert names(copy / "data") == ["thesis.tex"]

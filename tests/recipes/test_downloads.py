@@ -236,7 +236,7 @@ def test_a_killed_download_goes_on_and_a_second_one_waits_its_turn(server, tmp_p
         assert process.poll() is None
         time.sleep(0.01)
     second = start(server, tmp_path, "file")
-    assert "another run is at work here" in second.communicate()[1]
+    assert "another run is writing here" in second.communicate()[1]
     assert second.returncode == 1
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -119,7 +119,7 @@ def test_a_table_over_seeds(small, tmp_path):
     before = experiment.contents()
     again = experiment.start("table", *table).stdout
     assert again.count("the training has ended before") == 6
-    assert again.count("was done before") == 3 * 4 + 3 * 2 + 4  # heads and examples of one seed
+    assert again.count(": already done") == 3 * 4 + 3 * 2 + 4  # heads and examples of one seed
     assert experiment.contents() == before
 
 

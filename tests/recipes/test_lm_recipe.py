@@ -214,7 +214,7 @@ def test_the_recipe_from_text_to_table(tmp_path):
     checkpoint = folder / "checkpoint_last.pt"
     before = checkpoint.stat().st_mtime_ns
     again = experiment.start(*command).stdout
-    assert "test: this was done before" in again
+    assert "test: already done" in again
     assert checkpoint.stat().st_mtime_ns == before
     # a part of the corpus, and the corpus with one more sentence, are other data
     experiment.start("prepare", "--from", tmp_path / "raw", "--", "--words", 50)

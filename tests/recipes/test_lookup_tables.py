@@ -129,5 +129,5 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine").touch()
     result = run(sys.executable, SCRIPT, tmp_path / "out", check=False)
-    assert result.returncode == 1 and "exists already" in result.stdout
+    assert result.returncode == 1 and "already exists" in result.stdout
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]

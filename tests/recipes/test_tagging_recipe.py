@@ -39,7 +39,7 @@ def toy(tmp_path_factory) -> Experiment:
     experiment = Experiment("ud_tagging", folder / "work")
     treebank = write_treebank(folder / "UD_Toy-XX")
     experiment.start("prepare", "--from", treebank)
-    assert "this was done before" in experiment.start("prepare", "--from", treebank).stdout
+    assert ": already done" in experiment.start("prepare", "--from", treebank).stdout
     return experiment
 
 

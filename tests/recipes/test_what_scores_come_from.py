@@ -47,7 +47,7 @@ def test_everything_that_a_score_reads_is_part_of_it(evaluated):
     write(folder / "recipe.toml", RECIPE.replace(', "again"', "") + scored)
     assert "heads.test" in evaluated.start(*EVALUATE).stdout
     printed = evaluated.start(*EVALUATE).stdout
-    assert printed.count("was done before") == 5  # average, translate, examples, heads and score
+    assert printed.count(": already done") == 5  # average, translate, examples, heads and score
 
     def comet():
         [path] = work.glob("results/*.json")
@@ -83,5 +83,5 @@ def test_other_references_are_refused_until_there_are_data_of_them(evaluated):
     ) in refused.stdout
     evaluated.start("prepare", "--from", folder / "tidy", "--", *PREPARING)
     printed = evaluated.start(*EVALUATE).stdout
-    assert "translate.test ..." in printed and "translate.again: this was done" in printed
+    assert "translate.test ..." in printed and "translate.again: already done" in printed
     assert evaluated.contents() != before

@@ -313,7 +313,7 @@ def test_pieces_of_another_model(files, models):
 def test_a_line_less(files):
     inputs = files.make(*GOOD, TREES, "unigram")
     files.write("text", GOOD[0][:2])
-    with pytest.raises(InputError, match=r"text has 2; make them from the same sentences"):
+    with pytest.raises(InputError, match=r"text has 2; create both from the same sentences"):
         project(inputs, files.out)
 
 

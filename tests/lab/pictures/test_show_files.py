@@ -228,7 +228,7 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
     ("arguments", "message"),
     [
         (["nope"], "no attention mechanism is called 'nope'; the nearest of 29 names are rope, "),
-        (["window(size=4)"], "size=4: a window has its query in the middle"),
+        (["window(size=4)"], "size=4 is not an odd number above 0"),
         ([""], "the specification is empty; name a mechanism"),
         (["tree_relative", "--sentence", "a b"], "'tree_relative' needs a dependency tree and "
          "--sentence has none; give a sentence with its heads as --conllu FILE"),
@@ -258,7 +258,7 @@ def test_a_faulty_class_of_ones_own_ends_in_one_line(show, tmp_path):
     (tmp_path / "faulty_shown").mkdir()
     (tmp_path / "faulty_shown/__init__.py").write_text("x = nosuch\n")
     line = show("window", "--user-dir", "faulty_shown", "--out", "x.html")
-    assert "faulty_shown/__init__.py:1: cannot be imported: NameError: " in line
+    assert "faulty_shown/__init__.py:1: the import failed with NameError: " in line
 
 
 def test_the_ending_names_the_kind(show):

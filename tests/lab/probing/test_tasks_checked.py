@@ -374,8 +374,8 @@ FEW = ["--min-sentences", "10"]
             ["corpus.conllu", "--out", "new", *FEW, "--task", "SentLen", "top_constituents"],
             "TopConst cannot be made",
         ),
-        (["corpus.conllu", "--out", "old", *FEW], "old: the folder exists already"),
-        (["corpus.conllu", "--out", "corpus.conllu", *FEW, "--overwrite"], "this is no folder"),
+        (["corpus.conllu", "--out", "old", *FEW], "old: the folder already exists"),
+        (["corpus.conllu", "--out", "corpus.conllu", *FEW, "--overwrite"], "this is not a folder"),
         (
             ["corpus.conllu", "--out", "new", "--form-counts", "5", "4"],
             "--form-counts 5 4: LOW must not exceed HIGH",

@@ -273,7 +273,7 @@ def damaged(**changes):
     ("about", "message"),
     [
         ("{", "0.json: the file is damaged .*posattn score"),
-        ("[]", r"0.json: the whole is \[\], expected an object"),
+        ("[]", r"0.json: the document is \[\], expected an object"),
         (damaged(version=2), "0.json: the file has version 2, not 1"),
         (damaged(scores__BLEU__score=None), "scores.BLEU.score is missing"),
         (damaged(scores__BLEU__score=float("nan")), "scores.BLEU.score is NaN, expected a number"),

@@ -350,9 +350,13 @@ def test_sgm_source_gives_the_order(files, write, scored):
 @pytest.mark.parametrize(
     ("option", "content", "message"),
     [
-        ("--baseline", ["x"], "hyp has 18, .*other has 1; make them from the same sentences"),
-        ("--source", ["x"] * 19, "hyp has 18, .*other has 19"),
-        ("--pieces", [], "hyp has 18, .*other has 0"),
+        (
+            "--baseline",
+            ["x"],
+            "hyp has 18 lines, .*other has 1; create both from the same sentences",
+        ),
+        ("--source", ["x"] * 19, "hyp has 18 lines, .*other has 19"),
+        ("--pieces", [], "hyp has 18 lines, .*other has 0"),
         ("--trees", conllu([1, 1]), "hyp has 18 lines, but .*other has 2 sentences"),
         ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*cut off"),
         ("--generate-log", ["x"], "other: the log has 0 lines 'Translated"),
@@ -370,7 +374,7 @@ def test_faults(files, write, scored, tmp_path, option, content, message):
 
 
 def test_other_numbers_of_references(files, write, scored):
-    with pytest.raises(InputError, match=r"hyp has 18, .*short has 1"):
+    with pytest.raises(InputError, match=r"hyp has 18 lines, .*short has 1"):
         scored(files["hyp"], "--references", files["ref"], write("short", ["x"]))
     with pytest.raises(InputError, match=r"hyp has 18 lines, but .*short.sgm has 1 segments"):
         scored(files["hyp"], "--sgm", write("short.sgm", sgm(["x"])))

@@ -82,7 +82,7 @@ def test_killed_in_the_parsers_training_it_goes_on_from_there(tmp_path):
     assert not out.exists()
     tagger = (work / "models/qde/pos/toy.pt").stat().st_mtime_ns
     printed = train_toy(*options).stdout
-    assert "tagger: this was done before" in printed and "UPOS" in printed
+    assert "tagger: already done" in printed and "UPOS" in printed
     assert (work / "models/qde/pos/toy.pt").stat().st_mtime_ns == tagger
     assert "Continuing from checkpoint" in (work / "parser.log").read_text()
     assert not (work / "parser.checkpoint.pt").exists()
@@ -97,7 +97,7 @@ def ended(folder: Path, *options, lang: str = "qde") -> str:
     ("row", "place", "what"),
     [
         ("2\trudabo", 3, "CoNLL-U has 10 columns separated by tabs"),
-        (conllu_row(3, "rudabo", "NOUN", 0, "root"), 3, "the line has the ID '3'"),
+        (conllu_row(3, "rudabo", "NOUN", 0, "root"), 3, "expected the ID 2, found '3'"),
         (conllu_row(2, "rudabo", "NOUN", 1, "root"), 2, "the sentence has no root"),
         (conllu_row(2, "rudabo", "_", 0, "root"), 3, "the word has no UPOS"),
         (conllu_row(2, "rudabo", "NOUN", 0, "_"), 3, "the word has no DEPREL"),
@@ -133,13 +133,13 @@ def test_remedies_are_options_that_are_there(tmp_path):
     files = ["--train", train, "--dev", write(tmp_path / "dev", TREE)]
     message = ended(tmp_path, *files)
     assert "has 2 roots" in message
-    assert message.endswith("or keep the first with posattn trees --several-roots first")
+    assert message.endswith("or keep the first root with posattn trees --several-roots first")
     said = end_of("trees", train, "--several-roots", "first", "--out", tmp_path / "one")
     assert "1 sentences were written" in said
     files[1], files[3] = write(tmp_path / "dev", TREE), write(tmp_path / "dev", TREE)
     work = write(tmp_path / "work", "")
     message = ended(tmp_path, *files, "--work", work)
-    assert message == f"error: {work}: this is no folder; name a folder to make"
+    assert message == f"error: {work}: this is not a folder; name a new or an existing folder"
 
 
 def test_comments_without_spaces(tmp_path):
@@ -174,7 +174,7 @@ def test_a_trainer_that_fails_or_cannot_write_is_one_line(tmp_path):
     limited = f"ulimit -f 120; exec {shlex.join(map(str, program))}"  # kilobytes
     failed = run("bash", "-c", limited, check=False)
     assert failed.returncode == 1
-    assert "toy.pt: the file exceeds the largest size allowed here" in failed.stdout
+    assert "toy.pt: the file exceeds the maximum file size" in failed.stdout
     assert leftovers(Path(f"{out}.work/models/qde/pos/toy.pt")) == []
 
     log = tmp_path / "log"
