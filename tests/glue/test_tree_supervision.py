@@ -249,7 +249,7 @@ def test_other_models_cannot_learn_from_trees(arch, toy_data, tmp_path):
     del options[at : at + len(TINY)]  # not all of these are options of every model
     result = call("train", *options, "--arch", arch, check=False)
     assert isinstance(result.error, InputError)
-    assert "needs a Transformer of this plug-in with a head" in str(result.error)
+    assert "needs a posattn_transformer with a head" in str(result.error)
 
 
 @pytest.mark.parametrize("criterion", [[], CRITERION], ids=["stock", "supervised"])
