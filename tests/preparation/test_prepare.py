@@ -742,7 +742,7 @@ def test_empty_files(own, tmp_path, split):
     assert leftovers(tmp_path / "data") == []
 
 
-@pytest.mark.parametrize("end, what", [("conllu", "there are no trees"), ("en", "No such file")])
+@pytest.mark.parametrize("end, what", [("conllu", "the file is missing"), ("en", "No such file")])
 def test_no_given_trees_or_no_text(own, tmp_path, end, what):
     (own.folder / f"tidy/valid.{end}").unlink()
     assert f"tidy/valid.{end}: {what}" in fails(*given_options(own, tmp_path / "data"))
