@@ -24,10 +24,7 @@ BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 
 
 def newest(run: str | os.PathLike, count: int) -> list[Path]:
-    """Return the last `count` checkpoints of a training's folder, the oldest first.
-
-    Checkpoints that are saved every so many updates take precedence over those of epochs.
-    """
+    """Return the last `count` checkpoints, the oldest first; those of updates precede epochs'."""
     names = sorted(os.listdir(run))
     for kind in (BY_UPDATES, BY_EPOCH):
         found = sorted((int(m[1]), name) for name in names if (m := kind.fullmatch(name)))
@@ -85,7 +82,6 @@ def origin_of(checkpoint: dict) -> dict[str, Any]:
 
 
 def plain(part: Any) -> dict[str, Any]:
-    """Return the options of a part of the configuration as a dictionary."""
     if isinstance(part, argparse.Namespace):
         return vars(part)
     return part if isinstance(part, dict) else {}
@@ -127,10 +123,7 @@ def check_same_model(sums: dict, model: dict, first, path) -> None:
 
 
 def write_average(run: str | Path, last: int, out: str | Path) -> list[Path]:
-    """Average the last checkpoints of a training into `out`, and return their paths.
-
-    The optimizer's state is left out.
-    """
+    """Write the mean of the last checkpoints, without optimizer state, and return their paths."""
     register_classes()
     paths = newest(run, last)
     with locked(out):

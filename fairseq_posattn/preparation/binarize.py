@@ -89,7 +89,6 @@ def splits(args: Namespace) -> list[Split]:
 
 
 def languages(args: Namespace) -> list[str]:
-    """Return the languages to binarise, the source first."""
     return [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
 
 

@@ -66,7 +66,6 @@ def write_dictionaries(args: Namespace, counted: Sequence[Answer]) -> None:
 
 
 def sum_of(answer: Answer) -> list[dict[str, int]]:
-    """Return a shard's counts of source pieces, target pieces, relations and tags."""
     return [*answer["pieces"], *answer["labels"]]
 
 

@@ -102,7 +102,6 @@ class DataFolders:
         return found
 
     def share_out(self) -> None:
-        """Distribute the training pairs over the data folders."""
         shards = [self.files(f"{self.train}.shard{k}") for k in range(self.job.shards)]
         self.steps.do(
             self.job.step("shards"),
@@ -116,7 +115,6 @@ class DataFolders:
         return ["--source-lang", self.source, "--target-lang", self.target]
 
     def joined_dictionary(self) -> list[str]:
-        """Return the option --joined-dictionary unless --separate is set."""
         return [] if self.job.learning.separate else ["--joined-dictionary"]
 
     def label_subtypes(self) -> list[str]:
@@ -166,7 +164,6 @@ class DataFolders:
         return [folder / name for name in names]
 
     def files_of_split(self, split: str) -> list[str]:
-        """Return the names of the binary files of a split."""
         names = []
         for language in (self.source, self.target):
             kinds = ["bin", "idx"]

@@ -151,11 +151,9 @@ class Job:
 
     @property
     def step_lines(self) -> int:
-        """Return the number of lines per shard, of steps other than the parse."""
         return STEP_SHARD * self.shard_lines
 
     def file(self, split: str, kind: str) -> str:
-        """Return the path of an intermediate file."""
         return str(self.work / f"{split}.{kind}")
 
     @property
@@ -196,7 +194,6 @@ class Job:
 
 
 def add_label_subtypes(group: argparse._ActionsContainer) -> None:
-    """Add the option --label-subtypes to a parser or a group."""
     group.add_argument(
         "--label-subtypes",
         choices=SUBTYPES,

@@ -22,14 +22,12 @@ T = TypeVar("T")
 
 
 def rewrite(path: str, out: str, change: Callable[[str], str]) -> None:
-    """Apply `change` to each line of a file."""
     with written_whole(out) as file:
         for line in progress(read_lines(path)):
             file.write(change(line) + "\n")
 
 
 def rewrite_lines(change: Callable[[str], str], part: Part) -> None:
-    """Apply `rewrite` to a shard."""
     rewrite(part.inputs[0], part.outputs[0], change)
 
 
@@ -138,7 +136,6 @@ def share_out(files: Sequence[str], shards: Sequence[Sequence[str]]) -> None:
 
 
 def rows(files: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield tuples of corresponding lines of parallel files."""
     same_number_of_lines(files)
     return zip(*(read_lines(path) for path in files), strict=True)
 

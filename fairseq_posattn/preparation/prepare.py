@@ -181,7 +181,6 @@ class PreparationRun:
         return out
 
     def learn_one(self, texts: Sequence[str], model: str) -> None:
-        """Learn a segmenter from the concatenated texts."""
         learning = self.job.learning
         if self.config.segmenter == "words":
             segment.learn_words(model)
@@ -278,7 +277,6 @@ def prepare(job: Job) -> None:
 
 
 def given_trees(prefix: str) -> str:
-    """Return the CoNLL-U file of a split for --parser conllu."""
     for suffix in (".conllu", ".conllu.xz", ".conllu.zst", ".conllu.gz"):
         if Path(prefix + suffix).exists():
             return prefix + suffix
@@ -289,7 +287,6 @@ def given_trees(prefix: str) -> str:
 
 
 def given_alignments(prefix: str) -> str:
-    """Return the file of word alignments of a split."""
     if Path(path := f"{prefix}.{ALIGN}").exists():
         return path
     raise InputError(

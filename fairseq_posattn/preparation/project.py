@@ -95,7 +95,6 @@ def project(inputs: ProjectionInputs, out: str) -> None:
 
 
 def project_lines(whole: ProjectionInputs, part: Part) -> None:
-    """Project the trees of a shard."""
     project(whole.in_files(dict(zip(whole.files, part.inputs, strict=True))), part.outputs[0])
 
 
@@ -118,7 +117,6 @@ def projected(inputs: ProjectionInputs) -> Iterator[Tree]:
 
 
 def tree_of(sentence: Sentence, counts: Sequence[int], inputs: ProjectionInputs) -> Tree:
-    """Return the tree of a sentence of `trees`, with labels if --labels is given."""
     assert sentence.parents is not None  # guaranteed by `trees`
     return Tree(sentence.parents, counts, labels_of(sentence) if inputs.labels else None)
 

@@ -124,7 +124,6 @@ def refuse_marked(segmenter: Segmenter, line: str, where: str) -> None:
 
 
 def segment_lines(config: TextConfig, model: str, part: Part) -> None:
-    """Segment the lines of a shard."""
     apply(config.segmenter_of(model), part.inputs[0], part.outputs[0])
 
 

@@ -50,7 +50,6 @@ class StepsByLines:
         self.steps.do(name, choices, everything, outputs, checked, partial(self.discard, name))
 
     def run(self, step: LineStep) -> list[Answer]:
-        """Run a step, and return the answers of all shards."""
         cluster = self.job.cluster.for_plain_work
         return do_lines(step, self.folder(step.name), cluster, self.job.step_lines)
 

@@ -48,7 +48,6 @@ class Language(NamedTuple):
 
     @property
     def spaced(self) -> bool:
-        """Return whether the language has spaces between words."""
         return self.code not in UNSPACED or self.script == "latn"
 
     @property
@@ -107,7 +106,6 @@ def known(option: str, name: str, remedy: str = "") -> Language:
 
 
 def key(name: str) -> str:
-    """Normalise a name for the table."""
     return re.sub("[_ ]", "-", name.lower())
 
 

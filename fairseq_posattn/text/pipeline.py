@@ -72,17 +72,14 @@ class TextConfig:
 
     @property
     def source_language(self) -> str:
-        """Return Moses's code of the source language."""
         return self.source_code or self.source
 
     @property
     def target_language(self) -> str:
-        """Return Moses's code of the target language."""
         return self.target_code or self.target
 
     @property
     def parsed(self) -> bool:
-        """Return whether the sentences have trees of their own."""
         return self.parser.parser != "none"
 
     @property
@@ -203,7 +200,6 @@ class TextPipeline:
         return self.cased(line)
 
     def detokenized(self, line: str) -> str:
-        """Detokenise a translation."""
         if self.config.target_by_moses:
             detokenizer = moses("MosesDetokenizer", self.config.target_language)
             text: str = detokenizer.detokenize(line.split(), unescape=False)
@@ -230,13 +226,11 @@ def exists(folder: str | os.PathLike[str]) -> bool:
 
 
 def tokenized(line: str, language: str) -> str:
-    """Tokenise a line with Moses."""
     return " ".join(moses("MosesTokenizer", language).tokenize(line, escape=False))
 
 
 @cache
 def moses(kind: str, language: str) -> Any:
-    """Load and cache a tool of sacremoses for a language."""
     import sacremoses
 
     return getattr(sacremoses, kind)(lang=language)

@@ -114,7 +114,6 @@ def of_another_set(prefix: str, name: str, found: str) -> InputError:
 
 
 def padded(rows: list[Tensor]) -> Tensor:
-    """Stack rows of different lengths, padded on the right."""
     return data_utils.collate_tokens([row.long() for row in rows], PADDING)
 
 

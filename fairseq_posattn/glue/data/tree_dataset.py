@@ -47,7 +47,6 @@ class JoinedTrees:
         return records[ranges(starts, lengths)], lengths
 
     def read_part(self, k: int, sentences: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return records and lengths of sentences of part `k`."""
         start = self.ends[k - 1] if k else 0
         return self.parts[k].read((sentences - start) % len(self.parts[k]))
 

@@ -71,7 +71,6 @@ def source_prefix(cfg: Any, start: str) -> str | None:
 
 
 def source_files(prefix: str) -> list[str]:
-    """Return the paths of the index and data files of a binarised source."""
     return [index_file_path(prefix), data_file_path(prefix)]
 
 

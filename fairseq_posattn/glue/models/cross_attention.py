@@ -97,7 +97,6 @@ class CrossAttention(MultiheadAttention):
         return out, weights
 
     def earlier(self, incremental_state) -> dict[str, Tensor]:
-        """Return the state that mechanisms kept in earlier steps."""
         return self.get_incremental_state(incremental_state, EARLIER) or {}
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
@@ -136,7 +135,6 @@ def check_cross(cross: CrossSpecification, cfg, no_encoder_attn: bool) -> None:
 
 
 def cross_shape(cfg) -> AttentionShape:
-    """Return the shape of the decoder's cross-attention: heads, their width, maximal length."""
     heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
     return AttentionShape(heads, width // heads, cfg.max_source_positions)
 

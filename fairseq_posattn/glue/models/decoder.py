@@ -221,7 +221,6 @@ class PosattnDecoder(TransformerDecoderBase):
             )
 
     def attention_shape(self, cfg) -> AttentionShape:
-        """Return the shape of the decoder's self-attention."""
         heads, width = cfg.decoder.attention_heads, cfg.decoder.embed_dim
         longest, brackets = cfg.max_target_positions, self.target.pair is not None
         return AttentionShape(heads, width // heads, longest, brackets=brackets)
@@ -285,5 +284,4 @@ class PosattnDecoder(TransformerDecoderBase):
 
 
 def position_shape(cfg) -> PositionShape:
-    """Return the shape of the decoder's positions: their width and the maximal length."""
     return PositionShape(cfg.decoder.embed_dim, cfg.max_target_positions)

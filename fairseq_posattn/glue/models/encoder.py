@@ -84,7 +84,6 @@ class PosattnEncoderLayer(nn.Module):
         return self.join(residual, x, self.final_layer_norm), weights, supervision
 
     def norm_before(self, x: Tensor, norm: nn.Module) -> Tensor:
-        """Apply pre-layer normalisation if --encoder-normalize-before is set."""
         return norm(x) if self.normalize_before else x
 
     def join(self, residual: Tensor, x: Tensor, norm: nn.Module) -> Tensor:
@@ -141,7 +140,6 @@ class PosattnEncoder(TransformerEncoderBase):
         return self.attention.needs_labels | self.positions.needs_labels
 
     def build_encoder_layer(self, cfg):
-        """Build the next layer with its mechanisms."""
         number, shape = self.numbers.pop(0), attention_shape(cfg)
         mechanisms = self.attention.build(number, shape, self.of_all_layers)
         return wrapped(PosattnEncoderLayer(cfg, mechanisms), cfg)
@@ -277,7 +275,6 @@ class PosattnEncoder(TransformerEncoderBase):
 
 
 def attention_shape(cfg) -> AttentionShape:
-    """Return the shape of the encoder's self-attention: heads, width, length, label counts."""
     heads, width = cfg.encoder.attention_heads, cfg.encoder.embed_dim
     longest, labels = cfg.max_source_positions, number_of_labels(cfg)
     return AttentionShape(heads, width // heads, longest, labels["relations"], labels["tags"])

@@ -57,7 +57,6 @@ def forget(model: nn.Module) -> None:
 
 
 def unpack(model: nn.Module) -> None:
-    """Undo `pack`."""
     forget(model)
     for layer in packed_layers(model):
         layer.__class__ = nn.Linear  # type: ignore[assignment]  # back to its base

@@ -58,7 +58,6 @@ def fill_in(args, preset: Options) -> None:
 
 
 def register_preset(model: str, name: str, preset: Options) -> None:
-    """Register a preset as --arch NAME."""
 
     def architecture(args):
         fill_in(args, preset)

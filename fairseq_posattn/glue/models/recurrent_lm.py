@@ -39,9 +39,7 @@ class RecurrentLanguageModelConfig(FairseqDataclass):
     decoder_layers: int = option(2, "set the number of LSTM layers (default: 2)")
     decoder_dropout_in: float = option(0.5, "set the dropout after the embedding (default: 0.5)")
     dropout: float = option(0.2, "set the dropout between layers (default: 0.2)")
-    decoder_dropout_out: float = option(
-        0.5, "set the dropout before the output layer (default: 0.5)"
-    )
+    decoder_dropout_out: float = option(0.5, "set the dropout before the output (default: 0.5)")
     include_current: ChoiceEnum(["yes", "no"]) = option(  # type: ignore[valid-type]  # fairseq calls it
         "yes", "attend to states i <= t (yes, the default, as the authors' program) or i < t (no)"
     )
@@ -50,13 +48,9 @@ class RecurrentLanguageModelConfig(FairseqDataclass):
         "clamp mu as printed in equation 8, max(mu, t/N) (equation, the default), or as described "
         "in its text, to [0, t/N] (text)",
     )
-    position_width: int = option(
-        20, "set the width of the LSTM that predicts mu and sigma (default: 20)"
-    )
+    position_width: int = option(20, "set the width of the LSTM for mu and sigma (default: 20)")
     sigma_floor: float = option(0.0, "set a lower bound of sigma (default: 0)")
-    position_epsilon: float = option(
-        1e-3, "add this number to 2 sigma^2 in equation 10 (default: 0.001)"
-    )
+    position_epsilon: float = option(1e-3, "add this to 2 sigma^2 in equation 10 (default: 0.001)")
     sentence_length: str = option(
         "own",
         "set N of the positional model to the length of each sentence, or to the maximal length in "

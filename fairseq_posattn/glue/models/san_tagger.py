@@ -28,31 +28,21 @@ class SanTaggerConfig(FairseqDataclass):
     """Options of the model san_tagger."""
 
     encoder_positions: ChoiceEnum(["none", "added", "concatenated"]) = option(  # type: ignore[valid-type]  # fairseq calls it
-        "added",
-        "add learned position embeddings to word embeddings (default), concatenate them, or use "
-        "none",
+        "added", "add learned positions to word embeddings (default), concatenate them, or use none"
     )
     encoder_attention: str = option(
         "", "choose attention mechanisms, for example 'convolved_2d'; 'help' lists them"
     )
     encoder_layers: int = option(4, "set the number of self-attention layers (default: 4)")
     encoder_attention_heads: int = option(4, "set the number of heads per layer (default: 4)")
-    encoder_embed_dim: int = option(
-        128, "set the width of word and position embeddings (default: 128)"
-    )
+    encoder_embed_dim: int = option(128, "set the width of words and positions (default: 128)")
     char_embed_dim: int = option(64, "set the width of character embeddings (default: 64)")
-    char_filters: int = option(
-        64, "set the number of filters of each character convolution (default: 64)"
-    )
-    char_kernel: int = option(
-        5, "set the width of character convolutions (default: 5; the paper reports 3)"
-    )
+    char_filters: int = option(64, "set the number of filters per convolution (default: 64)")
+    char_kernel: int = option(5, "set the width of character convolutions (default: 5; paper: 3)")
     char_layers: int = option(3, "set the number of character convolutions (default: 3)")
     dropout: float = option(0.1, "set the dropout before each layer (default: 0.1)")
     max_source_positions: int = option(
-        60,
-        "set the maximal number of words of a sentence (default: 60, as --max-words of posattn "
-        "binarize-tagging)",
+        60, "set the maximal number of words per sentence (default: 60, as in binarize-tagging)"
     )
 
 

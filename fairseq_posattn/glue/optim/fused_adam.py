@@ -93,7 +93,6 @@ class FusedSteps(adam.Adam):
     def change_half(
         self, parameter: Tensor, of_all: Alike, group: dict, factor: float | Tensor
     ) -> None:
-        """Update a half-precision parameter through a float32 copy."""
         wide = parameter.float()
         self.change([parameter], [wide], of_all, group, factor)
         parameter.copy_(wide)
@@ -188,7 +187,6 @@ class FairseqAdam(adam.FairseqAdam):
         return norm
 
     def zero_grad(self) -> None:
-        """Reset the gradients and their factor."""
         super().zero_grad()
         if isinstance(self._optimizer, FusedSteps):
             self._optimizer.factor = 1.0

@@ -57,7 +57,6 @@ def writes_here(cfg) -> bool:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove the partially written checkpoints of a killed training."""
     for partial in folder.glob(f".*{PARTIAL}checkpoint*.pt"):
         remove_leftovers(folder / partial.name.partition(PARTIAL)[2])
 

@@ -70,7 +70,6 @@ def check_size(path: str, expected: int) -> None:
 
 
 def torn(path: str, expected: int) -> InputError:
-    """Return the error for a file of the wrong size."""
     return InputError(
         f"{path}: the file has {os.path.getsize(path)} bytes instead of {expected}, so it is "
         f"incomplete or damaged; {AGAIN}"

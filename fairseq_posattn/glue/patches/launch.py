@@ -140,7 +140,6 @@ def refuse_untried(backend: str) -> None:
 
 
 def refuse_without_size(dataset) -> None:
-    """Refuse a training without a batch size."""
     if dataset.max_tokens is None and dataset.batch_size is None:
         raise InputError(
             "the batch size is missing; give it in pieces, such as --max-tokens 4096, or in "

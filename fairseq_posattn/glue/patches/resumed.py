@@ -100,7 +100,6 @@ def heed_last_validation(cfg, trainer, extra_state: dict) -> None:
 
 
 def is_out_of_patience(cfg) -> bool:
-    """Return whether early stopping has ended the training."""
     allowed = cfg.checkpoint.patience
     return 0 < allowed <= counters().get("num_runs", 0) and not cfg.dataset.disable_validation
 

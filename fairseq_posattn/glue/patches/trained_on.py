@@ -168,6 +168,5 @@ def prepared_as(task) -> pipeline.TextPipeline | None:
 
 
 def folder_of(task) -> Path:
-    """Return the first data folder."""
     data = getattr(getattr(task, "cfg", None), "data", None)
     return Path(utils.split_paths(data)[0] if data else "")

@@ -112,11 +112,9 @@ class StructuredTranslationTask(TranslationTask):
         return WantedLabels(found, self.needs_labels) if found and self.needs_labels else None
 
     def folder(self) -> str:
-        """Return the first data folder, or an empty string without data."""
         return utils.split_paths(self.cfg.data)[0] if self.cfg.data else ""
 
     def folder_of_labels(self) -> str:
-        """Return the folder of the label dictionaries."""
         return getattr(self.cfg, "labels_of", None) or self.folder()  # older checkpoints lack it
 
     def load_dataset(self, split, epoch=1, combine=False, **kwargs):
@@ -245,7 +243,6 @@ class StructuredTranslationTask(TranslationTask):
         return super().build_generator(models, args, *rest, **kwargs)
 
     def prepare_lines(self, lines) -> None:
-        """Segment and parse the lines after those that are being translated."""
         self.new_text.prepare_ahead(lines, bool(self.needs_trees), self.wanted_labels())
 
     def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):

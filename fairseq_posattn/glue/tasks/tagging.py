@@ -55,7 +55,6 @@ class Curve:
             file.writelines(json.dumps(p) + "\n" for p in [*earlier, point])
 
     def measure(self, task, model, criterion) -> dict[str, float]:
-        """Return the loss and the accuracies on the validation set."""
         dataset = task.dataset(SPLIT)
         device = next(model.parameters()).device
         model.eval()
@@ -166,7 +165,6 @@ class TaggingTask(FairseqTask):
             )
 
     def train_step(self, sample, model, criterion, optimizer, update_num, ignore_grad=False):
-        """Add a point to the learning curve if it is due, then train on a batch."""
         if self.curve is not None and self.curve.is_due(update_num):
             self.curve.add_point(self, model, criterion, update_num)
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)

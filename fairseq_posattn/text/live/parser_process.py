@@ -139,14 +139,12 @@ def pipe(end: IO[bytes] | None) -> IO[bytes]:
 
 
 def send(message: object, process: subprocess.Popen[bytes]) -> None:
-    """Send a message to the process."""
     stdin = pipe(process.stdin)
     pickle.dump(message, stdin)
     stdin.flush()
 
 
 def answer(settings: ParserSettings, what: str, lines: list) -> list[Sentence]:
-    """Tokenise raw lines, or parse tokenised ones."""
     parser = load_parser(settings)
     if what == "tokenize":
         return parser.tokenize(lines)

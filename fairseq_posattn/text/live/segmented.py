@@ -103,7 +103,6 @@ class PipelineCodec:
         self.pipeline = pipeline
 
     def encode(self, line: str) -> str:
-        """Segment a raw line."""
         text = self.pipeline.segmented(self.pipeline.source_text(line), None)
         return " ".join(self.pipeline.segmenter.segment(text))
 

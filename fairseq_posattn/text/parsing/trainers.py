@@ -188,7 +188,6 @@ class Progress:
             print(f"{line:<78}", end="\r" if self.alive else "\n", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Keep the last line on a terminal."""
         if self.alive and self.first:
             print(file=sys.stderr)
 

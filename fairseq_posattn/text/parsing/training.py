@@ -71,7 +71,6 @@ def train_parser(
 
 
 def models_in(folder: Path) -> list[Path]:
-    """Return the model files of a folder, sorted."""
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != RECORD)
 
 
@@ -105,7 +104,6 @@ class Training:
         return read_json(scores, "remove it")
 
     def write_corpora(self) -> None:
-        """Write the input files of the trainers."""
         sizes = [self.size.train, self.size.dev]
         for corpus, trees, at_most in zip(self.corpora, self.trees, sizes, strict=True):
             corpus.write(spread(trees, at_most), self.mwt)
@@ -134,14 +132,12 @@ class Training:
         self.steps.do(name, choices, files, [model], action, forget)
 
     def resources(self) -> dict:
-        """Return the content of resources.json, which lists available and default models."""
         chosen = {**dict.fromkeys(self.processors, self.size.name), "lemma": "identity"}
         models: dict = {processor: {package: {}} for processor, package in chosen.items()}
         packages = {"default": chosen}
         return {self.lang: {"lang_name": self.lang, **models, "packages": packages}}
 
     def evaluate(self, path: Path) -> None:
-        """Write the scores on dev."""
         settings = ParserSettings(
             lang=self.lang, model_dir=str(self.models), tokenized=not self.tokenizer
         )

@@ -98,7 +98,6 @@ class Vocabulary:
         return flags
 
     def pieces(self, words: Sequence) -> list[Sequence]:
-        """Cut a sentence into parts of at most max_words."""
         size = self.settings.max_words
         return [words[start : start + size] for start in range(0, len(words), size)]
 
