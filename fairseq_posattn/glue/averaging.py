@@ -24,7 +24,7 @@ BY_EPOCH = re.compile(r"checkpoint(\d+)\.pt")
 
 
 def newest(run: str | os.PathLike, count: int) -> list[Path]:
-    """Return the last `count` checkpoints, the oldest first; those of updates precede epochs'."""
+    """Return the last `count` checkpoints, oldest first, saved by update or else by epoch."""
     names = sorted(os.listdir(run))
     for kind in (BY_UPDATES, BY_EPOCH):
         found = sorted((int(m[1]), name) for name in names if (m := kind.fullmatch(name)))

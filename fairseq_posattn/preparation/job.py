@@ -1,4 +1,4 @@
-"""The options of a preparation, from a corpus to a data folder."""
+"""The options of a preparation, which makes a data folder from a corpus."""
 
 from __future__ import annotations
 

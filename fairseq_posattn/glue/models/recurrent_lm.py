@@ -141,6 +141,8 @@ def rolled(x: Tensor, by: Tensor) -> Tensor:
 class RecurrentLanguageModelForFairseq(FairseqLanguageModel):
     """A language model with attention over the states of an LSTM.
 
+    Example:
+
         posattn train DATA --task language_modeling --arch positional_attentive_lm \\
             --max-tokens 4096
     """

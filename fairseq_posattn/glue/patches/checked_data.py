@@ -164,7 +164,7 @@ def checked_dictionary(add_from_file, self, f):
         match = SYMBOL.fullmatch(line)
         if match is None:
             raise InputError(
-                f"{f}:{number}: expected a symbol, a space and a number, found '{line}'"
+                f"{f}:{number}: expected a symbol, a space and a number, found '{line}'; {AGAIN}"
             )
         if match["symbol"] in known and not match["flag"]:
             raise InputError(

@@ -47,6 +47,8 @@ BATCHES_AHEAD = 4
 class StructuredTranslationTask(TranslationTask):
     """Trains and runs translation models; trees are loaded only if a model reads them.
 
+    Example:
+
         posattn train DATA --task structured_translation --arch posattn_structural \\
             --max-tokens 4096
     """

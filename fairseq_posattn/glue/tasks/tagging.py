@@ -100,6 +100,8 @@ class TaggingConfig(FairseqDataclass):
 class TaggingTask(FairseqTask):
     """Trains and evaluates a tagger on data of posattn binarize-tagging.
 
+    Example:
+
         posattn train DATA --task tagging --arch san_tagger_conv2d --criterion tagging \\
             --batch-size 32
     """

@@ -39,7 +39,7 @@ class SegmentedLine(NamedTuple):
         return [escape_whitespace(token) for token in self.words.tokens]
 
     def project(self, sentence: Sentence) -> Tree:
-        """Project a tree onto the pieces: return parents and numbers of pieces of its words."""
+        """Project a tree onto the pieces: return each word's parent and number of pieces."""
         where = f"'{self.text}'"
         counts = project_line(sentence, self.text, self.spans, where)
         return Tree(checked_parents(sentence, where), counts)
