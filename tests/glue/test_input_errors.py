@@ -71,7 +71,7 @@ def test_no_sentence_is_short_enough(multiple, toy_data, tmp_path):
     options = ["--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"]
     options += ["--required-batch-size-multiple", multiple, "--disable-validation"]
     message = refusal(in_process.train(toy_data, tmp_path, *STOCK, *options, check=False))
-    assert "they exceed --max-source-positions" in message
+    assert "exceed --max-source-positions" in message
 
 
 @pytest.mark.long(but=["tree"])

@@ -269,7 +269,7 @@ def test_examples_take_another_task(stock_model, toy_data, monkeypatch, tmp_path
     ("arguments", "message"),
     [
         (("--task", "nothing"), "error: --task nothing: there is no such task; the nearest of "),
-        (("--user-dir", "nowhere"), "error: --user-dir nowhere: no such folder"),
+        (("--user-dir", "nowhere"), "error: --user-dir nowhere: there is no such folder"),
     ],
 )
 def test_examples_with_mistakes(arguments, message, stock_model, toy_data, tmp_path):

@@ -58,7 +58,7 @@ GENERATE = {
 }
 TRAIN = {
     "--adaptive-softmax-cutoff 10,20 --criterion label_smoothed_cross_entropy": "--adaptive-softmax"
-    "-cutoff needs --criterion adaptive_loss, but found label_smoothed_cross_entropy",
+    "-cutoff needs --criterion adaptive_loss, found label_smoothed_cross_entropy",
     "--adaptive-softmax-cutoff x": "argument --adaptive-softmax-cutoff: invalid value: 'x'",
     "--update-freq 0": "--update-freq: expected a number above 0, found 0",
     "--encoder-layers -1": "--encoder-layers: expected a number that is not negative, found -1",

@@ -344,7 +344,10 @@ def test_binarize_sees_lines_that_fairseq_read_twice(copy, capsys, monkeypatch):
 
     monkeypatch.setattr(FileBinarizer, "multiprocess_dataset", classmethod(twice))
     error = fails_here(capsys, copy, "--trainpref", copy / "w")
-    assert "w.en: fairseq made 60 sentences of 30 lines; use fewer --workers" in error
+    assert (
+        "w.en: fairseq binarised 60 sentences, but the file has 30 lines; use fewer --workers"
+        in error
+    )
 
 
 def test_binarize_does_not_replace_what_it_did_not_make(copy, capsys):
