@@ -160,7 +160,7 @@ EMBEDDING = "encoder.embed_tokens.weight"
     [
         (
             set_parameter(FC1, lambda weight: weight * float("nan")),
-            f"the parameter {FC1} holds wha",
+            f"the parameter {FC1} contains infin",
         ),
         (set_parameter(FC1, lambda weight: weight[1:]), f"{FC1} has the shape [63, 32], but this "),
         (

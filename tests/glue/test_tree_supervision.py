@@ -204,7 +204,10 @@ def test_what_workers_and_batches_log_is_summed():
     [
         (["--encoder-attention", "tree_supervised@1"], "require each other; name the criterion"),
         (CRITERION, "require each other; name a head with --encoder-attention"),
-        ([*SUPERVISED, "--tree-loss", "-1"], "--tree-loss -1.0: give a number from 0 on"),
+        (
+            [*SUPERVISED, "--tree-loss", "-1"],
+            "--tree-loss -1.0 is negative or infinite; give a number",
+        ),
     ],
 )
 def test_mechanism_and_criterion_need_each_other(options, message, toy_data, tmp_path):
@@ -215,7 +218,7 @@ def test_mechanism_and_criterion_need_each_other(options, message, toy_data, tmp
 def test_training_data_without_trees_are_refused(without_trees, tmp_path):
     result = train(without_trees, tmp_path, *SUPERVISED, check=False)
     assert isinstance(result.error, InputError)
-    assert "the training data have no trees" in str(result.error)
+    assert "learns from trees, but the training data have none" in str(result.error)
     assert str(without_trees) in str(result.error)
     assert not list(tmp_path.glob("*.pt"))
 

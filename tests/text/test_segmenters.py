@@ -393,7 +393,7 @@ def test_learning_that_cannot_work(files):
             "training: the text has too few .* for --symbols 5000; give at most --symbols 7,",
         ),
         ("bpe", 5, "--symbols 5 is too small for .*; give at least --symbols 6, or a lower --cha"),
-        ("bpe", 1, "sentencepiece cannot learn from this .*; change --symbols"),
+        ("bpe", 1, "sentencepiece cannot learn from the text .*; change --symbols"),
     ):
         with pytest.raises(InputError, match=message) as error:
             learn_sentencepiece([text], model, symbols, kind)
