@@ -105,7 +105,9 @@ def test_a_long_line_keeps_the_file_name_and_the_remedy(capsys):
 
 
 def test_a_long_remedy_is_not_cut(capsys):
-    remedy = f"; choose another --save-dir. If they are to train as one, {'give options ' * 10}now"
+    remedy = (
+        f"; choose another --save-dir, or, to train one model with all, {'give options ' * 10}now"
+    )
     line = ended(capsys, InputError(f"another training writes to /{'d' * 150}{remedy}"))
     assert len(line) == LONGEST
     assert line.startswith("error: another training writes to /ddd") and line.endswith(remedy[2:])

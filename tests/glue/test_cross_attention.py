@@ -271,8 +271,8 @@ def test_only_mechanisms_that_read_trees_ask_for_them(toy_data):
 # what cannot work
 
 REFUSED = [
-    ("window", {"cross_self_attention": True}, "and --cross-self-attention exclude each other"),
-    ("window", {"no_cross_attention": True}, "and --no-cross-attention exclude each other"),
+    ("window", {"cross_self_attention": True}, "cannot be combined with --cross-self-attention"),
+    ("window", {"no_cross_attention": True}, "cannot be combined with --no-cross-attention"),
     ("window@2", {}, "window@2: the model has 2 layers, 0 to 1"),
     ("window(across=5)", {}, "across=5: the model has 4 attention heads"),
     ("gaussian(heads=4)", {}, "the model has 4 attention heads, 0 to 3"),

@@ -350,7 +350,7 @@ def test_missing_files(kinds, copied, tmp_path):
     for kind in kinds:
         (copied / f"train.src-tgt.src.tree.{kind}").unlink()
     result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
-    assert f"{prefix_of(copied)}.tree.idx: there are no trees beside the data" in str(result.error)
+    assert f"{prefix_of(copied)}.tree.idx: the data have no tree file" in str(result.error)
     assert "posattn prepare without --parser none, or" in str(result.error)
 
 

@@ -254,8 +254,8 @@ def test_what_looks_ahead_is_refused(name, model_of):
 
 
 REFUSED = [
-    ("window", {"cross_self_attention": True}, "cannot act under --cross-self-attention"),
-    ("window@1", {"decoder_xformers_att_config": "{}"}, "and --decoder-xformers-att-config exclu"),
+    ("window", {"cross_self_attention": True}, "cannot be combined with --cross-self-attention"),
+    ("window@1", {"decoder_xformers_att_config": "{}"}, "combined with --decoder-xformers-att"),
     ("relative@2", {}, "relative@2: the model has 2 layers, 0 to 1"),
     ("window(across=5)", {}, "across=5: the model has 4 attention heads"),
     ("gaussian(heads=4)", {}, "the model has 4 attention heads, 0 to 3"),

@@ -302,7 +302,7 @@ def test_a_test_set_takes_the_dictionaries_of_the_training_data(labelled, tmp_pa
 
 def test_trees_of_other_dictionaries_are_refused(labelled, toy_data, tmp_path):
     other = LabelDictionaries.of([Labels(["x"], ["Y"])], subtypes=False)
-    with pytest.raises(TreeError, match="the labels are numbered by other dictionaries"):
+    with pytest.raises(TreeError, match="the label dictionaries differ from those"):
         load_tree_file(str(labelled / "data/test.src-tgt.src"), other)
     with pytest.raises(TreeError, match="the trees have no labels of words"):
         load_tree_file(str(toy_data / "test.src-tgt.src"), other)
@@ -377,7 +377,7 @@ def test_a_model_refuses_labels_with_other_numbers(labelled, trained, tmp_path):
         ),
     ):
         assert isinstance(ended.error, InputError)
-        assert "the labels of words have other numbers in these data" in ended.message
+        assert "the label dictionaries of these data differ from those" in ended.message
 
 
 def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_path):
@@ -391,7 +391,7 @@ def test_labels_take_the_numbers_that_the_model_knows(labelled, trained, tmp_pat
     program = (sys.executable, "-m", "fairseq_posattn.cli.examples")
     common = ("--path", trained, "--cpu", "--sentences", "0")
     nowhere = generate(data, trained, "--labels-of", tmp_path / "nowhere", check=False)
-    assert "nowhere: there is no such folder; name that of the training data" in nowhere.message
+    assert "nowhere: there is no such folder; name the training data's folder" in nowhere.message
     parts = (labelled / "data", ()), (data, option), (data, ())
     ended = [
         run(*program, folder, *common, *more, "--out", tmp_path / f"{k}.json", check=False)
@@ -417,7 +417,7 @@ def test_labels_by_other_dictionaries(labelled, tmp_path, caplog):
     unknown = next(name for name in own.relations.symbols if name.startswith(names[0]))
     prefix = str(tmp_path / "kept/test.src-tgt.src")
     trees = load_tree_file(prefix, other, by_name=True)
-    assert f"{prefix}: these labels count as unknown to the model: {unknown}" in caplog.messages
+    assert f"{prefix}: the model treats these labels as unknown: {unknown}" in caplog.messages
     trees = pickle.loads(pickle.dumps(trees))  # as for a worker that reads the data
     seen = set()
     for k, sentence in enumerate(read_labelled(labelled / "test.conllu")):
@@ -430,7 +430,7 @@ def test_labels_by_other_dictionaries(labelled, tmp_path, caplog):
             seen.add((":" in relation, plain == names[0]))
     assert {(False, False), (True, False)} <= seen and any(unknown for _, unknown in seen)
     other.save(tmp_path / "kept", "src")  # nobody knows any more what the numbers mean
-    with pytest.raises(TreeError, match="numbered by other dictionaries than those of the train"):
+    with pytest.raises(TreeError, match="dictionaries differ from those of the training data"):
         load_tree_file(prefix, other, by_name=True)
 
 
@@ -456,14 +456,14 @@ def test_live_trees_without_labels_are_refused(labelled, trained):
     for relations, message in (
         (["det"], f"has 1 as relations of {words} words"),
         ("det" * words, "has the text 'det"),
-        ([None] * words, "has None among its relations; give them as text"),
+        ([None] * words, "has None among its relations; give strings"),
         ([4] * words, "has 4 among its relations"),
     ):
         odd = replace(bare, relations=relations)
         with pytest.raises(TreeError, match=message):
             hub.translate([line], trees=[odd])
     strings = replace(bare, relations=["det"] * words, tags=["DET"] * words)
-    with pytest.raises(TreeError, match=r"has 'DET' among its tags; give them as text in Parsed"):
+    with pytest.raises(TreeError, match=r"has 'DET' among its tags; give strings in Parsed"):
         hub.translate([line], trees=[strings])
 
 

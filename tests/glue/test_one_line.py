@@ -212,8 +212,8 @@ def test_the_programs_of_fairseq(corpora, tmp_path):
     for program in ("generate", "validate", "interactive"):
         result = fairseq(program, data, *options, check=False)
         assert last_line(result) == (
-            f"error: {tmp_path}/torn.pt is incomplete: its end is missing, because its writing was "
-            "interrupted. Take another checkpoint, or copy the file again"
+            f"error: {tmp_path}/torn.pt is incomplete, because writing or copying it was "
+            "interrupted; use another checkpoint, or copy the file again"
         )
 
 

@@ -185,7 +185,7 @@ def test_a_checkpoint_that_needs_user_dir(stranger, model, toy_data):
         error = program(toy_data, model, check=False).error
         assert isinstance(error, InputError) and not isinstance(error, UnknownNameError)
         line = one_line(f"error: {error}")
-        assert line.startswith(f"error: {model}: the model has the attention mechanism 'decay', ")
+        assert line.startswith(f"error: {model}: the model uses the attention mechanism 'decay', ")
         assert line.endswith("name the folder that registers it with --user-dir")
 
 
@@ -269,7 +269,7 @@ def test_examples_take_another_task(stock_model, toy_data, monkeypatch, tmp_path
     ("arguments", "message"),
     [
         (("--task", "nothing"), "error: --task nothing: there is no such task; the nearest of "),
-        (("--user-dir", "nowhere"), "error: --user-dir nowhere: no such folder"),
+        (("--user-dir", "nowhere"), "error: --user-dir nowhere: there is no such folder"),
     ],
 )
 def test_examples_with_mistakes(arguments, message, stock_model, toy_data, tmp_path):

@@ -134,12 +134,12 @@ def test_data_without_trees(corpus, tmp_path):
     error = train(
         data, tmp_path / "tree", *LANGUAGES, *tree, "--max-update", "2", check=False
     ).error
-    assert "there are no trees beside the data" in str(error)
+    assert "the data have no tree file" in str(error)
 
 
 def test_what_cannot_be_is_refused(corpus, tmp_path, capsys):
     options = corpus.options(*CONTROLLED["no trees"], "--out", tmp_path / "data")
-    with pytest.raises(InputError, match="choose a parser, or a control of chain, reversed"):
+    with pytest.raises(InputError, match="choose a parser, or one of the controls chain, reversed"):
         prepare(*options, "--control", "shuffled")
     with pytest.raises(SystemExit):
         prepare(*options, "--flip", "1.5")

@@ -370,7 +370,7 @@ def test_files_in_the_recipe_are_part_of_what_makes_a_run(tmp_path):
 def test_a_language_that_is_not_known_is_told_at_once(tmp_path):
     text = GOOD.replace('target = "de"', 'target = "klingon"')
     place = Workplace(tmp_path / "work", Shell(), recipe=recipe(tmp_path, text))
-    with pytest.raises(InputError, match="--target-lang klingon: no such language is known"):
+    with pytest.raises(InputError, match="--target-lang klingon is not a known language"):
         check_scoring(place)
 
 

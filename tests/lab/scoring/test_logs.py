@@ -308,7 +308,7 @@ def test_chinese(write, tmp_path, monkeypatch):
     log = write("log", ["H-0\t-1\t我们 去 北@@ 京 。"])
     command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "zh_CN")
     assert (tmp_path / "out").read_text() == "我们去北京。\n"
-    with pytest.raises(InputError, match="--detokenize klingon: no such language is known"):
+    with pytest.raises(InputError, match="--detokenize klingon is not a known language"):
         command(monkeypatch, tmp_path, log, "--out", tmp_path / "out", "--detokenize", "klingon")
 
 

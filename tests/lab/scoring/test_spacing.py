@@ -112,7 +112,7 @@ def test_german_by_any_name(score_files, name):
 
 
 def test_a_language_that_nobody_knows(score_files):
-    message = r"--target-lang klingon: no such language is known; the nearest names are .*"
+    message = r"--target-lang klingon is not a known language; the nearest names are .*"
     with pytest.raises(InputError, match=message):
         score_files(*REFERENCE, "-t", "klingon", hyp=["nuqneH"], ref=["nuqneH"])
     options = (*REFERENCE, "-t", "klingon", "--tokenize", "13a")

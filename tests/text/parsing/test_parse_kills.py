@@ -468,7 +468,9 @@ def test_what_was_written_is_read_back(half_done, monkeypatch, fault):
         return write(line, parsed, number) * (2 if fault == "more" else 1)
 
     monkeypatch.setattr(whole_run, "block", faulty)
-    with pytest.raises(InputError, match=r"not those of its 125 lines \(126 to 250 of the source"):
+    with pytest.raises(
+        InputError, match=r"trees, which do not match its 125 lines \(126 to 250 of the source"
+    ):
         corpus.parse_rest(out)
     monkeypatch.undo()
     assert shards_done(out) == 2

@@ -62,10 +62,13 @@ def test_the_folder_is_what_posattn_parse_takes(tmp_path):
 
     shutil.rmtree(f"{out}.work")
     again = train_toy(given, "--lang", "qde", "--out", out).stdout
-    assert again.splitlines() == [f"{out}: this was trained before", printed.splitlines()[-1]]
+    assert again.splitlines() == [
+        f"{out}: the models are trained already",
+        printed.splitlines()[-1],
+    ]
     other = train_toy(given, "--lang", "qen", "--out", out, check=False)
     assert other.returncode == 1
-    assert other.stdout.startswith(f"error: {out}: the folder holds something else than the parser")
+    assert other.stdout.startswith(f"error: {out}: the folder contains files other than the parser")
 
 
 @pytest.mark.long
@@ -101,7 +104,7 @@ def ended(folder: Path, *options, lang: str = "qde") -> str:
         (conllu_row(2, "rudabo", "NOUN", 1, "root"), 2, "the sentence has no root"),
         (conllu_row(2, "rudabo", "_", 0, "root"), 3, "the word has no UPOS"),
         (conllu_row(2, "rudabo", "NOUN", 0, "_"), 3, "the word has no DEPREL"),
-        (conllu_row(2, "rudaba", "NOUN", 0, "root"), 1, "the text goes on with 'rudabo', where"),
+        (conllu_row(2, "rudaba", "NOUN", 0, "root"), 1, "the text continues with 'rudabo', but"),
     ],
 )
 def test_damage_is_named_with_its_line(tmp_path, row, place, what):
@@ -114,7 +117,7 @@ def test_damage_is_named_with_its_line(tmp_path, row, place, what):
 @pytest.mark.parametrize(
     ("files", "what"),
     [
-        ({"a-ud-train.conllu": TREE}, "*-ud-dev.conllu: one file is needed, but there is no such"),
+        ({"a-ud-train.conllu": TREE}, "*-ud-dev.conllu: expected one file, found no such"),
         ({"a-ud-train.conllu": TREE, "b-ud-train.conllu.xz": b""}, "a-ud-train.conllu, b-ud"),
         ({"a-ud-train.conllu": TREE, "a-ud-dev.conllu": ["# nothing", ""]}, "has no sentences"),
     ],
@@ -135,7 +138,7 @@ def test_remedies_are_options_that_are_there(tmp_path):
     assert "has 2 roots" in message
     assert message.endswith("or keep the first root with posattn trees --several-roots first")
     said = end_of("trees", train, "--several-roots", "first", "--out", tmp_path / "one")
-    assert "1 sentences were written" in said
+    assert "wrote 1 sentences" in said
     files[1], files[3] = write(tmp_path / "dev", TREE), write(tmp_path / "dev", TREE)
     work = write(tmp_path / "work", "")
     message = ended(tmp_path, *files, "--work", work)
@@ -158,9 +161,9 @@ def test_what_cannot_be_begun_is_refused(tmp_path, monkeypatch):
     assert ended(tmp_path, "--train", tree, "--dev", tmp_path / "no").endswith(
         "No such file or directory"
     )
-    assert "--lang ../en: this is no code" in ended(tmp_path, *files, lang="../en")
+    assert "--lang ../en is not a language code" in ended(tmp_path, *files, lang="../en")
     write(tmp_path / "models/resources.json", "{}")
-    assert "the folder holds something else than the parser" in ended(tmp_path, *files)
+    assert "the folder contains files other than the parser" in ended(tmp_path, *files)
     monkeypatch.setitem(sys.modules, "stanza", None)
     assert "pip install 'fairseq_posattn[parse]'" in ended(tmp_path, *files)
 

@@ -435,7 +435,7 @@ def test_the_program(corpus):
     done = run(*program, *files, "--destdir", corpus / "data")
     assert done.stdout == (
         f"{corpus / 'data'}: the dictionaries have 4 words (1 are ambiguous), 10 characters and "
-        "5 tags, with padding and unknown in each\n"
+        "5 tags, each including padding and unknown\n"
     )
 
 
