@@ -303,7 +303,7 @@ def test_every_step_can_be_shown(recipe, tmp_path):
         ("train", ("sequence", "--cpu"), "there are no data; start recipes/prepare.sh wmt14"),
         ("train", ("sequence", "--gpus", 8, "--nodes", 2), "--nodes needs --rendezvous HOST:PORT"),
         ("train", (), "the following arguments are required: model"),
-        ("evaluate", ("--cpu",), "name a model, such as one of the recipe: sequence directional"),
+        ("evaluate", ("--cpu",), "name one of the recipe, such as sequence directional"),
         ("evaluate", ("sequence", "--cpu"), "sequence.base.seed1: it was not trained; start"),
         ("evaluate", ("sequence", "--colour"), "unrecognized arguments: --colour"),
         ("train", ("sequence", "--cpu", "--seeds", "3-x"), "expected seeds as in 1-3 or 1,2,5"),

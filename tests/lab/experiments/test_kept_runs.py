@@ -106,7 +106,7 @@ def test_some_models_and_seeds(recipe):
     [
         ("study/older.base.seed1.gen.xz", (), "older.base.seed1.gen.xz: there is no such file, so"),
         ("work/raw/gen.de", (), "gen.de"),
-        ("", ("--keep",), "--keep and --from-study: what is made from the study is kept already"),
+        ("", ("--keep",), "--from-study reads what --keep has stored; leave out --keep"),
         ("", ("--models", "csan_2d"), "csan_2d"),
         ("", ("--seeds", "7"), "no run is kept with --seeds 7"),
         ("", ("--seeds", "2"), "older: no run that is kept has one of these --seeds"),

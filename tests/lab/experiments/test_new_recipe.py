@@ -108,7 +108,7 @@ def test_a_name_is_a_folder_of_the_current_one(tmp_path, corpus, monkeypatch, ca
     monkeypatch.setattr(sys, "argv", ["posattn recipe", *words])
     recipe.main()
     assert capsys.readouterr().out == (
-        f"mine/recipe.toml: the recipe was written; go on with {door.format('prepare')} mine\n"
+        f"mine/recipe.toml: the recipe was written; continue with {door.format('prepare')} mine\n"
     )
     assert read_recipe("mine").folder == tmp_path / "mine"
 

@@ -268,7 +268,11 @@ def test_the_row_of_a_model_is_that_of_the_table_at_any_size(tmp_path):
         ("train", ["sequence", "--", "--max-update=3"], "--max-update=3: the recipe chooses this"),
         ("prepare", ["--from", ".", "--", "--control", "flat"], "--control: the recipe chooses"),
         ("prepare", ["--from", ".", "--", "--out=x"], "--out=x: the recipe chooses this"),
-        ("evaluate", ["--run", "x", "--seeds", "1-2"], "--run names one run; leave out --seed"),
+        (
+            "evaluate",
+            ["--run", "x", "--seeds", "1-2"],
+            "--run selects a single run; leave out --seed",
+        ),
     ],
 )
 def test_what_the_engine_chooses_is_refused(step, words, message, tmp_path, monkeypatch, capsys):
