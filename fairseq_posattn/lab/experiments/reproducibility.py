@@ -1,7 +1,7 @@
-"""Write the page of what a reviewer asks: reproducibility.md, beside the tables.
+"""Write reproducibility.md, which answers the questions of a reproducibility checklist.
 
-All of it comes from the records of the runs, their logs, their scores and recipe.toml. What none of
-them tells is left out, or the page says that it is not known.
+Its content comes from the records, logs and scores of the runs and from recipe.toml. Facts that
+none of them contains are omitted or reported as unknown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Cells = list[str | Marked]
 
 
 def write_page(place: Workplace, plan: Plan, lines: Sequence[Line], runs: Sequence[Run]) -> None:
-    """Write the page about all runs of a table into the work folder."""
+    """Write the page about all runs of a table to the work folder."""
     of_system: dict[str, list[Run]] = {line.row.system: [] for line in lines}
     for run in runs:
         of_system[run.record.system].append(run)
@@ -63,7 +63,7 @@ def write_page(place: Workplace, plan: Plan, lines: Sequence[Line], runs: Sequen
 
 
 def note_preparing(place: Workplace, plan: Plan) -> None:
-    """Note by what command the data were prepared."""
+    """Record the command that prepared the data, for the page."""
     with written_whole(place.work / PREPARED) as file:
         file.write(f"{plan.called}\n")
 
@@ -99,7 +99,7 @@ def models(facts: Facts) -> Section:
 
 
 def bounded(cell: Cell) -> str:
-    """Return the main score with its interval."""
+    """Format the main score with its confidence interval."""
     if cell.system is None or cell.main is None:
         return NONE
     ends = known(cell.main.interval)
@@ -108,7 +108,7 @@ def bounded(cell: Cell) -> str:
 
 
 def times(seconds: Sequence[float | None]) -> str:
-    """Return the mean of some times and their bounds, if all of them are known."""
+    """Format the mean and the range of some times; NONE unless all of them are known."""
     found = [one for one in seconds if one is not None]
     if not found or len(found) < len(seconds):
         return NONE
@@ -117,7 +117,7 @@ def times(seconds: Sequence[float | None]) -> str:
 
 
 def machines(facts: Facts) -> Section:
-    """Yield the machines that trained, each with its runs."""
+    """Yield the table of the machines used for training, each with its runs."""
     if facts.plan.from_study:
         return
     found: dict[tuple[str, ...], dict[str, Run]] = {}
@@ -139,7 +139,7 @@ def machines(facts: Facts) -> Section:
 
 
 def cells_of(start: Start) -> tuple[str, ...]:
-    """Return what a row says of a machine."""
+    """Return the cells that describe a machine."""
     counts = Counter(start.gpus)
     gpus = ", ".join(f"{count} × {name}" for name, count in counts.items()) or "none"
     threads = f", threads of each: {start.threads}" if start.threads else ""
@@ -148,7 +148,7 @@ def cells_of(start: Start) -> tuple[str, ...]:
 
 
 def named(facts: Facts, runs: Sequence[Run]) -> str:
-    """Return the names of some runs, which may be all."""
+    """Return the names of some runs, or `all`."""
     if len(runs) == len(facts.runs):
         return "all"
     seeds: dict[str, list[str]] = {}
@@ -158,7 +158,7 @@ def named(facts: Facts, runs: Sequence[Run]) -> str:
 
 
 def energy(facts: Facts) -> Section:
-    """Yield the energy of the trainings that were metered; without any this is left out."""
+    """Yield the table of measured energy; nothing if no run was measured."""
     rows: list[Cells] = []
     for line in facts.lines:
         runs = facts.of_system[line.row.system]
@@ -174,13 +174,13 @@ def energy(facts: Facts) -> Section:
 
 
 def kilowatt_hours(joules: Sequence[float | None]) -> str:
-    """Return the mean of some energies, if all of them are known."""
+    """Format the mean of some energies; NONE unless all of them are known."""
     found = [one for one in joules if one is not None]
     return f"{mean(found) / 3.6e6:.3g} kWh" if found and len(found) == len(joules) else NONE
 
 
 def hyper_parameters(facts: Facts) -> Section:
-    """Yield what was chosen for all models, what for each, and how."""
+    """Yield the options of all models, those of single models, and how they were chosen."""
     chosen = [facts.choices(line) for line in facts.lines]
     names = dict.fromkeys(name for of_model in chosen for name in of_model)
     shared = [name for name in names if len({one.get(name) for one in chosen}) == 1]
@@ -206,7 +206,7 @@ def told_by_recipe(what: str, told: str, key: str) -> str:
 
 
 def data(facts: Facts) -> Section:
-    """Yield the sizes of the texts, their licence, and the checksums."""
+    """Yield the sizes of the texts, their licence and checksums."""
     place, corpus = facts.place, facts.place.content.corpus
     roles = {corpus.train: "training", corpus.valid: "validation"}
     rows = []
@@ -227,7 +227,7 @@ def data(facts: Facts) -> Section:
 
 
 def checksums(facts: Facts) -> Table:
-    """Return the table of the files that the trainings read, and of the test sets."""
+    """Return the table of the training files and test sets with their checksums."""
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for run in facts.runs:
         for name, about in run.record.files.items():
@@ -248,7 +248,7 @@ def checksums(facts: Facts) -> Table:
 
 
 def versions(facts: Facts) -> Section:
-    """Yield the versions of the programs that trained and scored."""
+    """Yield the versions of the programs used for training and scoring."""
     systems = [system for line in facts.lines for system in line.systems]
     found: dict[str, dict[str, None]] = {
         "fairseq_posattn, training": dict.fromkeys(facts.versions()),
@@ -265,7 +265,7 @@ def versions(facts: Facts) -> Section:
 
 
 def commands(facts: Facts) -> Section:
-    """Yield the commands as they were called."""
+    """Yield the commands that produced the results."""
     noted = facts.place.work / PREPARED
     if noted.exists():
         prepared = noted.read_text(encoding="utf-8").strip()

@@ -328,7 +328,9 @@ def test_without_matplotlib(page, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"matplotlib: pip install 'fairseq_posattn\[lab\]'"):
+    with pytest.raises(
+        InputError, match=r"matplotlib; install it with pip install 'fairseq_posattn\[lab\]'"
+    ):
         page(scored())
     assert page(without(scored(baseline=None), "buckets", "words", "speed", "training"))
 
