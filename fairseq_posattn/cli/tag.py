@@ -83,7 +83,9 @@ class TextTagger:
 
         import_user_dir(user_dir)
         if not Path(path).is_file():
-            raise InputError(f"{path}: no such file; name a checkpoint, such as checkpoint_best.pt")
+            raise InputError(
+                f"{path}: there is no such file; name a checkpoint, such as checkpoint_best.pt"
+            )
         state = load_state(path)
         task = state["cfg"]["task"]
         task["data"] = data or task["data"]

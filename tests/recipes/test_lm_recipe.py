@@ -169,7 +169,7 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "gru", "--cpu"], "choose one of: lstm attentive positional"),
+        (["train", "gru", "--cpu"], "choose among lstm attentive positional"),
         (["train", "lstm", "--cpu"], "no data; run recipes/prepare.sh lm first"),
         (["prepare", "--from", "."], "expected either ptb.train.txt or wiki.train.tokens"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),

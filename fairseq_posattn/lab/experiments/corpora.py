@@ -115,8 +115,8 @@ class Collector:
             if (path := self.folder / f"{name}{end}").exists():
                 return path
         raise InputError(
-            f"{self.folder}/{name}: no such file, nor {name}.gz, .xz or .zst; name another folder "
-            "with --from"
+            f"{self.folder}/{name}: there is no such file, nor {name}.gz, .xz or .zst; name "
+            "another folder with --from"
         )
 
     def join(self, out: str, parts: Sequence[str | Path]) -> None:

@@ -71,7 +71,7 @@ def new_recipe(folder: Path, source: str, target: str, corpus: Path) -> Path:
     if path.exists():
         raise InputError(f"{path}: the recipe exists already; name another folder, or delete it")
     if not corpus.is_dir():
-        raise InputError(f"{corpus}: no such folder; name that of the corpus with --from")
+        raise InputError(f"{corpus}: there is no such folder; name that of the corpus with --from")
     names = texts_in(corpus, source, target)
     valid = next((name for name in VALID if name in names), None)
     tests = sorted(name for name in names if name.startswith("test"))

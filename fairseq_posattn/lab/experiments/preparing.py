@@ -46,7 +46,7 @@ def prepare(place: Workplace, source: Path | None, any_size: bool, rest: Sequenc
     own = place.content.corpus.folder
     folder = source or (place.recipe.folder / own if own else download(place))
     if not place.shell.is_there(folder):
-        raise InputError(f"{folder}: no such folder; name that of the corpus with --from")
+        raise InputError(f"{folder}: there is no such folder; name that of the corpus with --from")
     place.shell.act(keep_records, place)
     collector = Collector(place.recipe, place.shell, folder, place.raw, any_size)
     collector.collect()

@@ -66,7 +66,7 @@ class Kept(Run):
     def translations(self, test: str) -> Path:
         path = self.study / f"{self.name}.{test}.xz"
         if not path.exists():
-            raise InputError(f"{path}: no such file; restore it, or leave {self.name} out")
+            raise InputError(f"{path}: there is no such file; restore it, or leave {self.name} out")
         return path
 
 

@@ -72,7 +72,9 @@ class TrialTools(Experiment):
                 f"{self.name} needs the folder of its corpus; name it with --from FOLDER"
             )
         if not source.is_dir():
-            raise InputError(f"{source}: no such folder; name that of the corpus with --from")
+            raise InputError(
+                f"{source}: there is no such folder; name that of the corpus with --from"
+            )
         return source
 
     def command(self, run: Run, share: Share, *words: str | Path) -> None:

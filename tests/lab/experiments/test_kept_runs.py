@@ -104,7 +104,11 @@ def test_some_models_and_seeds(recipe):
 @pytest.mark.parametrize(
     ("damage", "options", "message"),
     [
-        ("study/older.base.seed1.gen.xz", (), "older.base.seed1.gen.xz: no such file; restore it"),
+        (
+            "study/older.base.seed1.gen.xz",
+            (),
+            "older.base.seed1.gen.xz: there is no such file; restore it",
+        ),
         ("work/raw/gen.de", (), "gen.de"),
         ("", ("--keep",), "--from-study reads what --keep has stored; leave out --keep"),
         ("", ("--models", "csan_2d"), "csan_2d"),
@@ -156,7 +160,7 @@ ANOTHER = {"dict.en.txt": {"bytes": 1, "sha256": "0"}}
 def test_runs_that_differ_are_not_pooled(recipe, capsys, values, message):
     changed(recipe, "relative.base.seed2", **values)
     line = refusal(recipe, capsys)
-    assert f"{recipe}/study/relative.base.seed2.json does not belong" in line
+    assert f"{recipe}/study/relative.base.seed2.json cannot be pooled" in line
     assert message in line and not (recipe / "work/table.md").exists()
     runs = kept(recipe / "study", recipe / "logs")
     check_pools([run for run in runs if run.record.seed == 1])

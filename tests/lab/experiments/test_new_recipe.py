@@ -61,7 +61,7 @@ def test_what_is_missing_is_named(tmp_path, corpus):
     with pytest.raises(InputError, match=message):
         new_recipe(tmp_path / "mine", "en", "ja", corpus)
     assert not (tmp_path / "mine").exists()
-    with pytest.raises(InputError, match="no such folder; name that of the corpus"):
+    with pytest.raises(InputError, match="there is no such folder; name that of the corpus"):
         new_recipe(tmp_path / "mine", "en", "ja", tmp_path / "none")
 
 

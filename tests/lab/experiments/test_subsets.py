@@ -83,12 +83,12 @@ def test_labels_are_copied_beside_their_test_set_and_checked(tmp_path):
     with pytest.raises(InputError) as refused:
         check_labels(place)
     assert str(refused.value) == (
-        f"{tmp_path}/recipe.toml: evaluation.published.a parser has 'deep', but no sentence has "
-        "this label; correct the recipe"
+        f"{tmp_path}/recipe.toml: evaluation.published.a parser contains 'deep', but no sentence "
+        "has this label; correct the recipe"
     )
     write(place.raw / "gen.category", ["deep", "mean"])
     with pytest.raises(
-        InputError, match=r"gen.category:2: the label 'mean' is the name of the mean"
+        InputError, match=r"gen.category:2: the label 'mean' is reserved for the mean"
     ):
         check_labels(place)
     write(place.raw / "gen.category", ["deep"])

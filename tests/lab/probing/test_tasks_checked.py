@@ -369,10 +369,10 @@ FEW = ["--min-sentences", "10"]
         (["corpus.conllu", "--out", "new"], "no task can be made"),
         (["corpus.conllu", "--out", "new", *FEW, "--task", "Tense"], "Tense: 0 sentences are left"),
         (["corpus.conllu", "--out", "new", *FEW, "--task", "Nothing"], "no probing task 'Nothing'"),
-        (["corpus.conllu", "--out", "new", *FEW, "--task", "TopConst"], "TopConst cannot be made"),
+        (["corpus.conllu", "--out", "new", *FEW, "--task", "TopConst"], "TopConst cannot be built"),
         (
             ["corpus.conllu", "--out", "new", *FEW, "--task", "SentLen", "top_constituents"],
-            "TopConst cannot be made",
+            "TopConst cannot be built",
         ),
         (["corpus.conllu", "--out", "old", *FEW], "old: the folder exists already"),
         (["corpus.conllu", "--out", "corpus.conllu", *FEW, "--overwrite"], "this is no folder"),
