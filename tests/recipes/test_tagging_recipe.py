@@ -126,7 +126,7 @@ def test_data_of_another_treebank_are_made_anew(toy, tmp_path):
         (["prepare"], "needs the folder of its corpus; name it"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
         (["prepare", "--from", "."], "has 0 files with 'train' in their names, expected one"),
-        (["train", "conv3d", "--cpu"], "choose one of: san pe_con"),
+        (["train", "conv3d", "--cpu"], "choose among san pe_con"),
         (["train", "conv", "--cpu"], "no data; run recipes/prepare.sh ud_tagging"),
         (["table", "--updates", "3", "--cpu", "--dry-run"], "counts epochs, not updates"),
     ],

@@ -92,7 +92,6 @@ class Collector:
             self.expect(f"{name}.{suffix}")
 
     def fetch_pair(self, name: str, test_set: str) -> None:
-        """Download both sides of a test set with sacrebleu."""
         pair = "-".join(language(name).code for name in self.languages)
         for suffix, side in zip(self.languages, ("src", "ref"), strict=True):
             out = self.raw / f"{name}.{suffix}"
@@ -106,7 +105,6 @@ class Collector:
             self.expect(f"{name}.{suffix}")
 
     def has(self, name: str) -> bool:
-        """Return whether the folder contains a file, plain or compressed."""
         return any((self.folder / f"{name}{end}").exists() for end in PACKED)
 
     def find(self, name: str) -> Path:

@@ -70,7 +70,6 @@ class Source:
 
     @property
     def most(self) -> int:
-        """Return the maximum number of bytes to write."""
         return self.bytes or MOST_OF_UNKNOWN
 
 
@@ -226,7 +225,6 @@ def open_partial(path: Path, anew: bool) -> BinaryIO:
 
 
 def size_of(path: Path) -> int:
-    """Return the size of a file, or 0 if it does not exist."""
     return path.stat().st_size if path.exists() else 0
 
 

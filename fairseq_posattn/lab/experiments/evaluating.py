@@ -19,7 +19,6 @@ from fairseq_posattn.lab.experiments.workplace import Plan, Workplace
 
 
 def evaluate(place: Workplace, run: Run, plan: Plan, machine: Machine, share: Share) -> None:
-    """Average checkpoints, and translate the test sets."""
     place.shell.act(check_dictionaries, place, run)
     place.shell.act(check_texts, place, run.record.test_trees)
     with place.shell.alone(run.folder / "evaluation"):
@@ -73,7 +72,6 @@ class Evaluating:
         self.shell.run(python(name, *words), log, self.share.environment())
 
     def average(self) -> None:
-        """Average the last checkpoints of the run."""
         size = self.place.recipe.size(self.run.record.size)  # refuses a size removed meanwhile
         last = self.plan.last or self.content.sizes[size].averaged
         self.do(
@@ -107,7 +105,6 @@ class Evaluating:
         )
 
     def shard_logs(self, test: str, kind: str) -> list[Path]:
-        """Return the logs of the shards of a translation."""
         shards = self.at_most_all(self.machine.each(), test)  # fairseq fails on an empty shard
         return [self.file(test, f"{kind}shard{k}") for k in range(shards)]
 

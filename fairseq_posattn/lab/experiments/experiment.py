@@ -68,7 +68,6 @@ class Experiment:
         raise NotImplementedError
 
     def command_of(self, row: Any, run: Run, machine: Machine) -> Command:
-        """Return the command that trains a run."""
         raise NotImplementedError
 
     def test_one(self, run: Run, shown: bool, machine: Machine, share: Share) -> None:
@@ -118,7 +117,6 @@ class Experiment:
     # The steps
 
     def train(self, row: Any, seeds: Seeds) -> None:
-        """Train a model with each seed."""
         self.side_by_side([partial(self.train_one, *job) for job in self.planned([row], seeds)])
 
     def evaluate(self, row: Any, seeds: Seeds, baseline: Any, folder: str | None) -> None:

@@ -47,7 +47,6 @@ class Facts:
         return [(run, start) for run in self.runs for start in starts_in(run.folder)]
 
     def versions(self) -> list[str]:
-        """Return the versions of this package that trained the runs."""
         found: dict[str, None] = {}
         for run in self.runs:
             path = run.folder / RECORD

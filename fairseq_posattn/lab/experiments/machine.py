@@ -47,7 +47,6 @@ class Machine:
             )
 
     def each(self) -> int:
-        """Return the number of processes on this machine."""
         if self.cpu:
             return self.processes or 1
         return len(self.devices())
@@ -68,7 +67,6 @@ class Machine:
         raise InputError(f"--gpus is {self.gpus}, but only {len(named)} are visible; use fewer")
 
     def world(self) -> int:
-        """Return the number of processes on all machines."""
         return self.each() * self.nodes
 
     def launch(self, job: str) -> list[str | Path]:
@@ -82,7 +80,6 @@ class Machine:
         return [*python(TRAIN)]
 
     def torchrun(self, each: str, *more: str) -> list[str | Path]:
-        """Return the command that starts the processes of this machine."""
         return [*python("torch.distributed.run"), *more, "--nproc_per_node", each]
 
     def meeting(self, rendezvous: str, job: str) -> list[str]:
@@ -137,7 +134,6 @@ TRAIN = "fairseq_cli.train"
 
 
 def short(host: str) -> str:
-    """Return the name of a host without its domain."""
     return host.partition(".")[0]
 
 
@@ -204,7 +200,6 @@ def shares(machine: Machine, runs: int, at_once: int | None) -> tuple[Machine, l
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return allowed or 1
 

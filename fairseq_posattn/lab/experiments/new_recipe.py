@@ -145,7 +145,6 @@ def texts_in(corpus: Path, source: str, target: str) -> list[str]:
 
 
 def text_of(corpus: Path, name: str) -> Path:
-    """Return the path of a text, plain or compressed."""
     return next(path for end in PACKED if (path := corpus / f"{name}{end}").exists())
 
 

@@ -113,7 +113,6 @@ Fingerprints = dict[str, dict[str, Any]]
 
 
 def record_of(place: Workplace, trees: str) -> Path:
-    """Return the path of DATA.texts.json."""
     data = place.data(trees)
     return data.with_name(f"{data.name}.texts.json")
 
@@ -134,12 +133,10 @@ def texts_of(place: Workplace) -> dict[str, Path]:
 
 
 def fingerprints_of(place: Workplace) -> Fingerprints:
-    """Return the fingerprints of all texts that exist."""
     return {key: fingerprint_of(path) for key, path in texts_of(place).items() if path.is_file()}
 
 
 def remember(place: Workplace, trees: str, texts: Fingerprints) -> None:
-    """Record the texts that the data were made from."""
     write_json(record_of(place, trees), texts, indent=1)
 
 

@@ -271,12 +271,10 @@ class TrialRow:
 
     @property
     def title(self) -> str:
-        """Return the name of the model on the command line."""
         return self.name
 
     @property
     def shown(self) -> str:
-        """Return the name of the model in tables."""
         return self.label or self.name
 
 

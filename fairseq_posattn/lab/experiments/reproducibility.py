@@ -69,7 +69,6 @@ def note_preparing(place: Workplace, plan: Plan) -> None:
 
 
 def page(facts: Facts) -> Iterator[str]:
-    """Yield the lines of the page."""
     yield f"# {visible(facts.place.content.title)}: how to repeat it"
     if facts.plan.from_study:
         yield from ("", KEPT)
@@ -99,7 +98,6 @@ def models(facts: Facts) -> Section:
 
 
 def bounded(cell: Cell) -> str:
-    """Format the main score with its confidence interval."""
     if cell.system is None or cell.main is None:
         return NONE
     ends = known(cell.main.interval)
@@ -117,7 +115,6 @@ def times(seconds: Sequence[float | None]) -> str:
 
 
 def machines(facts: Facts) -> Section:
-    """Yield the table of the machines used for training, each with its runs."""
     if facts.plan.from_study:
         return
     found: dict[tuple[str, ...], dict[str, Run]] = {}
@@ -139,7 +136,6 @@ def machines(facts: Facts) -> Section:
 
 
 def cells_of(start: Start) -> tuple[str, ...]:
-    """Return the cells that describe a machine."""
     counts = Counter(start.gpus)
     gpus = ", ".join(f"{count} × {name}" for name, count in counts.items()) or "none"
     threads = f", threads of each: {start.threads}" if start.threads else ""
@@ -148,7 +144,6 @@ def cells_of(start: Start) -> tuple[str, ...]:
 
 
 def named(facts: Facts, runs: Sequence[Run]) -> str:
-    """Return the names of some runs, or `all`."""
     if len(runs) == len(facts.runs):
         return "all"
     seeds: dict[str, list[str]] = {}
@@ -265,7 +260,6 @@ def versions(facts: Facts) -> Section:
 
 
 def commands(facts: Facts) -> Section:
-    """Yield the commands that produced the results."""
     noted = facts.place.work / PREPARED
     if noted.exists():
         prepared = noted.read_text(encoding="utf-8").strip()

@@ -76,7 +76,6 @@ class RunRecord(Open):
         return {"--updates": [str(self.updates)], **others, **of_training}
 
     def refuse_another_training(self, other: RunRecord) -> None:
-        """Raise an InputError if two runs of a model differ in more than the seed."""
         if (found := self.difference(other)) != SAME:
             raise InputError(
                 f"{self.system}: the runs with seeds {other.seed} and {self.seed} were trained "
@@ -129,12 +128,10 @@ class Run:
         return f"{self.record.system}.seed{self.record.seed}"
 
     def translations(self, test: str) -> Path:
-        """Return the path of the translations of a test set."""
         return self.folder / f"{test}.hyp"
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the training is complete."""
         return (self.folder / FINISHED).exists()
 
     def begin(self) -> str:

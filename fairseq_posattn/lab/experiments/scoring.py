@@ -58,7 +58,6 @@ def score(
 def options_of(
     place: Workplace, runs: Sequence[Run], baseline: Sequence[Run], test: str, plan: Plan
 ) -> dict[str, Any]:
-    """Return the options of posattn score."""
     content, subset = place.content, place.subsets(plan)[test]
     options: dict[str, Any] = {
         "name": runs[0].record.system,
@@ -145,7 +144,6 @@ def is_lower_case(place: Workplace, run: Run) -> bool:
 
 
 def separator(place: Workplace, run: Run) -> str:
-    """Return the marker of subword units in the data."""
     data = place.first_shard(run.record.test_trees)
     return TextPipeline.load(data).separator if pipeline.exists(data) else SEPARATOR
 
@@ -156,5 +154,4 @@ def logs(folder: Path, pattern: str, name: str) -> list[Path]:
 
 
 def is_file(value: object) -> bool:
-    """Return whether the value of an option is a path or a list of paths."""
     return any(isinstance(one, Path) for one in (value if isinstance(value, list) else [value]))

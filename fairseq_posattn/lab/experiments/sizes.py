@@ -20,7 +20,6 @@ FEW = 10_000  # sentence pairs; with fewer, the default updates of `demo` lead t
 
 @cache
 def shared_sizes() -> dict[str, dict[str, Any]]:
-    """Return the content of sizes.toml."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 

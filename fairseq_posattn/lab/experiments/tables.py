@@ -222,7 +222,6 @@ def few_runs(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def write_tables(lines: Sequence[Line], start: Path) -> list[str]:
-    """Write START.md, START.csv and START.tex, and return the lines of START.md."""
     return plain_tables.write([table_of(lines)], start)
 
 
@@ -250,7 +249,6 @@ def write_parts(
 
 
 def main_of(path: Path, main: str = "BLEU") -> float:
-    """Return the main score of a system."""
     scores = read_system(path).scores
     if main not in scores:
         raise InputError(f"{path}: the file contains no {main}; delete it and run sweep.sh again")
@@ -270,7 +268,6 @@ def write_sweep(points: Points, base: float, start: Path, main: str = "BLEU") ->
 
 
 def draw(points: Points, base: float, out: Path, main: str) -> None:
-    """Plot the main score against the values of each series."""
     from matplotlib.figure import Figure
 
     labels = list(dict.fromkeys(label for label, _ in points))

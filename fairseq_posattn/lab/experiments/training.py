@@ -147,7 +147,6 @@ def training_pairs(data: Path) -> int:
 def command_of(
     place: Workplace, run: Run, row: Row, plan: Plan, machine: Machine
 ) -> list[str | Path]:
-    """Return the command that trains a run."""
     size = place.content.sizes[row.size]
     given = options_of(place, row, run.record.seed, plan)
     options = {
@@ -187,7 +186,6 @@ def alone_in(place: Place, run: Run, machine: Machine) -> Iterator[None]:
 
 
 def train(place: Place, run: Run, command: Command, machine: Machine, share: Share) -> None:
-    """Train a run with a command, and show its progress."""
     if f"--{RESET}" in command:
         place.board.finish(run.name, "processes or batches have changed, so the epoch restarts")
     log = run.folder / machine.log_name()

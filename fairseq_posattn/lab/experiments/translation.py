@@ -95,7 +95,6 @@ class Translation(Experiment):
         return rows
 
     def planned(self, rows: Sequence[Row], seeds: Seeds) -> list[tuple[Row, Run]]:
-        """Return all pairs of a model and one of its runs."""
         return [(row, run_of(self.place, row, seed, self.plan)) for seed in seeds for row in rows]
 
     def command_of(self, row: Row, run: Run, machine: Machine) -> Command:
@@ -175,13 +174,11 @@ class Translation(Experiment):
         ]
 
     def show(self, row: Row | None, runs: Sequence[Run], others: Sequence[Run]) -> None:
-        """Score the runs together, and print the scores."""
         for test in self.place.subsets(self.plan):
             path = score(self.place, runs, others, test, self.plan)
             self.place.shell.act(print_scores, path)
 
     def write(self, rows: Sequence[Row], runs: Sequence[Run], baselines: Sequence[str]) -> None:
-        """Write the tables and the report of all runs."""
         tests = list(self.place.subsets(self.plan))
         results: Results = {}
         for row in rows:
@@ -218,7 +215,6 @@ class Translation(Experiment):
         keep(self.place.recipe.folder / STUDY, runs, tests, self.references(), translated)
 
     def references(self) -> dict[str, list[str]]:
-        """Return the SHA-256 of each reference of each test set."""
         found = {}
         for test in self.place.content.corpus.tests:
             files = files_in(arguments(references(self.place.recipe, self.place.raw, test)))

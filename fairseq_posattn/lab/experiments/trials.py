@@ -140,7 +140,6 @@ class Trial(TrialTools):
         return list(dict.fromkeys(self.chosen)) or known or ["CORPUS"]
 
     def check_corpora(self, known: Sequence[str]) -> None:
-        """Raise an InputError if a chosen corpus has no data."""
         if not known:
             raise InputError(
                 f"{self.place.work}: no data; run recipes/prepare.sh {self.name} first"
@@ -152,7 +151,6 @@ class Trial(TrialTools):
                 )
 
     def planned(self, rows: Sequence[TrialRow], seeds: Seeds) -> list[tuple[TrialRow, Run]]:
-        """Return all pairs of a model and a run, grouped by corpus and seed."""
         found = []
         for corpus in self.chosen_corpora():
             for seed in seeds:
@@ -183,7 +181,6 @@ class Trial(TrialTools):
         return found
 
     def run_of(self, row: TrialRow, corpus: str, seed: int) -> Run:
-        """Return the run of a model with a seed, identified by its options and data."""
         refuse_chosen(self.plan.training, OURS)
         options = self.options_of(row, corpus, seed)
         words = arguments(dict(sorted(options.items()))) + [*self.plan.training]

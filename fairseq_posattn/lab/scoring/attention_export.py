@@ -91,7 +91,6 @@ class Translator:
         return Sentence(words_by_counts(pieces, counts, self.separator), parents)
 
     def counts(self, sample: dict, pieces: Sequence[str]) -> list[int]:
-        """Return the number of pieces of each source word."""
         tree = tree_in(sample)
         return pieces_of_words(pieces[:-1], self.separator) if tree is None else tree[1]
 
@@ -126,7 +125,6 @@ class Translator:
         }
 
     def target_text(self, tokens: torch.Tensor) -> str:
-        """Return the text of the tokens of a target or translation."""
         return self.text(self.task.target_dictionary.string(tokens.int().cpu()))
 
 
@@ -155,7 +153,6 @@ def examples(request: ExampleRequest) -> list[dict[str, Any]]:
 
 
 def check_numbers(numbers: Sequence[int], count: int, name: str) -> None:
-    """Raise an InputError for the number of a sentence that does not exist."""
     for number in numbers:
         if not 0 <= number < count:
             raise InputError(
@@ -165,7 +162,6 @@ def check_numbers(numbers: Sequence[int], count: int, name: str) -> None:
 
 
 def read_references(path: str, numbers: Sequence[int]) -> dict[int, str]:
-    """Return the lines of a file with these numbers."""
     lines = list(read_lines(path))
     check_numbers(numbers, len(lines), path)
     return {number: lines[number] for number in numbers}

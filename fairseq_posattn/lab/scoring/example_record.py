@@ -32,7 +32,6 @@ class Attention(Open):
 
     @property
     def sizes(self) -> list[int]:
-        """Return layers, heads, queries and keys."""
         return [self.layers, self.heads, self.queries, self.keys]
 
 

@@ -198,7 +198,6 @@ def speed(paths: Sequence[str]) -> Decoding:
 
 
 def refuse_repeated(paths: Sequence[str]) -> None:
-    """Raise an InputError if several logs contain the same sentence."""
     first: dict[str, str] = {}
     for path in paths if len(paths) > 1 else ():
         for line in read_lines(path):

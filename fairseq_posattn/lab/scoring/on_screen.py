@@ -41,7 +41,6 @@ def raw_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def score_lines(result: ScoredSystem) -> Iterator[str]:
-    """Yield a line for each score, with its difference to the baseline."""
     baseline = result.baseline
     for name, score in result.scores.items():
         compared = baseline.scores.get(name) if baseline else None
@@ -101,7 +100,6 @@ def ngram_lines(result: ScoredSystem) -> Iterator[str]:
 
 
 def part_lines(result: ScoredSystem, name: str) -> Iterator[str]:
-    """Yield a line for each part of the test set, and one for the mean over labels."""
     parts: list[tuple[str, Part]] = [(part.name, part) for part in result.parts[name]]
     if name in (result.subsets or {}):
         parts.append((MEAN, result.subsets[name].mean))

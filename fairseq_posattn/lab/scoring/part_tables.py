@@ -89,7 +89,6 @@ def cell(part: Part | None) -> Marked:
 
 
 def notes(systems: Sequence[ScoredSystem], columns: Sequence[Column]) -> Iterator[str]:
-    """Yield the notes below the table."""
     parts = [part for column in columns for part in column.values()]
     if any(part.interval for part in parts):
         yield "In brackets: 95 % interval for new sentences and, with several runs, new trainings."

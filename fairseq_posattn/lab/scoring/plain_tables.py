@@ -58,7 +58,6 @@ class Figures:
         return ["" if n is None else f"{n:.{self.digits}f}" for n in numbers]
 
     def heads(self, head: str, with_spread: bool) -> list[str]:
-        """Return the titles of the columns in CSV."""
         more = ("lowest", "highest") if self.as_range else ("deviation",)
         return [head, *(f"{head} {name}" for name in more if with_spread)]
 
@@ -104,7 +103,6 @@ class Table:
 
 
 def markdown(tables: Sequence[Table]) -> Iterator[str]:
-    """Yield the lines of the tables in Markdown."""
     for number, table in enumerate(tables):
         yield from [""] if number else []
         yield from (f"{table.title}:", "") if table.title else ()

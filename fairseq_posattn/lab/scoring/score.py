@@ -108,7 +108,6 @@ def score(request: ScoreRequest) -> ScoredSystem:
 
 
 def check(request: ScoreRequest) -> None:
-    """Raise an InputError if options contradict each other."""
     if bool(request.references) == bool(request.sgm):
         raise InputError("expected one kind of references; give either --references or --sgm")
     if request.baseline_segment_scores and not request.baseline:
@@ -118,7 +117,6 @@ def check(request: ScoreRequest) -> None:
 
 
 def several(system: Translations) -> int:
-    """Return the number of runs, or ABSENT for a single one."""
     return len(system.runs) if len(system.runs) > 1 else ABSENT
 
 
@@ -171,7 +169,6 @@ def against_baseline(
     segments: SegmentScores,
     samples: Samples,
 ) -> Baseline:
-    """Compare the system with the baseline."""
     found = {**compared(baseline, system, samples), **segments.compared(samples)}
     lower = {*LOWER_IS_BETTER, *segments.lower_is_better}
     marks = marked((one, name in lower) for name, one in found.items())

@@ -102,7 +102,6 @@ class Course:
         return next((of for s, of in self.losses.items() if s not in (INSIDE, TRAIN)), {})
 
     def curve(self) -> list[Losses]:
-        """Return the losses at each validation."""
         train = self.losses.get(INSIDE) or self.losses.get(TRAIN) or {}
         updates = sorted(train)
         points = []
@@ -181,7 +180,6 @@ def measured_in(line: str) -> Measured | None:
 
 
 def pairs(text: str, between: str, within: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values from a line of numbers."""
     for item in text.split(between):
         name, _, value = item.partition(within)
         yield name, value

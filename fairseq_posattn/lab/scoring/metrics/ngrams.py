@@ -49,7 +49,6 @@ def by_order(
 
 
 def gaps(system: Sequence[Ngrams], baseline: Sequence[Ngrams]) -> list[Ngrams]:
-    """Subtract the scores of the baseline from those of the system."""
     return [
         Ngrams(n=a.n, bleu=a.bleu - b.bleu, precision=a.precision - b.precision)
         for a, b in zip(system, baseline, strict=True)

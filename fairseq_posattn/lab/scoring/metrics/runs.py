@@ -84,7 +84,6 @@ def score_of(metric: FromSums, sums: NDArray[np.float64]) -> float:
 
 
 def run_scores(metric: FromSums, runs: Counted) -> list[float]:
-    """Return the score of each run."""
     return [score_of(metric, sums) for sums in runs.sum(axis=1)]
 
 

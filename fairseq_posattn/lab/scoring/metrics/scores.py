@@ -60,12 +60,10 @@ class Settings:
 
     @cached_property
     def language(self) -> Language:
-        """Return the target language."""
         return language(self.target)
 
     @property
     def tokenizer(self) -> str:
-        """Return sacrebleu's tokeniser for BLEU."""
         return self.tokenize or self.language.tokenizer or BLEU.TOKENIZER_DEFAULT
 
     def bleu(self, **changes) -> BLEU:
@@ -89,7 +87,6 @@ class Settings:
         )
 
     def ter(self, references: Sequence[Sequence[str]]) -> TER:
-        """Return the metric TER, over words or characters."""
         asian = self.ter_of_characters
         return TER(normalized=asian, asian_support=asian, references=references)
 
@@ -230,7 +227,6 @@ def over_runs(scores: Sequence[Score]) -> Score:
 
 
 def described(found: Computed, signature: str) -> Score:
-    """Convert sacrebleu's score object to a Score."""
     if not isinstance(found, BLEUScore):
         return Score(score=found.score, signature=signature)
     return Score(

@@ -87,7 +87,6 @@ class SegmentReader(HTMLParser):
         """Do nothing: unlike <script> in HTML, no element contains unparsed text here."""
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
-        """Start a set, a document or a segment."""
         attributes = {name: (value or "").strip() for name, value in attrs}
         self.check_outside_segment(f"<{tag}>")
         if tag in SETS:
@@ -110,7 +109,6 @@ class SegmentReader(HTMLParser):
             self.pieces = []
 
     def handle_endtag(self, tag: str) -> None:
-        """End a segment, a document or a set."""
         if tag == "seg" and self.segment:
             (key, line), self.segment = self.segment, None
             self.store(key, line)
@@ -122,7 +120,6 @@ class SegmentReader(HTMLParser):
             self.document = None
 
     def store(self, key: Key, line: int) -> None:
-        """Store the text of a segment at its end."""
         one = self.sets.setdefault(self.document_name, SegmentSet(self.path, self.document_name))
         if key in one.texts:
             raise InputError(
@@ -133,7 +130,6 @@ class SegmentReader(HTMLParser):
         one.lines[key] = line
 
     def handle_data(self, data: str) -> None:
-        """Collect the text of a segment, and ignore other text."""
         if self.segment:
             self.pieces.append(data)
 
@@ -151,7 +147,6 @@ class SegmentReader(HTMLParser):
             )
 
     def fault(self, what: str) -> InputError:
-        """Return an InputError that names the current line."""
         return InputError(f"{self.path}:{self.getpos()[0]}: {what}")
 
 

@@ -138,14 +138,12 @@ class Sign(NamedTuple):
 
 
 def between_characters(lines: Sequence[str]) -> tuple[int, int]:
-    """Count the spaces between characters."""
     words = [line.split() for line in lines]
     spaces = sum(max(len(found) - 1, 0) for found in words)
     return spaces, sum(max(sum(map(len, found)) - 1, 0) for found in words)
 
 
 def before_punctuation(lines: Sequence[str]) -> tuple[int, int]:
-    """Count the spaces before full stops and commas."""
     found = [match[1] for line in lines for match in PUNCTUATION.finditer(line)]
     return len(found) - found.count(""), len(found)
 

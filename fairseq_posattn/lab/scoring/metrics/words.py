@@ -165,7 +165,6 @@ def read_trees(request: ScoreRequest, texts: Texts) -> list[list[Sentence]]:
 
 
 def upos(tree: Sentence) -> Iterable[str]:
-    """Return the part of speech of each word."""
     return [tags.upos for tags in tree.tags or ()]
 
 
