@@ -33,7 +33,7 @@ def machine_of(options: argparse.Namespace):
 
 
 def experiment_of(options: argparse.Namespace) -> Any:
-    """Return the experiment, after checking that the options suit its recipe."""
+    """Return the experiment; raise an InputError if options do not suit its recipe."""
     from fairseq_posattn.lab.experiments.commands import Shell
     from fairseq_posattn.lab.experiments.recipe import recipe_file
     from fairseq_posattn.lab.experiments.translation import Translation

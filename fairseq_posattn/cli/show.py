@@ -118,7 +118,7 @@ def chosen_sentence(options: argparse.Namespace) -> tuple[str, Sentence]:
 def check(options: argparse.Namespace) -> None:
     """Raise an InputError if options for a specification and for a trained model are mixed."""
     if (options.specification is None) == (options.path is None):
-        raise InputError("nothing to draw, or two things; give a SPECIFICATION or --path")
+        raise InputError("expected either a SPECIFICATION or --path; give one of them")
     if options.path is None and options.data is not None:
         raise InputError("--data applies to a trained model only; name its checkpoint with --path")
     if options.path is not None and (options.heads is not None or options.seed != SEED):

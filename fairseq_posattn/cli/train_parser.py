@@ -71,7 +71,7 @@ def files_named(options: argparse.Namespace) -> tuple[Path, Path]:
     if options.treebank and not (options.train or options.dev):
         return files_of(options.treebank)
     if options.treebank or not (options.train and options.dev):
-        raise InputError("no treebank, or two; give a folder TREEBANK, or both --train and --dev")
+        raise InputError("expected either TREEBANK or --train and --dev; give one of these")
     return options.train, options.dev
 
 

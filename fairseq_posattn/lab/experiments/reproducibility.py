@@ -28,26 +28,26 @@ from fairseq_posattn.lab.scoring.plain_tables import Marked, Table, markdown
 PAGE, PREPARED = "reproducibility.md", "data.called"
 SACREBLEU = re.compile(r"version:([^|]+)")
 KEPT = (
-    "The recipe keeps the translations of these runs and the options of their trainings, so "
-    "parameters, times and machines are not known."
+    "The recipe contains only the translations and the training options of these runs, so "
+    "parameters, times and machines are unknown."
 )
-BOUNDS = "In brackets: 95 % for other sentences and, with several runs, other trainings."
+BOUNDS = "In brackets: 95 % interval for new sentences and, with several runs, new trainings."
 TIMES = (
-    "Training is the time in its log; if it was interrupted and went on, the sum. Translating is "
-    "what fairseq-generate counts, for all test sets; its machine is not noted. Of several runs: "
-    "the mean, and in brackets the shortest and the longest."
+    "Training: time in the log, summed if the run was interrupted and resumed. Translating: time "
+    "reported by fairseq-generate for all test sets, on a machine that is not recorded. With "
+    "several runs: mean, and in brackets minimum and maximum."
 )
 CHOICES = (
-    "These are options of fairseq-train, without dashes. updates is its max-update, batch-tokens "
-    "are those of an update over all processes, and the trees `own` are those of the data, without "
-    "a control."
+    "These are options of fairseq-train, without dashes. updates is max-update, batch-tokens is "
+    "the number of tokens per update over all processes, and the trees `own` are those of the "
+    "data, without a control."
 )
 ENERGY = (
-    "The mean of a training: what Linux counts of the processors, and the power of the GPUs by "
-    "nvidia-smi over the time. Both are of the whole processor or GPU, with all that ran beside "
-    "the training, and without memory, disks and cooling."
+    "Mean per training run: energy of the processors, as counted by Linux, and of the GPUs, from "
+    "the power that nvidia-smi reports. Both include other programs that ran on the same "
+    "processor or GPU, and exclude memory, disks and cooling."
 )
-TRANSLATING = "averaged, beam and lenpen say how the models translate."
+TRANSLATING = "averaged, beam and lenpen are options of translation."
 Section = Iterator[str]
 Cells = list[str | Marked]
 
@@ -126,13 +126,13 @@ def machines(facts: Facts) -> Section:
         head = ["processor", "cores", "memory", "GPUs", "processes", "precision", "runs"]
         rows = [[*cells, named(facts, list(runs.values()))] for cells, runs in found.items()]
         note = (
-            "The trainings started on these machines; one that went on elsewhere has several rows."
+            "Machines on which training started; a run that resumed elsewhere is in several rows."
         )
         yield from markdown([Table("", head, rows, [note])])
     if unknown:
         yield from [""] if found else []
         runs = named(facts, list(unknown.values()))
-        yield f"The machine is not known of these runs: {runs}."
+        yield f"The machine is unknown for these runs: {runs}."
 
 
 def cells_of(start: Start) -> tuple[str, ...]:
@@ -197,7 +197,7 @@ def hyper_parameters(facts: Facts) -> Section:
 def told_by_recipe(what: str, told: str, key: str) -> str:
     if told:
         return f"{what}: {visible(told)}"
-    return f"{what}: this is not known; `{key}` in recipe.toml would say it."
+    return f"{what}: unknown; state it as `{key}` in recipe.toml."
 
 
 def data(facts: Facts) -> Section:
@@ -213,7 +213,7 @@ def data(facts: Facts) -> Section:
     if pairs := facts.pairs():
         notes.append(f"The models were trained on {pairs:,} of the training sentences.")
     if words := facts.words():
-        notes.append(f"The training target has {words:,} words, as BLEU counts them.")
+        notes.append(f"The target side of the training set has {words:,} words, as BLEU counts.")
     yield from markdown(
         [Table("", ["text", "split", "sentences"], rows, [" ".join(notes)] if notes else [])]
     )
@@ -265,7 +265,7 @@ def commands(facts: Facts) -> Section:
         prepared = noted.read_text(encoding="utf-8").strip()
     else:
         prepared = f"posattn recipe prepare {facts.place.recipe.called}"
-        yield from ("With what options the data were prepared is not known.", "")
+        yield from ("The options with which the data were prepared are unknown.", "")
     yield from ("```bash", visible(prepared), visible(facts.plan.called), "```")
 
 

@@ -130,7 +130,7 @@ def check_set(logs: Sequence[Log], data: str, subset: str, translations: int) ->
 
 
 def sentences_of(data: str, subset: str) -> set[int]:
-    """Return the numbers of sentences of a subset of the data, over all its language pairs."""
+    """Return the number of sentences in a subset, for each language pair of the data."""
     from fairseq_posattn.glue.patches.checked_data import HEADER, MAGIC
 
     found = set()
@@ -169,7 +169,7 @@ def to_text(data: str, separator: str, language: str | None) -> Callable[[str], 
 
 
 class Run(NamedTuple):
-    """The numbers in the last line of a run of fairseq-generate."""
+    """The statistics that fairseq-generate prints at its end."""
 
     sentences: int
     pieces: int
@@ -211,7 +211,7 @@ def refuse_repeated(paths: Sequence[str]) -> None:
 
 
 def translated(path: str) -> Run:
-    """Return the numbers of the only run in a log."""
+    """Return the statistics of the only run in a log; raise an InputError if there are others."""
     found = [match for line in read_lines(path) if (match := TRANSLATED.search(line))]
     if len(found) != 1:
         raise InputError(

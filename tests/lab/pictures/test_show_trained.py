@@ -104,7 +104,7 @@ def test_what_cannot_be_drawn_is_refused_in_one_line(prenorm, toy_data, tmp_path
         return refusal("--path", path, "--sentence", "a b", *options)
 
     both = refusal("window", "--path", prenorm)
-    assert both == refusal() and "or two things; give a SPECIFICATION or --path" in both
+    assert both == refusal() and "expected either a SPECIFICATION or --path" in both
     assert "give --sentence TEXT or --conllu FILE" in refusal("--path", prenorm)
     assert "--heads and --seed do not apply to a trained model; leave" in refused(
         prenorm, "--heads", "2"
