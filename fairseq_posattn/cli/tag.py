@@ -69,7 +69,7 @@ def parser() -> ArgumentParser:
 class TextTagger:
     """A trained tagger with its dictionaries, for sentences of any length.
 
-    TextTagger("checkpoint_best.pt").tags([["The", "cat", "sleeps"]])  # [["DET", "NOUN", "VERB"]]
+    TextTagger("checkpoint_best.pt").tags([["The", "cat"]])  # [["DET", "NOUN"]]
     """
 
     def __init__(
