@@ -76,7 +76,6 @@ def subcommands() -> dict[str, str]:
 
 
 def usage() -> str:
-    """Return the text of `posattn --help`."""
     lines = ["usage: posattn SUBCOMMAND [OPTION ...]", ""]
     lines += ["Neural machine translation with structural positions and new attention."]
     for title, group in GROUPS.items():
@@ -88,7 +87,6 @@ def usage() -> str:
 
 
 def versions() -> str:
-    """Return the text of `posattn --version`."""
     from fairseq_posattn.io.version import __version__
 
     names = metadata.packages_distributions()  # fairseq may be installed as ve_fairseq

@@ -110,7 +110,6 @@ def table(experiment: Any, options: argparse.Namespace) -> None:
 
 
 def new(options: argparse.Namespace) -> None:
-    """Write a recipe for a new corpus."""
     from fairseq_posattn.lab.experiments.commands import called
     from fairseq_posattn.lab.experiments.new_recipe import new_recipe
 

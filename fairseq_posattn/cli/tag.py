@@ -69,7 +69,9 @@ def parser() -> ArgumentParser:
 class TextTagger:
     """A trained tagger with its dictionaries, for sentences of any length.
 
-    TextTagger("checkpoint_best.pt").tags([["The", "cat"]])  # [["DET", "NOUN"]]
+    Example:
+
+        TextTagger("checkpoint_best.pt").tags([["The", "cat"]])  # [["DET", "NOUN"]]
     """
 
     def __init__(

@@ -10,8 +10,10 @@ from fairseq_posattn.errors import InputError
 def lab_extra(need: str) -> Iterator[None]:
     """Turn an ImportError in the block into an InputError that says how to install the extra `lab`.
 
-    with lab_extra("the figures need"):  # the beginning of the message
-        import matplotlib
+    Example:
+
+        with lab_extra("the figures need"):  # the beginning of the message
+            import matplotlib
     """
     try:
         yield

@@ -28,7 +28,9 @@ SHARED = ("model", "size", "trees", "training")  # keys that `like` copies from 
 class Recipe:
     """A recipe, which is named after its folder.
 
-    read_recipe("multi30k_en_de").row("sequence", "small")
+    Example:
+
+        read_recipe("multi30k_en_de").row("sequence", "small")
     """
 
     folder: Path
@@ -223,8 +225,10 @@ def refuse_chosen(words: Sequence[str], ours: Mapping[str, str]) -> None:
 def arguments(options: Mapping[str, Any]) -> list[str]:
     """Return options as words of a command line.
 
-    arguments({"lr": 0.1, "fp16": True, "cpu": False, "test": ["a", "b"]})
-    # ["--lr", "0.1", "--fp16", "--test", "a", "b"]
+    Example:
+
+        arguments({"lr": 0.1, "fp16": True, "cpu": False, "test": ["a", "b"]})
+        # ["--lr", "0.1", "--fp16", "--test", "a", "b"]
     """
     found: list[str] = []
     for name, value in options.items():

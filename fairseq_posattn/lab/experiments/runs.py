@@ -98,7 +98,9 @@ class RunRecord(Open):
 def by_option(words: Sequence[str]) -> dict[str, list[str]]:
     """Return the values of each option of a command line; the last one of equal options counts.
 
-    by_option(["--a=1", "--b", "2", "3"])  # {"--a": ["1"], "--b": ["2", "3"]}
+    Example:
+
+        by_option(["--a=1", "--b", "2", "3"])  # {"--a": ["1"], "--b": ["2", "3"]}
     """
     found: dict[str, list[str]] = {}
     name = ""

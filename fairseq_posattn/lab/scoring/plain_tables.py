@@ -1,7 +1,9 @@
 """Write tables as Markdown, CSV and LaTeX.
 
-table = Table("BLEU", ["model", "dev"], [["baseline", Figures([20.1, 20.5])]])
-write([table], Path("table"))  # table.md, table.csv and table.tex
+Example:
+
+    table = Table("BLEU", ["model", "dev"], [["baseline", Figures([20.1, 20.5])]])
+    write([table], Path("table"))  # table.md, table.csv and table.tex
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ TREES = "FILE.conllu"
 class ScoreRequest:
     """A request to score the translations of a test set; each field is an option of posattn score.
 
-    ScoreRequest(hypotheses=["test.hyp"], references=["test.de"], target_lang="de")
+    Example:
+
+        ScoreRequest(hypotheses=["test.hyp"], references=["test.de"], target_lang="de")
     """
 
     hypotheses: list[str] = option(

@@ -20,7 +20,6 @@ the files generate this page: \
 
 
 def document() -> str:
-    """Return the text of the page docs/score_json.md."""
     return "\n".join([INTRODUCTION, *tables(ScoredSystem)]) + "\n"
 
 

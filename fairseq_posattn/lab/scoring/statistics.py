@@ -36,7 +36,9 @@ NORMAL = 1.959963984540054  # the upper one of these quantiles of a normal distr
 def holm(values: Sequence[float]) -> list[float]:
     """Return p-values with Holm's (1979) correction for multiple tests, in the given order.
 
-    holm([0.01, 0.04, 0.03])  # [0.03, 0.06, 0.06]
+    Example:
+
+        holm([0.01, 0.04, 0.03])  # [0.03, 0.06, 0.06]
     """
     order = sorted(range(len(values)), key=values.__getitem__)
     corrected, largest = [0.0] * len(values), 0.0

@@ -79,7 +79,6 @@ def computed_score(metric: FromSums, sums: NDArray[np.float64]) -> Computed:
 
 
 def score_of(metric: FromSums, sums: NDArray[np.float64]) -> float:
-    """Return the score for summed statistics."""
     return float(computed_score(metric, sums).score)
 
 

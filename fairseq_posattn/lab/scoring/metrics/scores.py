@@ -115,7 +115,9 @@ class Settings:
 class Scoring:
     """The references of a test set (one or several texts), and the metrics to compute.
 
-    Scoring([lines_of_reference], Settings("de")).names  # ["BLEU", "chrF2", ...]
+    Example:
+
+        Scoring([lines_of_reference], Settings("de")).names  # ["BLEU", "chrF2", ...]
     """
 
     references: Sequence[Sequence[str]]
@@ -238,8 +240,6 @@ def described(found: Computed, signature: str) -> Score:
 
 
 def tokenised_text(settings: Settings) -> Callable[[str], str]:
-    """Return the function that preprocesses a line for tokenised BLEU."""
-
     def prepare(line: str) -> str:
         line = tokenized(line, settings.language.code)
         return split_compounds(line) if settings.compounds else line

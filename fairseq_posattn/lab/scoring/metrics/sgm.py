@@ -166,7 +166,9 @@ def read_sets(path: str | Path) -> list[SegmentSet]:
 def read_set(path: str | Path, name: str | None = None) -> SegmentSet:
     """Return the only set in a file, or the set with this name.
 
-    read_set("newstest2014-ende-ref.de.sgm").texts.values()
+    Example:
+
+        read_set("newstest2014-ende-ref.de.sgm").texts.values()
     """
     sets = read_sets(path)
     found = sets if name is None else [one for one in sets if one.name == name]
