@@ -5,7 +5,7 @@ posattn export ctranslate2 averaged.pt --out exported --quantization int8
 The conversion is checked: fairseq and the other program translate some sentences, and the other
 program also scores fairseq's translations. Nothing is written if the results differ by more than
 rounding errors, or if the model uses a mechanism that the other program does not support.
-Translate text with the exported folder with posattn translate.
+Use posattn translate to translate text with the exported folder.
 """
 
 from __future__ import annotations

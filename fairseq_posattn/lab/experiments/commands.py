@@ -169,7 +169,7 @@ class Shell:
 
     @contextlib.contextmanager
     def passing_signals_on(self) -> Iterator[None]:
-        """Make the commands end together with this process, even if SIGKILL ends it."""
+        """Terminate the commands together with this process, even if SIGKILL kills it."""
         passed = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
         heard = [n for n in passed if signal.getsignal(n) != signal.SIG_IGN]  # nohup ignores one
         before = {number: signal.signal(number, self.stop) for number in heard}

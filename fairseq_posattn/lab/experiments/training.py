@@ -121,7 +121,7 @@ def options_for(model: str, name: str, data: Path) -> list[str]:
 
 
 def on_machine(options: Options, machine: Machine, size: Size, updates: int) -> dict[str, Any]:
-    """Complete options by the batches on a machine, the number of updates and the checkpoints."""
+    """Add the options for batches, number of updates and checkpoints on a machine."""
     return {
         **{name: value for name, value in options.items() if name != "batch-tokens"},
         **machine.batch(options["batch-tokens"]),

@@ -1,4 +1,4 @@
-"""Describe the files of examples: a translated sentence with its tree and its attention."""
+"""The file format of posattn examples: translated sentences with trees and attention weights."""
 
 from __future__ import annotations
 
