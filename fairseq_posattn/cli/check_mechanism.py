@@ -1,13 +1,14 @@
-"""Check mechanisms of attention of your own against the contract that all mechanisms keep.
+"""Check your own attention mechanisms against the contract that every mechanism must fulfil.
 
     posattn check-mechanism mine.py
     posattn check-mechanism my_mechanisms/ --specification 'mine(size=3)'
 
-MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module. Each
-mechanism that it registers is checked with the options that its class lists in `examples`, or with
-the given specifications. A line for each of them says how many checks it passed; below it stand
-those that FAILED, with what was expected, what was found and where to look. With -v all checks
-stand there, also those that are ok or, marked by --, do not apply. No fairseq is needed.
+MODULE is a Python file, a folder with __init__.py (as for --user-dir) or the name of a module.
+Each mechanism that it registers is checked with the specifications that its class lists in
+`examples`, or with those given by --specification. For each specification, one line reports how
+many checks passed. It is followed by the checks that FAILED, with the expected and the actual
+result and where to look. With -v, all checks are listed, including those marked `ok` and those
+marked `--`, which do not apply. fairseq is not required.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Print the outcome of each check, and raise an InputError if some have failed."""
     parser = command_parser("posattn check-mechanism", __doc__)
     parser.add_argument(
         "module",
         nargs="?",
         metavar="MODULE",
-        help="read the mechanisms from this file, folder or module",
+        help="file, folder or module that registers the mechanisms",
     )
     parser.add_argument(
         "--specification",
         action="append",
         metavar="TEXT",
-        help="check this, as --encoder-attention takes it, and not the `examples`; can be repeated",
+        help="check this specification (same syntax as --encoder-attention) instead of the "
+        "`examples`; can be repeated",
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="show every check")
+    parser.add_argument("-v", "--verbose", action="store_true", help="list every check")
     options = parser.parse_args()
     if not options.module and not options.specification:
         parser.error("give a MODULE, or a --specification of mechanisms that the package has")
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def checked(specification: str, verbose: bool) -> list[Outcome]:
-    """Run all checks over a specification, and print how many it passed, then those that failed."""
+    """Run all checks on a specification, print the report and return the outcomes."""
     from fairseq_posattn.testing import outcomes
 
     found = list(outcomes(specification))
@@ -74,7 +75,6 @@ def checked(specification: str, verbose: bool) -> list[Outcome]:
 
 
 def line(outcome: Outcome) -> str:
-    """Return the line about a check."""
     if outcome.fault:
         return f"FAILED  {outcome.promise}: {outcome.fault}"
     if outcome.not_applicable:

@@ -1,4 +1,4 @@
-"""Translate some sentences of binarised data, and write them with their trees and attention maps.
+"""Translate a few sentences of a data folder, and store their trees and attention weights as JSON.
 
 posattn examples DATA --path checkpoint_best.pt --sentences 0 5 17 --out examples.json
 """
@@ -14,7 +14,6 @@ from fairseq_posattn.lab.scoring.requests import ExampleRequest
 
 
 def main() -> None:
-    """Translate the sentences and write the examples."""
     request = asked(ExampleRequest, "posattn examples", __doc__)
     from fairseq_posattn.lab.scoring.attention_export import examples
 

@@ -37,17 +37,17 @@ GROUPS = {
     },
     "Compare": {
         "recipe": "train, evaluate and compare all models of an experiment",
-        "report": "write an HTML page that compares systems",
+        "report": "write an HTML report that compares systems",
     },
     "Inspect": {
-        "show": "draw what attention mechanisms do to a sentence",
+        "show": "draw how attention mechanisms change the weights of a sentence",
         "examples": "translate a few sentences and store their attention weights",
-        "heads": "describe each attention head over a test set",
+        "heads": "compute statistics of each attention head on a test set",
         "probe": "probe what an encoder knows about sentences",
-        "probe-tasks": "build the data of probing tasks",
+        "probe-tasks": "build the data for probing tasks",
     },
     "Extend": {
-        "check-mechanism": "check a mechanism of your own against the contract",
+        "check-mechanism": "check a mechanism of your own against the mechanism contract",
     },
 }
 FAIRSEQ = ("train", "validate", "generate", "interactive")
@@ -76,7 +76,6 @@ def subcommands() -> dict[str, str]:
 
 
 def usage() -> str:
-    """Return the text of `posattn --help`."""
     lines = ["usage: posattn SUBCOMMAND [OPTION ...]", ""]
     lines += ["Neural machine translation with structural positions and new attention."]
     for title, group in GROUPS.items():
@@ -88,7 +87,6 @@ def usage() -> str:
 
 
 def versions() -> str:
-    """Return the text of `posattn --version`."""
     from fairseq_posattn.io.version import __version__
 
     names = metadata.packages_distributions()  # fairseq may be installed as ve_fairseq
@@ -102,14 +100,13 @@ def versions() -> str:
 
 
 def function_of(name: str):
-    """Return the function that runs a subcommand; it reads `sys.argv`."""
+    """Import and return the function that runs a subcommand on `sys.argv`."""
     if name in FAIRSEQ:
         return getattr(import_module("fairseq_posattn.cli.fairseq_programs"), name)
     return import_module(f"fairseq_posattn.cli.{name.replace('-', '_')}").command
 
 
 def main() -> None:
-    """Run the subcommand that the command line names."""
     name = sys.argv[1] if len(sys.argv) > 1 else "--help"
     texts = {
         "--help": usage,
@@ -125,8 +122,8 @@ def main() -> None:
         from difflib import get_close_matches
 
         near = get_close_matches(name, subcommands(), 1)
-        remedy = f"did you mean {near[0]}?" if near else "posattn --help lists all"
-        print(f"posattn: error: there is no subcommand {name!a}; {remedy}", file=sys.stderr)
+        remedy = f"did you mean {near[0]}?" if near else "posattn --help lists them"
+        print(f"posattn: error: unknown subcommand {name!a}; {remedy}", file=sys.stderr)
         sys.exit(2)
     sys.argv[:2] = [f"posattn {name}"]
     function_of(name)()

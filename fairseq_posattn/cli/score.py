@@ -17,12 +17,13 @@ from fairseq_posattn.lab.scoring.score import ScoreRequest, score
 
 
 def main() -> None:
-    """Score the translation, print the scores and write the JSON."""
     parser = Parser(
         prog="posattn score",
-        description="Score a translation of a test set, alone and against a baseline.",
+        description="Score a translation of a test set, and compare it with a baseline.",
     )
-    parser.add_argument("--json", metavar="OUT", help="write all figures here, for posattn report")
+    parser.add_argument(
+        "--json", metavar="OUT", help="write all scores to this file, for posattn report"
+    )
     add_fields(parser, ScoreRequest, {"references", "sgm"}, {"target_lang": "-t"})
     options = vars(parser.parse_args())
     out = options.pop("json")

@@ -30,12 +30,12 @@ def test_each_module_is_a_subcommand_that_the_help_lists():
 
 
 @pytest.mark.parametrize(
-    ("word", "remedy"), [("trian", "did you mean train?"), ("--beam", "posattn --help lists all")]
+    ("word", "remedy"), [("trian", "did you mean train?"), ("--beam", "posattn --help lists them")]
 )
 def test_an_unknown_subcommand_is_named(word, remedy):
     ended = posattn(word)
     assert ended.returncode == 2 and not ended.stdout
-    assert ended.stderr == f"posattn: error: there is no subcommand '{word}'; {remedy}\n"
+    assert ended.stderr == f"posattn: error: unknown subcommand '{word}'; {remedy}\n"
 
 
 def test_versions_are_those_to_name_in_a_bug_report():

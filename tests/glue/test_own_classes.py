@@ -268,7 +268,7 @@ def test_examples_take_another_task(stock_model, toy_data, monkeypatch, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--task", "nothing"), "error: --task nothing: there is no such task; the nearest of "),
+        (("--task", "nothing"), "error: --task nothing is unknown; the nearest of "),
         (("--user-dir", "nowhere"), "error: --user-dir nowhere: there is no such folder"),
     ],
 )

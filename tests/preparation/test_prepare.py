@@ -798,7 +798,7 @@ def test_a_folder_that_holds_something_else(corpus, tmp_path):
 def test_options_that_cannot_work(corpus, tmp_path):
     out = ("--out", tmp_path / "data")
     message = fails(*corpus.options("--parser", "conllu", *out, raw="tidy"))
-    assert "--tokenize stanza needs --parser stanza" in message
+    assert "--tokenize stanza requires --parser stanza" in message
     assert not (tmp_path / "data.work").exists()
 
 

@@ -200,8 +200,11 @@ def twice(path: Path) -> None:
             "no sentence has a translation (6 without",
         ),
         (["--target-treebank", 0, 1, 2, "--align-by", "x"], "name another comment with --align-by"),
-        (["--target-comment", "text_en", "--plan"], "--plan: with --treebank, texts and words are"),
-        (["--target-comment", "text_en", "--train", "x"], "--train: with --treebank, texts and"),
+        (
+            ["--target-comment", "text_en", "--plan"],
+            "--plan contradicts --treebank, which provides",
+        ),
+        (["--target-comment", "text_en", "--train", "x"], "--train contradicts --treebank, which"),
         (
             ["--target-comment", "text_en", "--tokenize", "moses"],
             "--tokenize moses: with --treebank",

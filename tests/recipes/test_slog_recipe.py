@@ -464,7 +464,8 @@ def damage(folder, what):
         return f"{folder}: there is no generalization_sets.zip nor generalization_half.zip; put one"
     if what == "compression":
         zipped.write_bytes(with_unknown_compression(zipped.read_bytes()))
-        return f"{zipped}: Python cannot unpack it (That compression method is not supported); pack"
+        reason = "That compression method is not supported"
+        return f"{zipped}: Python does not support this compression ({reason}); convert"
     zipped.write_bytes(base64.b64decode(LOCKED))
     return f"{zipped}: SLOG_PASSWORD has not the password that opens it; export the one that the"
 

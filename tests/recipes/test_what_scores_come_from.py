@@ -78,8 +78,8 @@ def test_other_references_are_refused_until_there_are_data_of_them(evaluated):
     refused = evaluated.start(*EVALUATE, check=False)
     assert refused.returncode == 1 and evaluated.contents() == before
     assert (
-        f"error: {work}/raw/test.en: {work}/data was made from another text as test.en; start "
-        f"recipes/prepare.sh {folder} again\n"
+        f"error: {work}/raw/test.en (test.en) differs from the text that {work}/data was made "
+        f"from; run recipes/prepare.sh {folder} again\n"
     ) in refused.stdout
     evaluated.start("prepare", "--from", folder / "tidy", "--", *PREPARING)
     printed = evaluated.start(*EVALUATE).stdout

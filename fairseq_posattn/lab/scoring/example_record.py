@@ -1,4 +1,4 @@
-"""Describe the files of examples: a translated sentence with its tree and its attention."""
+"""The file format of posattn examples: translated sentences with trees and attention weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class Attention(Open):
 
     @property
     def sizes(self) -> list[int]:
-        """Return the four sizes in the order of the weights."""
         return [self.layers, self.heads, self.queries, self.keys]
 
 
@@ -65,21 +64,21 @@ class Example(Open):
             raise InputError(fault)
 
     def fault_of_tree(self) -> str | None:
-        """Return what is wrong with the tree, or None."""
+        """Describe what is wrong with the tree, or return None."""
         for key in ("parents", "depths", "relations"):
             values = getattr(self, key)
             if isinstance(values, list) and len(values) != len(self.words):
-                return f"there are {len(values)} {key} for {len(self.words)} words"
+                return f"found {len(values)} {key} for {len(self.words)} words"
         if self.parents is None:
             return None
         if fault := tree_fault(self.parents):
             return fault.what
         if isinstance(self.depths, list) and self.depths != depths(self.parents):
-            return "the depths are not those of the tree"
+            return "the depths differ from those in the tree"
         return None
 
     def fault_of_attention(self) -> str | None:
-        """Return what is wrong with one of the maps, or None."""
+        """Describe what is wrong with the attention weights, or return None."""
         source = len(self.pieces)
         target = 0 if self.target_pieces is ABSENT else len(self.target_pieces)
         maps = [("attention", source, source)]
@@ -92,32 +91,32 @@ class Example(Open):
 
 
 def fault_of(attention: Attention, queries: int, keys: int) -> str | None:
-    """Return what is wrong with a map that should have so many queries and keys, or None."""
+    """Describe what is wrong with weights that should have these queries and keys, or None."""
     sizes = attention.sizes
     if min(sizes) < 1 or sizes[2:] != [queries, keys]:
         pieces = f"{queries} pieces" if queries == keys else f"{queries} and {keys} pieces"
-        return f"the attention is {' x '.join(map(str, sizes))}, but there are {pieces}"
+        return f"the attention has the shape {' x '.join(map(str, sizes))}, but there are {pieces}"
     try:
         weights = base64.b64decode(attention.weights, validate=True)
     except (binascii.Error, ValueError):
         return "the weights are not base64"
     if len(weights) != prod(sizes):
-        return f"there are {len(weights)} weights instead of {prod(sizes)}"
+        return f"found {len(weights)} weights, expected {prod(sizes)}"
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Examples(Open):
-    """Holds examples under a name, as the JSON of a scored system does."""
+    """A document with examples, such as the JSON of a scored system."""
 
     examples: list[Example] = has("the translated sentences")
 
 
 def read_examples(path: str) -> list[Example]:
-    """Return the examples in a file of posattn examples, or in the JSON of a scored system."""
+    """Read the examples in a file of posattn examples, or in the JSON of a scored system."""
     found = read_json_value(path, AGAIN)
     if isinstance(found, dict):
         found = found.get("examples")
     if not isinstance(found, list):
-        raise InputError(f"{path}: there is no list of examples; make it with posattn examples")
+        raise InputError(f"{path}: no list of examples found; make the file with posattn examples")
     return as_record(Examples, {"examples": found}, path, AGAIN).examples

@@ -11,21 +11,20 @@ from fairseq_posattn.lab.scoring.loaded_model import OnData
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleRequest(OnData):
-    """This asks for some sentences of a subset of the data; each field is an option of
-    posattn examples."""
+    """The options of `posattn examples`."""
 
     sentences: list[int] = option(
-        "choose sentences by their numbers, counted from 0 as in fairseq-generate's S-NUMBER",
+        "numbers of the sentences, counted from 0 as in fairseq-generate's S-NUMBER",
         required=True,
     )
-    beam: int = option("set the size of the beam (default: %(default)s)", 5, type=positive)
-    lenpen: float = option("set the length penalty of fairseq-generate (default: %(default)s)", 1.0)
+    beam: int = option("beam size (default: %(default)s)", 5, type=positive)
+    lenpen: float = option("length penalty, as in fairseq-generate (default: %(default)s)", 1.0)
     references: str | None = option(
-        "read references from here, a line for each sentence (default: the targets of the data)",
+        "read references from this file, one per line (default: the target side of the data)",
         *(None, "", "FILE"),
     )
     trees: str | None = option(
-        "read words and relations from here, a tree for each sentence", None, "", "CONLLU"
+        "read words and relations from this file, one tree per sentence", None, "", "CONLLU"
     )
     out: Path = option(
         "write the examples to this file (default: %(default)s)", Path("examples.json")
@@ -34,11 +33,11 @@ class ExampleRequest(OnData):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRequest(OnData):
-    """This asks for the heads of a model; each field is an option of posattn heads."""
+    """The options of `posattn heads`."""
 
     first: int | None = option("read only the first N sentences", None, type=positive)
     trees: str | None = option(
-        "compare with these trees, one for each sentence (default: those beside the data)",
+        "compare with the trees in this file, one per sentence (default: those of the data)",
         *(None, "", "CONLLU"),
     )
-    out: Path = option("write the figures to this file (default: %(default)s)", Path("heads.json"))
+    out: Path = option("write the results to this file (default: %(default)s)", Path("heads.json"))

@@ -21,7 +21,6 @@ This page is generated from the dataclasses that check the files: \
 
 
 def document() -> str:
-    """Return the text of the page docs/score_json.md."""
     return "\n".join([INTRODUCTION, *tables(ScoredSystem)]) + "\n"
 
 

@@ -85,7 +85,7 @@ def test_two_at_once_train_once(place):
         thread.join()
     printed = place.board.out.getvalue()
     assert printed.count("begins to train") == 1
-    assert printed.count("the training has ended before") == 1
+    assert printed.count("already trained (") == 1
 
 
 def test_where_a_training_continues_is_told(place):

@@ -46,10 +46,11 @@ def run(folder):
 
 
 def refused(folder, text: str, key: str) -> None:
-    message = f"{folder}/work/raw/{text}: {folder}/work/data was made from another text as {key}; "
+    message = f"{folder}/work/raw/{text} ({key}) differs from the text that {folder}/work/data was "
+    message += "made from; "
     with pytest.raises(InputError) as error:
         run(folder)
-    assert str(error.value) == f"{message}start posattn recipe prepare {folder} again"
+    assert str(error.value) == f"{message}run posattn recipe prepare {folder} again"
 
 
 def test_a_preparation_that_fails_after_the_texts_were_replaced(prepared):

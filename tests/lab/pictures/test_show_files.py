@@ -126,7 +126,7 @@ def test_hostile_words_stay_words(tmp_path):
 def test_letters_that_the_font_lacks(show, tmp_path, monkeypatch):
     monkeypatch.setattr(figure, "EAST_ASIAN", ())
     said = show("window", "--sentence", "猫", "--heads", 1, "--out", "x.png")
-    assert "drawn as boxes; install a font with them, such as Debian's package fonts-noto" in said
+    assert "drawn as boxes; install a font with them (for East Asian text, Debian's fonts-n" in said
     assert show("window", "--sentence", "猫", "--out", "x.html") == ""
     assert "猫" in (tmp_path / "x.html").read_text()
 

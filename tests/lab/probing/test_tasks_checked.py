@@ -59,7 +59,7 @@ def faults_of(folder, *options):
     assert "Traceback" not in said and "unexpected" not in said
     if found:
         last = said.splitlines()[-1]
-        assert last == f"error: {folder}: {len(found)} fault(s) were found; see above"
+        assert last == f"error: {folder}: {len(found)} fault(s) found; they are listed above"
     return found
 
 
@@ -303,8 +303,8 @@ def test_an_empty_file_is_refused(tmp_path):
         (["--check", "empty/../file.txt"], "file.txt: there is no such folder"),
         (["--check", "good", "--task", "SentLen"], "good: there is no sentence_length.txt"),
         (["--check", "good", "--task", "BShift", "Nothing"], "there is no probing task 'Nothing'"),
-        (["--check", "good", "--out", "new"], "--check makes no tasks"),
-        (["corpus.conllu", "--check", "good"], "--check makes no tasks"),
+        (["--check", "good", "--out", "new"], "--check builds no tasks"),
+        (["corpus.conllu", "--check", "good"], "--check builds no tasks"),
     ],
 )
 def test_what_cannot_be_checked(arguments, words, tmp_path, monkeypatch):
@@ -369,10 +369,10 @@ FEW = ["--min-sentences", "10"]
         (["corpus.conllu", "--out", "new"], "no task can be made"),
         (["corpus.conllu", "--out", "new", *FEW, "--task", "Tense"], "Tense: 0 sentences are left"),
         (["corpus.conllu", "--out", "new", *FEW, "--task", "Nothing"], "no probing task 'Nothing'"),
-        (["corpus.conllu", "--out", "new", *FEW, "--task", "TopConst"], "TopConst cannot be made"),
+        (["corpus.conllu", "--out", "new", *FEW, "--task", "TopConst"], "TopConst cannot be built"),
         (
             ["corpus.conllu", "--out", "new", *FEW, "--task", "SentLen", "top_constituents"],
-            "TopConst cannot be made",
+            "TopConst cannot be built",
         ),
         (["corpus.conllu", "--out", "old", *FEW], "old: the folder already exists"),
         (["corpus.conllu", "--out", "corpus.conllu", *FEW, "--overwrite"], "this is not a folder"),
@@ -393,9 +393,9 @@ FEW = ["--min-sentences", "10"]
         ),
         (["two_roots.conllu", "--out", "new", *FEW], "two_roots.conllu:"),
         (["columns.conllu", "--out", "new", *FEW], "CoNLL-U has 10 columns"),
-        (["corpus.conllu"], "name CoNLL-U files and --out FOLDER"),
-        (["--out", "new"], "name CoNLL-U files and --out FOLDER"),
-        ([], "name CoNLL-U files and --out FOLDER"),
+        (["corpus.conllu"], "give CoNLL-U files and --out FOLDER"),
+        (["--out", "new"], "give CoNLL-U files and --out FOLDER"),
+        ([], "give CoNLL-U files and --out FOLDER"),
         (["no_trees.conllu", "--out", "old", *FEW, "--overwrite"], "no sentence has a tree"),
     ],
 )

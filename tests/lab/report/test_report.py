@@ -284,11 +284,11 @@ def damaged(**changes):
             r"examples\[0\]: there are 3 parents for 4 words",
         ),
         (damaged(examples__0__parents=[2, 1, 0, 3]), r"examples\[0\]: .* cycle: 1 -> 2 -> 1"),
-        (damaged(examples__0__depths=[2, 1, 0, 2]), "depths are not those of the tree"),
-        (damaged(examples__0__attention__heads=4), "there are 150 weights instead of 200"),
+        (damaged(examples__0__depths=[2, 1, 0, 2]), "depths differ from those in the tree"),
+        (damaged(examples__0__attention__heads=4), "found 150 weights, expected 200"),
         (
             damaged(examples__0__attention__keys=6),
-            "the attention is 2 x 3 x 5 x 6, but there are 5 pieces",
+            "the attention has the shape 2 x 3 x 5 x 6, but there are 5 pieces",
         ),
         (damaged(examples__0__attention__weights="?"), "the weights are not base64"),
         (damaged(sentences=10**400), r"sentences is 1000.*\.\.\., expected a whole number"),
@@ -328,7 +328,9 @@ def test_without_matplotlib(page, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"matplotlib: pip install 'fairseq_posattn\[lab\]'"):
+    with pytest.raises(
+        InputError, match=r"matplotlib; install it with pip install 'fairseq_posattn\[lab\]'"
+    ):
         page(scored())
     assert page(without(scored(baseline=None), "buckets", "words", "speed", "training"))
 

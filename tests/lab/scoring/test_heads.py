@@ -85,7 +85,7 @@ def test_sentences_count_by_their_queries_and_words():
     assert one.heads[0].tree_edges is None and one.neighbours is None
     once.add_tree(weights[..., :2, :2], [1], [0])  # one word has no other one
     assert once.words == 0
-    with pytest.raises(InputError, match="there is no sentence"):
+    with pytest.raises(InputError, match="the subset is empty; choose another"):
         Sums().record()
 
 

@@ -142,4 +142,4 @@ def test_words_where_there_are_no_spaces(score_files, options, lines, named):
     _, printed = score_files(*REFERENCE, *options.split(), hyp=lines, ref=lines)
     warnings = [line for line in printed.splitlines() if line.startswith("warning: ref: ")]
     assert len(warnings) == bool(named) and named in "".join(warnings)
-    assert not named or "they are wrong: " + named in warnings[0]
+    assert not named or "are wrong: " + named in warnings[0]

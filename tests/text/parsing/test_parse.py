@@ -756,8 +756,8 @@ def test_failing_shard_of_the_command(tmp_path):
     ("options", "message"),
     [
         (["--out", "out.txt"], "the name must end in .conllu.xz, .conllu.zst, .conllu"),
-        (["--out", "out.conllu", "--parser", "conllu"], "need each other; give both or none"),
-        (["--out", "out.conllu", "--trees", "trees"], "need each other; give both or none"),
+        (["--out", "out.conllu", "--parser", "conllu"], "require each other; give both or neither"),
+        (["--out", "out.conllu", "--trees", "trees"], "require each other; give both or neither"),
         (["--out", "out.conllu", "--parser", "conllu", "--trees", "none"], "none: No such file"),
     ],
 )
