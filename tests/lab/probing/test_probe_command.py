@@ -1056,7 +1056,9 @@ def test_text_that_nothing_segments_is_refused(world, toy_data, tmp_path):
     base = (world.data, "--path", tmp_path / "bare/checkpoint_last.pt", "--cpu", "--no-untrained")
     base = (*base, "--classifier", "linear", "--json", tmp_path / "p.json")
     message = refused(probe(*base, "--tasks", tmp_path / "tasks"))
-    assert re.search(r"lacks \d+% of the pieces; say how .* with --bpe and --moses", message)
+    assert re.search(
+        r"\d+% of the pieces are not in the .*dictionary; use --bpe and --moses to segment", message
+    )
     outcome = probe(*base, "--tasks", world.tasks, "--task", "WC", "--bpe", world.codes)
     as_trained = probe(
         *(world.data, "--path", f"bare={world.models['stock']}", "--cpu", "--no-untrained"),

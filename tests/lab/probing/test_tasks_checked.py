@@ -298,10 +298,10 @@ def test_an_empty_file_is_refused(tmp_path):
         (["--check", "missing"], "missing is not a folder"),
         (
             ["--check", "empty"],
-            "empty: there is no file of a probing task; it would be one of sent",
+            "empty has no file of a probing task; name a folder with at least one of sent",
         ),
-        (["--check", "empty/../file.txt"], "file.txt: there is no such folder"),
-        (["--check", "good", "--task", "SentLen"], "good: there is no sentence_length.txt"),
+        (["--check", "empty/../file.txt"], "file.txt is not a folder"),
+        (["--check", "good", "--task", "SentLen"], "good has no sentence_length.txt"),
         (["--check", "good", "--task", "BShift", "Nothing"], "there is no probing task 'Nothing'"),
         (["--check", "good", "--out", "new"], "--check makes no tasks"),
         (["corpus.conllu", "--check", "good"], "--check makes no tasks"),
