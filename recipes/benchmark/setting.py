@@ -208,25 +208,19 @@ def report(rows: list[dict], columns: dict[str, Callable], file: str | None) -> 
 
 
 def interval(row: dict) -> str:
-    """Return the interval of a row as text."""
     return f"{row['low']:.3f} to {row['high']:.3f}"
 
 
 def models_parser(description: str, default: list[str], meaning: str) -> ArgumentParser:
-    """Return a parser with the options of the benchmarks that compare models with stock."""
-    parser = ArgumentParser(description=description)
-    parser.add_argument("--size", choices=SIZES, default="base", help="build models of this size")
-    parser.add_argument(
-        "--vocabulary", type=int, default=10_000, help="set the number of different pieces"
-    )
-    parser.add_argument(
-        "--length", type=int, default=30, help="set the mean number of pieces of a sentence"
-    )
-    parser.add_argument(
-        "--sentences", type=int, default=4000, help="make a corpus of so many sentences"
-    )
-    parser.add_argument("--pairs", type=int, default=15, help="measure all models so many times")
-    parser.add_argument("--json", help="write the rows to this file, too")
-    parser.add_argument("specifications", nargs="*", default=default, help=meaning)
-    parser.add_argument("--batches", type=int, default=5, help="take turns with so many batches")
+    """Return a parser with the options of benchmarks that compare models with stock fairseq."""
+    parser, usual = ArgumentParser(description=description), "(default: %(default)s)"
+    add = parser.add_argument
+    add("--size", choices=SIZES, default="base", help=f"size of the models {usual}")
+    add("--vocabulary", type=int, default=10_000, help=f"size of the vocabulary {usual}")
+    add("--length", type=int, default=30, help=f"mean sentence length in pieces {usual}")
+    add("--sentences", type=int, default=4000, help=f"number of sentences of the corpus {usual}")
+    add("--pairs", type=int, default=15, help=f"number of measurements of each model {usual}")
+    add("--json", help="also write the rows to this file")
+    add("specifications", nargs="*", default=default, help=meaning)
+    add("--batches", type=int, default=5, help=f"number of different batches {usual}")
     return parser

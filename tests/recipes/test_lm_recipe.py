@@ -171,7 +171,7 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
     [
         (["train", "gru", "--cpu"], "choose one of: lstm attentive positional"),
         (["train", "lstm", "--cpu"], "there are no data; start recipes/prepare.sh lm first"),
-        (["prepare", "--from", "."], "expected either ptb.train.txt or wiki.train.tokens"),
+        (["prepare", "--from", "."], "does not contain either ptb.train.txt or wiki.train.tokens"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
         (["prepare"], "name the folder of the corpus"),
         (
