@@ -102,7 +102,7 @@ def add_attention(
 
 
 def from_pretrained(kind: Any, folder: str | Path, **options: Any) -> Any:
-    """Load a model of the class `kind` and its mechanisms from a folder of save_pretrained.
+    """Load a model of the class `kind`, saved by save_pretrained, with its mechanisms.
 
         model = from_pretrained(MarianMTModel, "folder")
 

@@ -1,4 +1,4 @@
-"""Load models and their mechanisms from folders of save_pretrained, and check them strictly.
+"""Load models that save_pretrained has saved with mechanisms, and check them strictly.
 
 transformers initialises missing weights randomly and ignores unknown files and weights; here, each
 of these is an error.

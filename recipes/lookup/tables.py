@@ -128,16 +128,16 @@ def check(args: argparse.Namespace) -> None:
     if args.longest <= LONGEST_TRAINED:
         raise InputError(
             f"--longest {args.longest}: training examples already have up to {LONGEST_TRAINED} "
-            f"tables; name at least {LONGEST_TRAINED + 1}"
+            f"tables; use at least {LONGEST_TRAINED + 1}"
         )
     most = len(STRINGS) * len(COMPOSED) ** (LONGEST_TRAINED + 1)
     if not 1 <= args.sequences <= most:
         raise InputError(
             f"--sequences {args.sequences}: only {most} sequences of {LONGEST_TRAINED + 1} tables "
-            f"exist; name 1 to {most}"
+            f"exist; use 1 to {most}"
         )
     if args.repeat < 1:
-        raise InputError(f"--repeat {args.repeat} is not positive; name 1 or more")
+        raise InputError(f"--repeat {args.repeat} is not positive; use 1 or more")
 
 
 def main() -> None:
