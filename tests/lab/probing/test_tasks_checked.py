@@ -122,8 +122,8 @@ def without_test(rows):
         (in_train_and_test, "train and test share 1 sentence(s), such as: the-tr-0"),
         (twice_in_dev, "1 sentence(s) occur more than once in dev, such as: the-va-0"),
         (unbalanced_test, "sentences in test"),
-        (without_a_label_in_dev, "1 label(s) have no sentence for dev"),
-        (with_a_label_only_in_test, "1 label(s) have no sentence for train, such as other"),
+        (without_a_label_in_dev, "1 label(s) have no sentence in dev"),
+        (with_a_label_only_in_test, "1 label(s) have no sentence in train, such as other"),
         (without_test, "test has no sentence"),
     ],
 )
@@ -378,14 +378,14 @@ FEW = ["--min-sentences", "10"]
         (["corpus.conllu", "--out", "corpus.conllu", *FEW, "--overwrite"], "this is no folder"),
         (
             ["corpus.conllu", "--out", "new", "--form-counts", "5", "4"],
-            "--form-counts 5 4: LOW must not exceed HIGH",
+            "--form-counts 5 4: LOW exceeds HIGH; swap them",
         ),
         (
             ["corpus.conllu", "--out", "new", "--odd-counts", "41", "40"],
-            "--odd-counts 41 40: LOW must not exceed HIGH",
+            "--odd-counts 41 40: LOW exceeds HIGH; swap them",
         ),
         (["no_trees.conllu", "--out", "new", *FEW], "no_trees.conllu: no sentence has a tree"),
-        (["empty.conllu", "--out", "new", *FEW], "empty.conllu: there are no sentences"),
+        (["empty.conllu", "--out", "new", *FEW], "empty.conllu contains no sentences"),
         (["missing.conllu", "--out", "new", *FEW], "missing.conllu: No such file or directory"),
         (
             ["corpus.conllu", "missing.conllu", "--out", "new", *FEW],

@@ -176,7 +176,7 @@ def refusal(one: Making, splits: dict[str, list[Kept]], least: int) -> str | Non
         return "the corpus has no parts of speech (column 4, UPOS), which the task needs"
     total = sum(map(len, splits.values()))
     if total < least:
-        return f"only {total:,} sentences are left, fewer than {least:,}"
+        return f"{total:,} sentences are left, fewer than {least:,}"
     for split, kept in splits.items():
         if not kept:
             return f"no sentence is left for {NAMES[split]}"
