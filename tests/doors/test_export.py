@@ -443,7 +443,7 @@ def test_another_result_there_is_refused(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(Converter, "fold_biaffine", None)
     monkeypatch.setattr(Converter, "norm", lambda self, spec, module: broken(self, spec, module))
     done = exported(trained, tmp_path / "out")
-    assert done.code == 1 and "log-probability of a piece is off by" in done.err
+    assert done.code == 1 and "log-probability of a token differs from the model's by" in done.err
     assert not (tmp_path / "out").exists()
 
 
