@@ -341,7 +341,7 @@ def test_conda_environment_counts_but_not_its_base(checkout):
 
 def test_active_environment_that_is_gone(checkout):
     line = checkout.failure(VIRTUAL_ENV="/nowhere")
-    assert "the active environment /nowhere has no bin/python: deactivate it" in line
+    assert "the active environment /nowhere has no bin/python; deactivate it" in line
 
 
 def test_active_environment_of_the_wrong_version(checkout):
