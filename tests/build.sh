@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds sdist and wheel, checks them, installs the wheel into an empty environment and runs the toy recipe from it:
-# tests/build.sh [FOLDER], which is dist/ unless it is given.
+# Build sdist and wheel, check them, and run the toy recipe with the wheel in a new environment:
+# tests/build.sh [FOLDER]; the default folder is dist/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=recipes/common.sh

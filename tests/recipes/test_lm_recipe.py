@@ -171,7 +171,7 @@ def test_the_recipe_shows_its_commands(model, arch, batch, lr_patience, tmp_path
     [
         (["train", "gru", "--cpu"], "choose among lstm attentive positional"),
         (["train", "lstm", "--cpu"], "no data; run recipes/prepare.sh lm first"),
-        (["prepare", "--from", "."], "expected either ptb.train.txt or wiki.train.tokens"),
+        (["prepare", "--from", "."], "does not contain either ptb.train.txt or wiki.train.tokens"),
         (["prepare", "--from", "nowhere"], "nowhere: there is no such folder"),
         (["prepare"], "needs the folder of its corpus; name it"),
         (

@@ -68,13 +68,13 @@ def test_what_the_evaluation_refuses(tmp_path):
 
     log = tmp_path / "generate.log"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[2:]))
-    refused(f"{log}: there are 3 of 4 outputs; delete it")
+    refused(f"{log} has 3 of 4 outputs; delete it")
     log.write_text("H-9\n")
     refused(f"{log}:1: 'H-9' is no valid line of fairseq-generate")
     log.write_text("".join(f"H-{n}\t-1\tx\n" for n in range(4)))
     kinds = tmp_path / "test.kinds"
     kinds.write_text("longer\n" * 3 + "lon\n")
-    refused(f"{kinds}:4: this recipe has no kind 'lon' for the line")
+    refused(f"{kinds}:4: the kind 'lon' of the source")
     kinds.write_text("longer\n")
     refused("has 1 lines, but .* has 4|has 4 lines, but .* has 1")
 

@@ -68,7 +68,7 @@ def test_tables_of_two_small_treebanks(tmp_path):
     assert table in printed and "94.40" in table
     accuracies = [result["accuracy"] for result in found]
     assert f"| Toy-A | SAN+PE[add]+Conv2d | {mean(accuracies):.2f} ± " in table
-    assert "p against SAN+PE[add]" in table and "corrected by Holm" in table
+    assert "p against SAN+PE[add]" in table and "with Holm's correction" in table
     assert (experiment.work / "curves.png").stat().st_size > 5000
     # what is done is not done again, and a run of other options is another run
     logs = {path: path.stat().st_mtime_ns for path in experiment.work.glob("runs/*/*.log")}

@@ -123,7 +123,7 @@ def test_heads(page):
     assert ["encoder.layers.0.self_attn", "gaussian: sigma", "1.25", "", "1.23e+04"] in rows
     assert ["encoder.layers.0.self_attn", "gaussian: gate (layer)", "0.5", "", ""] in rows
     assert text.count('style="--share: 1.0"') == 1 + 2 + 2
-    assert "always looks at the word before would have 42 % along an edge" in text
+    assert "always attends to the previous word would have 42 % along an edge" in text
 
 
 def test_gaps_have_signs(page):
@@ -274,7 +274,7 @@ def damaged(**changes):
     [
         ("{", "0.json: the file is damaged .*posattn score"),
         ("[]", r"0.json: the document is \[\], expected an object"),
-        (damaged(version=2), "0.json: the file has version 2, not 1"),
+        (damaged(version=2), "0.json has the format version 2, not 1"),
         (damaged(scores__BLEU__score=None), "scores.BLEU.score is missing"),
         (damaged(scores__BLEU__score=float("nan")), "scores.BLEU.score is NaN, expected a number"),
         (damaged(baseline__ngrams=3), "baseline.ngrams is 3, expected a list"),
@@ -311,11 +311,11 @@ def test_several_files_of_one_system_are_refused(write_results):
     with pytest.raises(InputError) as raised:
         read_systems(write_results(scored("a"), scored("b"), scored("a")))
     message = str(raised.value)
-    assert re.search(r"2\.json: a on newstest2014 is in \S+0\.json, too; ", message)
+    assert re.search(r"2\.json: a on newstest2014 is also in \S+0\.json; ", message)
     assert "posattn score RUN1 RUN2 ... --json FILE" in message
     assert len(read_systems(write_results(scored("a"), scored("a", "newstest2015")))) == 2
     [path] = write_results(scored("a"))
-    with pytest.raises(InputError, match=r"0\.json: this file is named twice"):
+    with pytest.raises(InputError, match=r"0\.json is named twice"):
         read_systems([path, path])
 
 

@@ -77,7 +77,7 @@ def test_lower_may_be_better(scored, write, tmp_path, capsys):
     assert [row.score for row in rows][3:] == ["TER (lower is better)", "MetricX (lower is better)"]
     text = page([system])
     for name in ("TER", "MetricX"):
-        assert f"for {name} the lowest value is best" in text
+        assert f"for {name}, lower is better" in text
     columns = score_columns([read_system(tmp_path / "out.json")])
     assert {column.title: column.better for column in columns}["MetricX"] == -1
     assert scored(*options)["baseline"]["scores"]["MetricX"]["mark"] == "⇓"
