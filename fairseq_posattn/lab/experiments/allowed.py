@@ -88,7 +88,7 @@ def check_options(where: str, options: Options, refused: Sequence[str]) -> None:
         if any(other.startswith(name.replace("_", "-")) for other in refused):
             raise InputError(
                 f"{where}.{name} is not allowed in a recipe, because it controls where programs "
-                "write or what code they run; give it on the command line"
+                "write or what code they run"
             )
         for text in map(str, value if isinstance(value, list) else [value]):
             code = name.replace("_", "-") not in SPECIFICATIONS and is_code(text)

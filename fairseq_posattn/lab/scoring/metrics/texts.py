@@ -108,8 +108,8 @@ def warn_of_script(references: Sequence[Text], scoring: Scoring) -> None:
     if names and lacks_spaces(references[0].lines):
         remedy = "name the language with --target-lang, or choose --tokenize char or flores200"
         say(
-            f"warning: {references[0].name} has no spaces between words, so these scores, which "
-            f"split words at spaces, are wrong: {', '.join(names)}; "
+            f"warning: {references[0].name}: the text has no spaces between words, so these "
+            f"scores, which split words at spaces, are wrong: {', '.join(names)}; "
             + ("look at the other scores" if not names[0].startswith("BLEU") else remedy)
         )
 
