@@ -125,7 +125,7 @@ def test_data_are_made_for_each_control(tmp_path):
             "a model has like = 'a', but no other row has this name; correct",
         ),
         ('source = "en"', "source = en", r"the file is not valid TOML \(.*line 3"),
-        ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; mend'),
+        ('title = "Small"', "title = 2024-05-01", 'title is "2024-05-01", expected text; correct'),
         ("updates = 10", "updates = 07:32:00", 'updates is "07:32:00", expected a whole number'),
         (
             'size = "base"',
