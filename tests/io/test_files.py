@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -160,11 +159,11 @@ def test_folder_in_folders_that_are_not_there(tmp_path, lock):
     assert names(tmp_path / "new/newer/out") == ["file"]
 
 
-def test_a_run_that_waits_for_another_says_so(tmp_path, monkeypatch, capsys):
+def test_a_run_that_waits_for_another_says_so(tmp_path, capsys):
     with contextlib.ExitStack() as other:
         other.enter_context(locked(tmp_path / "out"))
-        monkeypatch.setattr(time, "sleep", lambda _: other.close())  # the other run ends
-        with locked(tmp_path / "out", wait=True):
+        # the other run ends during the first pause
+        with locked(tmp_path / "out", wait=True, pause=lambda _: other.close()):
             assert "another run is writing here; waiting" in capsys.readouterr().err
     with locked(tmp_path / "out", wait=True):
         assert capsys.readouterr().err == ""
