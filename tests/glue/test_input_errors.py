@@ -83,8 +83,8 @@ def test_fewer_tokens_than_a_sentence(kind, models, toy_data):
     options = [*task, "--batch-size", "9", "--max-tokens"]
     message = refusal(generate(toy_data, model, *options, "5", check=False))
     longest = re.fullmatch(
-        r"--max-tokens 5: the longest sentence has (\d+) pieces; give at least --max-tokens \1, or "
-        "--batch-size instead",
+        r"--max-tokens 5 is too small, because the longest sentence has (\d+) pieces; give at "
+        r"least --max-tokens \1, or --batch-size instead",
         message,
     )[1]
     generate(toy_data, model, *options, longest)
@@ -94,7 +94,7 @@ def test_fewer_tokens_than_a_sentence(kind, models, toy_data):
 def test_fewer_tokens_than_a_line(stock_model, toy_data):
     options = [*STOCK, "--max-tokens", "5", "--buffer-size", "9"]
     result = interactive(toy_data, stock_model, "tse\n" + "tse " * 9, *options, check=False)
-    assert "--max-tokens 5: the longest sentence has 10 pieces" in refusal(result)
+    assert "--max-tokens 5 is too small, because the longest sentence has 10 p" in refusal(result)
 
 
 # characters at which fairseq splits

@@ -210,7 +210,7 @@ def test_a_provider_with_too_few_trees(folder, model, toy_data, monkeypatch):
     own = ("--user-dir", folder, "--tree-provider", "chain")
     error = interactive(toy_data, model, "a\n", *own, check=False).error
     assert isinstance(error, InputError)
-    assert "the tree provider Chain gave 0 trees for 1 lines" in str(error)
+    assert "the tree provider Chain returned 0 trees for 1 lines" in str(error)
 
 
 class Bare:

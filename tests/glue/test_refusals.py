@@ -52,7 +52,7 @@ GENERATE = {
     "--max-len-a 1e308": "OverflowError: cannot convert float infinity to integer; change or "
     "leave out --max-len-",
     "--lenpen nan": "--lenpen: expected a finite number, found nan",
-    "--bpe subword_nmt": "--bpe-codes is missing; give it",
+    "--bpe subword_nmt": "--bpe-codes is missing; add it",
     "--print-step": "KeyError: 'steps'; change or leave out --print-step",
     "--num-workers 99999": "--num-workers: expected at most 1024, found 99999",
 }

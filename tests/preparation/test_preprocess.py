@@ -307,7 +307,7 @@ def test_binarize_needs_trees(copy, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--dataset-impl", "raw"), "--dataset-impl raw: tree files need mmap"),
+        (("--dataset-impl", "raw"), "--dataset-impl raw does not work, because tree"),
         (("--target-lang", ""), "a language is missing"),
         (("--srcdict", "none/dict.txt"), "none/dict.txt: No such file or directory"),
     ],
