@@ -195,7 +195,7 @@ def test_what_needs_more_is_refused_by_name(name):
 def test_why_mechanisms_are_refused():
     with pytest.raises(InputError, match=r"'tree_walk' .* it acts in cross-attention"):
         add_attention(random_model("Bart"), "tree_walk")
-    with pytest.raises(InputError, match=r"brackets.* it reads the brackets \( and \) of a target"):
+    with pytest.raises(InputError, match=r"brackets.* it reads the brackets \( and \) of the "):
         add_attention(random_model("Bart"), "brackets", side="decoder")
 
 

@@ -159,7 +159,7 @@ DAMAGED = {
     ),
     "128 GB": (
         {"encoder": {**ENTRY, "specification": "relative(max=999999999)"}},
-        "max=999999999: ",
+        "max=999999999 is out of range; use a whole number up to ",
     ),
 }
 

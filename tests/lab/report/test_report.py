@@ -281,7 +281,7 @@ def damaged(**changes):
         (damaged(examples__0__words__1="\ud800"), r"examples\[0\].words\[1\] is .*, expected text"),
         (
             damaged(examples__0__parents=[2, 3, 0]),
-            r"examples\[0\]: there are 3 parents for 4 words",
+            r"examples\[0\]: found 3 parents for 4 words",
         ),
         (damaged(examples__0__parents=[2, 1, 0, 3]), r"examples\[0\]: .* cycle: 1 -> 2 -> 1"),
         (damaged(examples__0__depths=[2, 1, 0, 2]), "depths differ from those in the tree"),
@@ -339,7 +339,7 @@ def test_without_jinja(write_results, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "fairseq_posattn.lab.report.report")
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.setattr(sys, "argv", ["report", "x.json", "--out", str(tmp_path / "r.html")])
-    with pytest.raises(InputError, match=r"the report needs the package jinja2: pip install"):
+    with pytest.raises(InputError, match=r"needs the package jinja2; install it with pip install"):
         command.main()
 
 

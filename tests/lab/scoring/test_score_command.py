@@ -208,7 +208,7 @@ def test_a_bom_at_the_beginning_of_any_file_changes_nothing(files, write, scored
     [
         (
             {**EXAMPLE, "words": ["a", "b"], "parents": [0]},
-            r"examples\[0\]: there are 1 parents for 2 words",
+            r"examples\[0\]: found 1 parents for 2 words",
         ),
         ({"number": 1}, r"examples\[0\].words is missing"),
         (
@@ -358,7 +358,7 @@ def test_sgm_source_gives_the_order(files, write, scored):
         ("--source", ["x"] * 19, "hyp has 18 lines, .*other has 19"),
         ("--pieces", [], "hyp has 18 lines, .*other has 0"),
         ("--trees", conllu([1, 1]), "hyp has 18 lines, but .*other has 2 sentences"),
-        ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*cut off"),
+        ("--pieces", ["a"] * 17 + ["b@@"], "other:18: .*truncated"),
         ("--generate-log", ["x"], "other: the log contains 0 lines 'Translated"),
         ("--train-log", ["x"], "other: found neither parameters nor losses"),
         ("--examples", ["x"], "other: the file is damaged .*posattn examples"),
