@@ -84,5 +84,5 @@ def test_texts_that_are_others_now(prepared):
     write(raw / "one.sgm", "x")
     refused(folder, "one.sgm", "test.reference0")
     (folder / "work/data.texts.json").write_text("[]")
-    with pytest.raises(InputError, match=r"data.texts.json: the file is damaged .*; start posattn"):
+    with pytest.raises(InputError, match=r"data.texts.json: the file is damaged .*; run posattn"):
         run(folder)
