@@ -83,13 +83,8 @@ def test_fewer_tokens_than_a_sentence(kind, models, toy_data):
     options = [*task, "--batch-size", "9", "--max-tokens"]
     message = refusal(generate(toy_data, model, *options, "5", check=False))
     longest = re.fullmatch(
-<<<<<<< HEAD
         r"--max-tokens 5 is too small, because the longest sentence has (\d+) pieces; "
         r"give at least --max-tokens \1, or --batch-size instead",
-=======
-        r"--max-tokens 5 is too small, because the longest sentence has (\d+) pieces; give at "
-        r"least --max-tokens \1, or --batch-size instead",
->>>>>>> text2
         message,
     )[1]
     generate(toy_data, model, *options, longest)
