@@ -125,7 +125,7 @@ def test_help_has_the_options_of_the_plugin(program):
     assert "INFO" not in shown
     for name, cls in MECHANISMS.items():
         assert (f"\n\n{name}\n" in own) == (program == "train")
-        in_cross = own.partition("--cross-attention, which")[2].split()
+        in_cross = own.partition("Mechanisms for --cross-attention (")[2].split()
         assert (name in in_cross) == (program == "train" and cls.cross_safe)
     options = {"--encoder-attention", "--cross-attention", "--tree-loss", "--fast-dropout"}
     assert {option for option in options if f"  {option}" in own} == (

@@ -240,7 +240,7 @@ def test_predicted_centres_count_real_pieces_only(name, left):
 
 def test_columns_have_no_distance():
     ctx = CrossContext.between(*torch.zeros(2, 1, 3, dtype=torch.bool))
-    with pytest.raises(TypeError, match=r"take ctx\.from_diagonal"):
+    with pytest.raises(TypeError, match=r"use ctx\.from_diagonal"):
         _ = ctx.distances
 
 
