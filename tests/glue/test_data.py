@@ -331,7 +331,7 @@ def test_training_stops_at_a_mismatch(copied, tmp_path):
     rewrite_source(copied, swap)
     result = train(copied, tmp_path / "run", *FULL_TREE, check=False)
     assert isinstance(result.error, TreeError)
-    assert "number 5;" in str(result.error)
+    assert "the first difference is in sentence 5;" in str(result.error)
 
 
 @pytest.mark.parametrize("kind", ["bin", "idx"])
@@ -342,7 +342,7 @@ def test_torn_files(kind, keep, copied):
     with pytest.raises(TreeError) as raised:
         load_tree_file(prefix_of(copied))
     assert str(path) in str(raised.value)
-    assert "bytes instead of" in str(raised.value) or "no index of trees" in str(raised.value)
+    assert "bytes instead of" in str(raised.value) or "not an index of trees" in str(raised.value)
 
 
 @pytest.mark.parametrize("kinds", [("bin",), ("idx",), ("bin", "idx")])
