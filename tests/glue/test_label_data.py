@@ -268,7 +268,7 @@ def test_probes_of_models_with_labels(labelled, trained, toy_data, tmp_path):
 def test_data_without_labels_are_refused(toy_data, tmp_path, options, name):
     result = train(toy_data, tmp_path, *options, check=False)
     assert isinstance(result.error, (InputError, SystemExit))
-    assert f"the data have no {name} (dict.src." in result.message
+    assert f"this model reads {name}, but the data have none (dict.src." in result.message
     assert "posattn project --labels" in result.message
 
 
@@ -282,7 +282,7 @@ def test_data_without_parts_of_speech_are_refused(labelled, tmp_path):
         (folder / f"{split}.labels").write_text("\n".join(untagged) + "\n")
         project(folder / split, "--labels", folder / f"{split}.labels")
     binarize(folder, folder / "data")
-    with pytest.raises(InputError, match="the data have no parts of speech"):
+    with pytest.raises(InputError, match="reads parts of speech, but the data have none"):
         build(folder / "data", "--encoder-positions", "sequence + tag_embedding")
     build(folder / "data", "--encoder-attention", "tree_labels")
 
