@@ -38,9 +38,11 @@ def within_a_tensor(data: bytes, random: Random) -> bytes:
         return data
     member = random.choice(stored)
     names = data[member.header_offset + 26 : member.header_offset + 30]
+    if len(names) < 4:  # the offset is damaged already
+        return data
     begin = member.header_offset + 30 + sum(struct.unpack("<HH", names))
     k = begin + random.randrange(member.file_size)
-    if k >= len(data):
+    if not 0 <= k < len(data):
         return data
     return data[:k] + bytes([data[k] ^ 1 << random.randrange(8)]) + data[k + 1 :]
 
