@@ -76,6 +76,12 @@ class TreeControl:
         type=positive,
     )
 
+    def __post_init__(self) -> None:
+        if 0 < self.flip < 1e-20:  # names of files contain its digits
+            raise InputError(
+                f"--flip {self.flip:g} is too small to change any tree; use 0, or at least 1e-20"
+            )
+
     def __bool__(self) -> bool:
         """Return whether the control changes any tree."""
         return self.kind != "own" or self.flip > 0

@@ -105,7 +105,9 @@ def test_all_random_trees_are_equally_probable():
     assert all(140 < count < 260 for count in found.values())
 
 
-@given(st.lists(forms(), max_size=30), st.sampled_from(CONTROLS), st.floats(0, 1))
+@given(
+    st.lists(forms(), max_size=30), st.sampled_from(CONTROLS), st.just(0.0) | st.floats(1e-20, 1)
+)
 def test_each_is_a_tree(words, kind, flip):
     tree = list(range(len(words)))
     found = TreeControl(kind, flip).of(Sentence(words, tree))
@@ -180,3 +182,10 @@ def test_a_name_is_read_again(flip):
 def test_refused_in_a_document(document):
     with pytest.raises(InputError, match="expected"):
         as_record(TreeControl, document, "prepare.json", "prepare the data again")
+
+
+def test_a_share_that_no_file_name_could_hold_is_refused():
+    """Names of files contain its digits."""
+    with pytest.raises(InputError, match="--flip 1e-300 is too small to change any tree; use 0"):
+        TreeControl("random", flip=1e-300)
+    assert TreeControl("random", flip=1e-20).tag.endswith("flip0.00000000000000000001")
