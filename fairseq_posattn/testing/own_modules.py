@@ -49,7 +49,7 @@ def module_of(module: str) -> ModuleType:
             raise InputError(f"{module}: this is not a Python file; name a file that ends in .py")
         return imported(module, lambda: from_file(path.stem, path))
     if path.suffix == ".py" or path.name != module:
-        raise InputError(f"{module}: no such file or folder")
+        raise InputError(f"{module}: no such file or folder; check the path")
     if not imported(module, lambda: is_module(module)):
         raise InputError(
             f"{module}: there is no file, folder or module of this name; name a .py file, a folder "

@@ -243,7 +243,7 @@ def test_sentences_of_a_packed_file(show, tmp_path, number, word):
         (["window@2-3", "--layer", 1], "--layer 1: no .* acts in this layer; choose 2-3"),
         (["gaussian(heads=3)", "--heads", 2], "--heads 2: .* names head 3"),
         (["window(across=5)"], "across=5: the model has 4 attention heads"),
-        (["window", "--user-dir", "mine"], "mine: there is no such file or folder here"),
+        (["window", "--user-dir", "mine"], "mine: no such file or folder"),
         (["window + block"], "put them into different layers"),
     ],
 )  # fmt: skip
