@@ -76,7 +76,7 @@ class TreeControl:
     )
 
     def __post_init__(self) -> None:
-        if 0 < self.flip < 1e-20:  # names of files contain its digits
+        if 0 < self.flip < 1e-20:  # file names contain its digits, and their length is limited
             raise InputError(
                 f"--flip {self.flip:g} is too small to change any tree; use 0, or at least 1e-20"
             )

@@ -45,7 +45,7 @@ def ended_with_this_process() -> Iterator[None]:
         if before is not None:
             os.environ[MARK] = before
         with contextlib.suppress(BrokenPipeError):
-            helper.communicate(b"\n")  # no child is just being started
+            helper.communicate(b"\n")  # all children have started; do not wait for late ones
 
 
 def kill_all(mark: bytes) -> bool:
@@ -60,7 +60,7 @@ def kill_all(mark: bytes) -> bool:
 
 
 def wait_and_kill(mark: bytes) -> None:
-    """Wait until the program writes a byte or has ended, and kill its processes."""
+    """Wait until the program writes a byte or ends, then kill its processes."""
     until = 0.0 if sys.stdin.buffer.read(1) else time.monotonic() + LATE
     while kill_all(mark) or time.monotonic() < until:
         time.sleep(0.02)

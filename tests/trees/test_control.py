@@ -185,7 +185,7 @@ def test_refused_in_a_document(document):
 
 
 def test_a_share_that_no_file_name_could_hold_is_refused():
-    """Names of files contain its digits."""
+    """File names contain its digits, and their length is limited."""
     with pytest.raises(InputError, match="--flip 1e-300 is too small to change any tree; use 0"):
         TreeControl("random", flip=1e-300)
     assert TreeControl("random", flip=1e-20).tag.endswith("flip0.00000000000000000001")
