@@ -37,6 +37,7 @@ NAMED_OTHERWISE = {  # variables of fairseq's search, and the options that they 
     "--max-len": ("--max-len-a", "--max-len-b", "--prefix-size"),
 }
 MOST_WORKERS, LARGEST = 1024, 2**63 - 1  # a worker is a process
+LARGEST_FLOAT = 1e30  # sums of a few hundred stay below what float32 holds, 3.4e38
 
 
 def options_fit(parse_args_and_arch, parser: ArgumentParser, *rest, **how):
@@ -62,7 +63,10 @@ def given_flags() -> set[str]:
 def expected_of(action: Action, number: float) -> str | None:
     """Return what kind of number an option takes, if this one is of another kind."""
     if isinstance(number, float):
-        return None if math.isfinite(number) else "a finite number"
+        if not math.isfinite(number):
+            return "a finite number"
+        fits = abs(number) <= LARGEST_FLOAT
+        return None if fits else f"a number from {-LARGEST_FLOAT} to {LARGEST_FLOAT}"
     most = MOST_WORKERS if action.dest == "num_workers" else LARGEST
     if number > most:
         return f"at most {most}"
